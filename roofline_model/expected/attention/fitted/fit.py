@@ -34,8 +34,8 @@ from roofline_model.expected.attention.prefill import PrefillWork, fitted_size, 
 from roofline_model.expected.fitting.cross_validation import CrossValidated, factors_of
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet
 from roofline_model.expected.fitting.robust_fit import FreeConstant
+from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.products.fitted.constants import Evidence
-from roofline_model.expected.tables.table import KernelTable
 
 if TYPE_CHECKING:
     import numpy as np

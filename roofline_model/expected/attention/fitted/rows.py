@@ -14,9 +14,9 @@ from roofline_model.expected.attention.decode import DecodeWork, decode_terms, d
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, unmeasured
+from roofline_model.expected.fitting.table import KernelTable, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
-from roofline_model.expected.tables.table import KernelTable, phase_of
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import default_output_format
 

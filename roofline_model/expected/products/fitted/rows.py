@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
+from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import shipped_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats
 from roofline_model.expected.products.parameters import rotated_copies
-from roofline_model.expected.tables.table import KernelTable
 from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.fitting.cross_validation import cross_validate
 from roofline_model.expected.fitting.fit import FitPlan, planned_sets
 from roofline_model.expected.fitting.fit_set import fit_rows
+from roofline_model.expected.fitting.table import read_kernel_table
 from roofline_model.expected.products.fitted.constants import Evidence
-from roofline_model.expected.tables.table import read_kernel_table
 
 HEADER = (
     "device,op,phase,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,window,activation_format,kv_format,time_s,source"

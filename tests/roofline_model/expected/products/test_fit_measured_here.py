@@ -11,8 +11,8 @@ from roofline_cli.main import app
 from roofline_model import get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.expected.calibrated import known_dram
-from roofline_model.expected.tables.table import read_kernel_table
-from roofline_model.expected.tables.table_prediction import KnownConstants, predict_table
+from roofline_model.expected.fitting.table import read_kernel_table
+from roofline_model.validation.table_prediction import KnownConstants, predict_table
 
 HEADER = "device,op,phase,m,n,k,batch,q_len,kv_len,heads,kv_heads,head_dim,weight_format,activation_format,weight_copies,time_s"
 ROWS = (

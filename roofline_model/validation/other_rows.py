@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding
+from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
-from roofline_model.expected.tables.table import KernelTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +86,7 @@ def model_row_times(
     """Yield the rows of whole models one by one (see `model_rows.py`)."""
     import numpy as np
 
-    from roofline_model.expected.tables.model_rows import model_row_time
+    from roofline_model.validation.model_rows import model_row_time
 
     for i in usable_rows(table, "model"):
         device = find_chip(table, table.texts["device"][i], [i], problems, machines)

@@ -15,17 +15,17 @@ from roofline_model.core.errors import RooflineError
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.calibrated import with_measured_bandwidth
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
+from roofline_model.expected.fitting.table import KernelTable, formats_label, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import GemmRows, expected_of_group, gemm_row_groups
 from roofline_model.expected.products.product import constants_here
-from roofline_model.expected.tables.other_rows import copy_row_groups, model_row_times
-from roofline_model.expected.tables.table import KernelTable, formats_label, phase_of
-from roofline_model.expected.tables.table_ideal import ideal_attention_s
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import ProductRoof
 from roofline_model.operators.product import with_group_scales
+from roofline_model.validation.other_rows import copy_row_groups, model_row_times
+from roofline_model.validation.table_ideal import ideal_attention_s
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding, subject_text
+from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
-from roofline_model.expected.tables.table import KernelTable
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.tensor_parallel import Parallel
 
 if TYPE_CHECKING:
     from roofline_model.models.llm import ModelPrediction
     from roofline_model.models.model_shapes import ModelShape
+
 
 INTERVAL = (0.80, 1.35)
 """80 % factors of a whole pass: engines fuse some kernels, and add sampling and scheduling. A judgement."""

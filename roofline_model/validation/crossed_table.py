@@ -11,11 +11,11 @@ from roofline_model.expected.attention.fitted.fit import attention_left_out
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, cross_validate
 from roofline_model.expected.fitting.fit import FitPlan, PlannedSet, TableFit, has_folds, planned_sets
+from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.fitting.transfer_drift import drift_without
 from roofline_model.expected.products.fitted.library import transferred
 from roofline_model.expected.products.fitted.rows import expected_of_group
-from roofline_model.expected.tables.table import KernelTable
-from roofline_model.expected.tables.table_prediction import TablePrediction
+from roofline_model.validation.table_prediction import TablePrediction
 
 if TYPE_CHECKING:
     import numpy as np
