@@ -25,6 +25,7 @@ from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.core.memo import Memo
+from roofline_model.expected.attention.predict import predict_attention
 from roofline_model.expected.calibrated import (
     KERNEL_VERSION,
     CalibratedPrediction,
@@ -212,8 +213,6 @@ def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
 
 
 def _attention(work: Operator, device: Device, cache: str, kernel: str | None = None) -> ExpectedPrediction:
-    # On use: products, the most of what is asked, need none of it.
-    from roofline_model.expected.attention.predict import predict_attention
 
     return predict_attention(work, device, cache=cache, kernel=kernel)
 

@@ -27,7 +27,14 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
-from roofline_model.expected.predict import cold_limits, raised_to_ideal
+from roofline_model.expected.predict import (
+    cold_limits,
+    has_gpu_model,
+    predict_expected,
+    raised_to_ideal,
+    why_no_expected,
+)
+from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here
@@ -130,7 +137,6 @@ class ExpectedSequence:
     @property
     def model_version(self) -> str:
         """Version of the expected-time model."""
-        from roofline_model.expected.prediction import EXPECTED_VERSION
 
         return EXPECTED_VERSION
 
@@ -184,7 +190,6 @@ def why_no_kernels(
     attention_kernel: str | None = None,
 ) -> Finding | None:
     """Return why a kernel has no expected time, its name as the subject; None when all have."""
-    from roofline_model.expected.predict import why_no_expected
 
     device = get_hardware(hardware)
     ask = _asking(estimate, attention_kernel)
@@ -230,7 +235,6 @@ def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> Finding 
 
 def _asking(estimate: Estimator | None, attention_kernel: str | None) -> Estimator:
     """Return the estimator of a pass: `estimate`, and for attention the named kernel's model."""
-    from roofline_model.expected.predict import predict_expected
 
     ask = estimate or expected_call
     if attention_kernel is None:
@@ -263,7 +267,6 @@ def call_within_ceilings(work: Operator, device: Device) -> ExpectedPrediction |
 
 
 def _cold(work: Operator, device: Device, *, allow_ceilings: bool) -> ExpectedPrediction | None:
-    from roofline_model.expected.predict import predict_expected
 
     sizes = dict(work.shape)
     if sizes.get("Dv", sizes.get("D")) != sizes.get("D") and device.calibration is None:
@@ -289,7 +292,6 @@ def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Refe
 
 def _at_least_ideal(one: KernelExpectation | None, device: Device) -> KernelExpectation | None:
     """Return what was built from other kernels with no end of it below its own ideal; a calibrated CPU's as it was measured."""
-    from roofline_model.expected.predict import has_gpu_model
 
     if one is None or not has_gpu_model(device):
         return one

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.expected.attention.fitted.constants import FittedAttention
+from roofline_model.expected.attention.fitted.rows import attention_row_groups
 from roofline_model.expected.calibrated import with_measured_bandwidth
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
 from roofline_model.expected.fitting.table import KernelTable, formats_label, phase_of
@@ -112,7 +113,6 @@ def predict_table(
     table: KernelTable, known: KnownConstants | None = None, *, progress: Callable[[int], None] | None = None
 ) -> TablePrediction:
     """Return ideal and expected times of each row; `progress` is told how many rows are done."""
-    from roofline_model.expected.attention.fitted.rows import attention_row_groups
 
     constants = known or KnownConstants()
     columns = _Columns(table)

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError, UnsupportedError
+from roofline_model.expected.attention.cache_formats import uses_8bit
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
+from roofline_model.expected.attention.fitted.library import find_attention, shipped_attention
+from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, unmeasured
+from roofline_model.expected.calibrated import attention_with_measured_bandwidth
 from roofline_model.expected.fitting.table import KernelTable, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
@@ -86,7 +90,6 @@ class AttentionRows:
 
     def expected(self, known: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
         """Return the expected times; `known` replaces the shipped library. Raises `UnsupportedError` without constants."""
-        from roofline_model.expected.attention.model import expected_attention
 
         if self.chip is None or self.problem:
             raise UnsupportedError(self.problem)
@@ -105,8 +108,6 @@ class AttentionRows:
 
     def constants(self, known: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
         """Return the constants of these rows, from `known` alone where it is given; raises `UnsupportedError` without any."""
-        from roofline_model.expected.attention.fitted.library import find_attention
-        from roofline_model.expected.calibrated import attention_with_measured_bandwidth
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
@@ -122,8 +123,6 @@ def attention_row_groups(
     prefill is causal.
     """
     import numpy as np
-
-    from roofline_model.expected.attention.cache_formats import uses_8bit
 
     device, activation = table.texts["device"], table.text("activation_format")
     kv, output = table.text("kv_format"), table.text("output_format")
@@ -188,7 +187,6 @@ def attention_row_groups(
 
 def spec_of(device: Device) -> AttentionChip:
     """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
-    from roofline_model.expected.attention.fitted.library import shipped_attention
 
     chip = AttentionChip.of(device)
     return fitted_numbers(chip, next((one.chip for one in shipped_attention() if one.chip.key == chip.key), chip))
@@ -209,7 +207,6 @@ def shapes_of(group: AttentionRows) -> AttentionShapes:
 
 def is_8bit(group: AttentionRows) -> bool:
     """Return whether the kernel computes (prefill) or reads its cache (decode) in 8 bit."""
-    from roofline_model.expected.attention.cache_formats import uses_8bit
 
     assert group.chip is not None  # a group without one says so in `problem`
     return uses_8bit(group.chip, group.phase, get_format(group.activation_format), get_format(group.kv_format))

@@ -15,6 +15,7 @@ from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import shipped_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats
+from roofline_model.expected.products.formula import expected_gemm
 from roofline_model.expected.products.parameters import rotated_copies
 from roofline_model.formats.catalog import get_format
 
@@ -143,7 +144,6 @@ def _copies(chip: ChipSpec | None, formats: GemmFormats, n: Floats, k: Floats, g
 
 def expected_of_group(group: GemmRows, constants: FittedGemm) -> ExpectedBatch:
     """Return the expected times of a group that has a chip, with the constants given."""
-    from roofline_model.expected.products.formula import expected_gemm
 
     assert group.chip is not None  # a group without one says so in `problem`
     return expected_gemm(
