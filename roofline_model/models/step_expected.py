@@ -34,7 +34,7 @@ from roofline_model.expected.predict import (
     raised_to_ideal,
     why_no_expected,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION
+from roofline_model.expected.prediction import EXPECTED_VERSION, ExpectedPrediction
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here
@@ -44,7 +44,6 @@ from roofline_model.operators.attention import attention
 from roofline_model.operators.product import Operator, gemm
 
 if TYPE_CHECKING:
-    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.models.llm import ModelPrediction
 
 Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]

@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import unsupported
-from roofline_model.expected.chip import fitted_numbers
+from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.expected.products.formula import work_of
-from roofline_model.expected.products.parameters import copies_of
+from roofline_model.expected.products.parameters import ProductParameters, copies_of
 from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import Operator, check_dimension
 from roofline_model.tiling.resources import Occupancy, occupancy
 
 if TYPE_CHECKING:
-    from roofline_model.expected.chip import ChipSpec
     from roofline_model.expected.prediction import ExpectedBatch
     from roofline_model.expected.products.formats import GemmFormats
-    from roofline_model.expected.products.parameters import ProductParameters
 
 GEMV_LABEL = "gemv"
 

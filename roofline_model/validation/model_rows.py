@@ -21,13 +21,12 @@ from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.format_plan import AS_PUBLISHED
 from roofline_model.models.hf.parameters import parameter_counts
-from roofline_model.models.llm import predict_model
+from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.step_expected import expected_step, why_no_step
 from roofline_model.models.tensor_parallel import Parallel
 
 if TYPE_CHECKING:
-    from roofline_model.models.llm import ModelPrediction
     from roofline_model.models.model_shapes import ModelShape
 
 

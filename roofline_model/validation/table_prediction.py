@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.attention.fitted.rows import attention_row_groups
+from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
 from roofline_model.expected.calibrated import with_measured_bandwidth
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
 from roofline_model.expected.fitting.table import KernelTable, formats_label, phase_of
@@ -31,8 +31,6 @@ from roofline_model.validation.table_ideal import ideal_attention_s
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from roofline_model.expected.attention.fitted.rows import AttentionRows
 
     Floats = NDArray[np.float64]
     Positions = NDArray[np.intp]
