@@ -51,8 +51,8 @@ def _names() -> Mapping[str, ModelShape]:
 def _squeezed(name: str) -> str:
     """Return a name without what people write differently: case, separators, Meta's name, and that a model was tuned.
 
-    "llama3.1:8b", "Meta-Llama-3.1-8B-Instruct" and "llama-3.1-8b" are one shape. A suffix that says another number format
-    stays: it is another checkpoint.
+    "llama3.1:8b", "Meta-Llama-3.1-8B-Instruct" and "llama-3.1-8b" are one shape. A suffix that says another number
+    format stays: it is another checkpoint.
     """
     owner, slash, model = name.strip().lower().rpartition("/")
     pieces = [
@@ -74,9 +74,9 @@ def shipped_model(name: str) -> ModelShape | None:
 def get_model(name: str | Path | ModelShape) -> ModelShape:
     """Return the model called `name`.
 
-    A shipped name or hub id (any case), the path of a config.json or of a folder that holds one, or the id of a checkpoint
-    in the local hub cache. A `ModelShape` is returned unchanged. Raises `UnknownNameError` with the nearest names,
-    or what `hf_config` raises for a file it cannot read. Nothing is downloaded.
+    A shipped name or hub id (any case), the path of a config.json or of a folder that holds one, or the id of a
+    checkpoint in the local hub cache. A `ModelShape` is returned unchanged. Raises `UnknownNameError` with the nearest
+    names, or what `hf_config` raises for a file it cannot read. Nothing is downloaded.
     """
     if isinstance(name, ModelShape):
         return name
