@@ -187,9 +187,9 @@ class Device:
         A format narrower than 16 bits that a custom chip does not declare is dequantised to its declared 16-bit format.
         """
         fmt = get_format(format_name)
-        found = self.paths.get(fmt.key)
-        if found is not None:
-            return found
+        path = self.paths.get(fmt.key)
+        if path is not None:
+            return path
         for wide in ("BF16", "FP16"):
             if fmt.nominal_bits < 16 and wide in self.paths and self.paths[wide].kind == "native":
                 return ComputePath(fmt.key, "dequantize", wide, self.paths[wide].dense)
@@ -289,17 +289,17 @@ def get_hardware(name: str | Device | Path) -> Device:
     text = str(name).strip()
     if isinstance(name, Path) or text.endswith(".toml") or "/" in text:
         return read_device_file(Path(text))
-    if (found := _built_in(text.lower().replace("_", "-"))) is not None:
-        return found
+    if (built_in := _built_in(text.lower().replace("_", "-"))) is not None:
+        return built_in
     wanted = _squeezed(text)
     for device in _registry().values():
         if wanted in map(_squeezed, (device.key, *device.aliases)):
             return device
-    known = [*_registry(), *(alias for device in _registry().values() for alias in device.aliases)]
+    known_names = [*_registry(), *(alias for device in _registry().values() for alias in device.aliases)]
     raise UnknownNameError(
         "hardware",
         text,
-        known,
+        known_names,
         fix="`roofline hardware list` shows them; a path to a TOML file describes your own chip; auto = this machine.",
     )
 
@@ -628,8 +628,8 @@ class _Reader:
             raise self.fail(f"{where}: value must be positive and finite, got {shown(value)}")
         scale, si_unit = _UNITS.get(table["unit"], (0.0, "?")) if isinstance(table["unit"], str) else (0.0, "?")
         if si_unit != unit:
-            known = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
-            raise self.fail(f"{where}: unit {shown(table['unit'])} does not fit; use one of {known}")
+            units = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
+            raise self.fail(f"{where}: unit {shown(table['unit'])} does not fit; use one of {units}")
         if table["status"] not in STATUSES:
             raise self.fail(f"{where}: status {shown(table['status'])} is unknown; use one of {', '.join(STATUSES)}")
         if not isinstance(table["source"], str) or not table["source"].strip():
@@ -692,10 +692,10 @@ class _Reader:
             raise self.fail(f"{name} must be written as [[{name}]] tables")
         return value
 
-    def _only_known(self, where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    def _only_known(self, where: str, table: Mapping[str, Any], allowed: set[str]) -> None:
         for name in table:
-            if name not in known:
-                raise self.fail(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
+            if name not in allowed:
+                raise self.fail(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
 
 
 def device_from_profile(profile: Mapping[str, Any]) -> Device:

@@ -104,8 +104,8 @@ def explain_gap(
         parts["clock"] = min(max(left, 0.0), _clock_s(terms, reached, clock_ratio))
         left -= parts["clock"]
     parts["unexplained"] = left
-    known = tuple((name, parts[name]) for name in LABELS if parts.get(name))
-    return Gap(measured_s, expected_s, known)
+    present = tuple((name, parts[name]) for name in LABELS if parts.get(name))
+    return Gap(measured_s, expected_s, present)
 
 
 def _steps(

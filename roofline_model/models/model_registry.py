@@ -25,14 +25,14 @@ MAX_NAME_CHARS = 200
 def _registry() -> Mapping[str, ModelShape]:
     """Read every model file. The keys of all files together are unique (tested)."""
     folder = resources.files("roofline_model.models").joinpath("catalog")
-    found: dict[str, ModelShape] = {}
+    shapes: dict[str, ModelShape] = {}
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
             for name, table in tomllib.loads(entry.read_text(encoding="utf-8")).items():
-                if name in found:
+                if name in shapes:
                     raise DefinitionError(f"models/{entry.name}: model {name!r} is defined twice; rename one")
-                found[name] = shape_from_table(name, table, f"models/{entry.name}")
-    return MappingProxyType(found)
+                shapes[name] = shape_from_table(name, table, f"models/{entry.name}")
+    return MappingProxyType(shapes)
 
 
 @cache
@@ -124,12 +124,12 @@ def shape_from_table(name: str, table: Any, where: str) -> ModelShape:
 
 
 def _part(kind: Any, values: Any, where: str) -> Any:
-    known = {field.name for field in fields(kind)}
+    names = {field.name for field in fields(kind)}
     if not isinstance(values, dict):
-        raise DefinitionError(f"{where} must be a table. Known fields: {', '.join(sorted(known))}.")
+        raise DefinitionError(f"{where} must be a table. Known fields: {', '.join(sorted(names))}.")
     for field_name in values:
-        if field_name not in known:
-            raise DefinitionError(f"{where}: unknown field {field_name!r}. Known: {', '.join(sorted(known))}.")
+        if field_name not in names:
+            raise DefinitionError(f"{where}: unknown field {field_name!r}. Known: {', '.join(sorted(names))}.")
     try:
         return kind(**values)
     except TypeError:

@@ -113,7 +113,7 @@ def fit_table(
     `progress` is told (what, steps done, all steps). Raises `InvalidValueError` when no row can be fitted.
     """
     sets, left_out = planned_sets(table, plan)
-    total = sum(1 + (FOLDS if has_folds(one.rows, plan) else 0) for one in sets)
+    total = sum(1 + (FOLDS if has_folds(planned.rows, plan) else 0) for planned in sets)
     done = 0
 
     def step(what: str) -> None:
@@ -123,20 +123,20 @@ def fit_table(
             progress(what, done, total)
 
     gemm, attention, reports, doubts = [], [], [], []
-    for one in sets:
-        fitted = fit_rows(one.rows)
-        step(one.rows.name)
-        if problem := _useless(one.rows, fitted):
+    for planned in sets:
+        fitted = fit_rows(planned.rows)
+        step(planned.rows.name)
+        if problem := _useless(planned.rows, fitted):
             left_out.append(problem)
             continue
-        folds = cross_validate(one.rows, progress=step) if has_folds(one.rows, plan) else None
-        report = _report(one, fitted, folds)
+        folds = cross_validate(planned.rows, progress=step) if has_folds(planned.rows, plan) else None
+        report = _report(planned, fitted, folds)
         reports.append(report)
-        doubts += _doubts(one.rows, report)
-        if one.gemm:
-            gemm.append(_fitted_gemm(one, fitted, folds, _evidence(report, plan)))
-        if one.attention is not None:
-            attention.append(fitted_attention(one.attention, fitted, folds, _evidence(report, plan)))
+        doubts += _doubts(planned.rows, report)
+        if planned.gemm:
+            gemm.append(_fitted_gemm(planned, fitted, folds, _evidence(report, plan)))
+        if planned.attention is not None:
+            attention.append(fitted_attention(planned.attention, fitted, folds, _evidence(report, plan)))
     if not reports:
         raise InvalidValueError(
             f"{table.name}: no row can be fitted. {'; '.join(left_out[:3]) or 'It holds no measured gemm or attention.'}"
@@ -160,15 +160,15 @@ def _useless(rows: FitSet, fitted: FittedSet) -> str:
 
 def _doubts(rows: FitSet, report: FitReport) -> list[str]:
     """Return what a reader must know of constants that were kept."""
-    found = []
+    doubts = []
     mean = report.in_sample.mape_ratio
     if mean is not None and mean > DOUBTFUL_MEAN_RATIO:
-        found.append(f"{rows.name}: constants miss the very rows they were fitted to by {mean:.0%} on average")
+        doubts.append(f"{rows.name}: constants miss the very rows they were fitted to by {mean:.0%} on average")
     if len(set(rows.sites)) == 1:
-        found.append(
+        doubts.append(
             f"{rows.name}: all {len(rows)} rows have one N and K (or one set of heads): other shapes are a guess"
         )
-    return found
+    return doubts
 
 
 def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], list[str]]:
@@ -187,11 +187,11 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     attention: dict[tuple[str, str], list[AttentionRows]] = defaultdict(list)
     for rows in attention_row_groups(table, problems):
         if _is_wanted(rows.device.key, plan):
-            kept = rows.measured(table)
+            usable = rows.measured(table)
             if problem := rows.problem or rows.fit_problem:
                 left_out.append(f"{counted(len(rows.rows), 'attention row')} of {rows.device.key}: {problem}")
-            elif kept is not None:
-                attention[rows.device.key, rows.phase].append(kept)
+            elif usable is not None:
+                attention[rows.device.key, rows.phase].append(usable)
     for (device, family), groups in gemm.items():
         _add(sets, left_out, _gemm_set(table, device, family, groups, plan))
     for parts in attention.values():
@@ -208,11 +208,11 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     return sets, left_out
 
 
-def _add(sets: list[PlannedSet], left_out: list[str], one: PlannedSet) -> None:
-    if len(one.rows) >= LEAST_ROWS:
-        sets.append(one)
+def _add(sets: list[PlannedSet], left_out: list[str], planned: PlannedSet) -> None:
+    if len(planned.rows) >= LEAST_ROWS:
+        sets.append(planned)
     else:
-        left_out.append(f"{one.rows.name}: {counted(len(one.rows), 'row')}, at least {LEAST_ROWS} are needed")
+        left_out.append(f"{planned.rows.name}: {counted(len(planned.rows), 'row')}, at least {LEAST_ROWS} are needed")
 
 
 def _is_wanted(device: str, plan: FitPlan) -> bool:
@@ -262,8 +262,8 @@ def _gemm_set(table: KernelTable, device: str, family: str, groups: Sequence[Gem
 
 
 def _attention_set(table: KernelTable, parts: Sequence[AttentionRows], plan: FitPlan) -> PlannedSet:
-    one = attention_start(table, parts, _weights(table), is_generic=plan.is_generic, known=plan.attention_library)
-    return PlannedSet(one.rows, one.provenance, attention=one)
+    start = attention_start(table, parts, _weights(table), is_generic=plan.is_generic, lenders=plan.attention_library)
+    return PlannedSet(start.rows, start.provenance, attention=start)
 
 
 def has_folds(rows: FitSet, plan: FitPlan) -> bool:
@@ -271,16 +271,22 @@ def has_folds(rows: FitSet, plan: FitPlan) -> bool:
     return plan.with_folds and len(rows) >= ROWS_FOR_FOLDS and len(set(rows.sites)) >= 2 * FOLDS
 
 
-def _report(one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None) -> FitReport:
+def _report(planned: PlannedSet, fitted: FittedSet, folds: CrossValidated | None) -> FitReport:
     import numpy as np
 
-    rows = one.rows
+    rows = planned.rows
     inside = rows.times(fitted, np.arange(len(rows)))
     outside = None
     if folds is not None:
         outside = accuracy(folds.predicted_s, rows.measured_s, folds.low_s, folds.high_s)
     return FitReport(
-        rows.device, rows.op, rows.part, one.started_from, fitted.constants, accuracy(inside, rows.measured_s), outside
+        rows.device,
+        rows.op,
+        rows.part,
+        planned.started_from,
+        fitted.constants,
+        accuracy(inside, rows.measured_s),
+        outside,
     )
 
 
@@ -304,9 +310,11 @@ def _evidence(report: FitReport, plan: FitPlan) -> Evidence:
     )
 
 
-def _fitted_gemm(one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence) -> FittedGemm:
+def _fitted_gemm(
+    planned: PlannedSet, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
+) -> FittedGemm:
     """Return the constants as the library keeps them: five digits, the interval of the folds or of the start."""
-    start = one.gemm[0]
+    start = planned.gemm[0]
     values = {name: float(f"{value:.5g}") for name, value in fitted.values.items()}
     intervals = start.intervals if folds is None else gemm_intervals(folds.factors)
     return replace(

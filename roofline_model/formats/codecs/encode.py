@@ -78,8 +78,8 @@ def percentile_limits(rows: Array, block_elems: int | None, quantile_ratio: floa
         parts.append((slice(full, full + 1), magnitudes[:, None, full * block_elems :]))
     for some, part in parts:
         if part.size:
-            found = np.quantile(part, quantile_ratio, axis=2)
-            limits[:, some] = np.where(found > 0, found, part.max(axis=2))
+            quantiles = np.quantile(part, quantile_ratio, axis=2)
+            limits[:, some] = np.where(quantiles > 0, quantiles, part.max(axis=2))
     return limits.reshape(-1)
 
 

@@ -66,10 +66,10 @@ class CodecOptions:
     """A last block that is not full: `keep` gives it a scale of its own, `refuse` raises, as most kernels would."""
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
+        for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            if value not in known and not (value is None and name in _MAY_BE_NONE):
-                raise InvalidValueError(f"{name}={value!r} is not a choice; known: {', '.join(known)}")
+            if value not in choices and not (value is None and name in _MAY_BE_NONE):
+                raise InvalidValueError(f"{name}={value!r} is not a choice; known: {', '.join(choices)}")
         count = self.block_elems
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
             raise InvalidValueError(f"block_elems must be a whole number of at least 1, got {count!r}")
@@ -268,15 +268,15 @@ def _scale_bits(fmt: NumberFormat, name: str) -> int:
 
 
 def _require_float_scale(fmt: NumberFormat, level: ScaleLevel) -> None:
-    known = (*CHOSEN_SCALE_DTYPES, "float8_e4m3fn", "float8_e5m2", E8M0)
-    if level.dtype not in known:
+    dtypes = (*CHOSEN_SCALE_DTYPES, "float8_e4m3fn", "float8_e5m2", E8M0)
+    if level.dtype not in dtypes:
         raise UnsupportedError(
-            f"format {fmt.key}: scales of type {level.dtype} cannot be written; known: {', '.join(known)}"
+            f"format {fmt.key}: scales of type {level.dtype} cannot be written; known: {', '.join(dtypes)}"
         )
 
 
-def _require_rule(fmt: NumberFormat, options: CodecOptions, known: tuple[str, ...]) -> None:
-    if options.scale_rule not in (None, *known):
+def _require_rule(fmt: NumberFormat, options: CodecOptions, allowed: tuple[str, ...]) -> None:
+    if options.scale_rule not in (None, *allowed):
         raise InvalidValueError(
-            f"scale_rule={options.scale_rule!r} means nothing for {fmt.key}; known: {', '.join(known)}"
+            f"scale_rule={options.scale_rule!r} means nothing for {fmt.key}; known: {', '.join(allowed)}"
         )

@@ -88,8 +88,8 @@ class AttentionRows:
         index = np.flatnonzero(np.isfinite(table.numbers["time_s"][self.rows]) & counts)
         return self.at(index) if len(index) else None
 
-    def expected(self, known: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
-        """Return the expected times; `known` replaces the shipped library. Raises `UnsupportedError` without constants."""
+    def expected(self, library: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
+        """Return the expected times; `library` replaces the shipped library. Raises `UnsupportedError` without constants."""
 
         if self.chip is None or self.problem:
             raise UnsupportedError(self.problem)
@@ -103,15 +103,15 @@ class AttentionRows:
             kv_format=self.kv_format,
             phase=self.phase,
             cache_read_ratio=self.cache_read,
-            constants=self.constants(known),
+            constants=self.constants(library),
         )
 
-    def constants(self, known: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
-        """Return the constants of these rows, from `known` alone where it is given; raises `UnsupportedError` without any."""
+    def constants(self, library: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
+        """Return the constants of these rows, from `library` alone where it is given; raises `UnsupportedError` without any."""
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
-        return attention_with_measured_bandwidth(find_attention(self.chip, self.phase, known), self.device)
+        return attention_with_measured_bandwidth(find_attention(self.chip, self.phase, library), self.device)
 
 
 def attention_row_groups(
@@ -189,7 +189,9 @@ def spec_of(device: Device) -> AttentionChip:
     """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
 
     chip = AttentionChip.of(device)
-    return fitted_numbers(chip, next((one.chip for one in shipped_attention() if one.chip.key == chip.key), chip))
+    return fitted_numbers(
+        chip, next((fitted.chip for fitted in shipped_attention() if fitted.chip.key == chip.key), chip)
+    )
 
 
 def whole(values: Floats) -> NDArray[np.int64]:
