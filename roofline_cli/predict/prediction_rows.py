@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import show_line
-from roofline_model.core.finding import Finding, short_text
+from roofline_model.core.finding import Finding, findings_json, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -166,7 +166,7 @@ def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason
         "expected_parts": [{"name": name, "time_s": time_s} for name, time_s in expected.parts],
         "expected_provenance": expected.provenance,
         "expected_version": expected.model_version,
-        "expected_notes": [short_text(item) for item in expected.findings],
+        "expected_findings": findings_json(expected.findings),
     }
 
 
@@ -189,5 +189,5 @@ def timing_json(
         "read_bytes": found.read_bytes,
         "write_bytes": found.write_bytes,
         "provenance": found.provenance,
-        "notes": [short_text(item) for item in found.findings],
+        "findings": findings_json(found.findings),
     }
