@@ -20,35 +20,36 @@ from typing import Any
 if not __package__:  # run as a file: make this checkout importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.contention import Contention
-from benchmarks.rows import Figure, Row, table_lines
+from benchmarks.timing.contention import Contention
+from benchmarks.timing.rows import Figure, Row, table_lines
 
-BENCHMARKS = (
-    "per_case",
-    "collecting",
-    "importing",
-    "committing",
-    "prediction",
-    "array_rate",
-    "model_step",
-    "opening",
-    "importing_results",
-    "exporting",
-    "loop_overhead",
-    "codec_rate",
-    "pareto_rate",
-    "model_choice_rate",
-)
-ON_REQUEST = (
-    "change_points",
-    "cpu_expected",
-    "diff_power",
-    "interval_agreement",
-    "report_page",
-    "rolling_baseline",
-    "serving",
-    "store_scale",
-)
+BENCHMARKS = {
+    "per_case": "measuring",
+    "collecting": "measuring",
+    "importing": "surfaces",
+    "committing": "store",
+    "prediction": "predictions",
+    "array_rate": "predictions",
+    "model_step": "predictions",
+    "opening": "store",
+    "importing_results": "store",
+    "exporting": "store",
+    "loop_overhead": "measuring",
+    "codec_rate": "predictions",
+    "pareto_rate": "predictions",
+    "model_choice_rate": "predictions",
+}
+"""Name → folder."""
+ON_REQUEST = {
+    "change_points": "watch",
+    "cpu_expected": "predictions",
+    "diff_power": "watch",
+    "interval_agreement": "measuring",
+    "report_page": "surfaces",
+    "rolling_baseline": "watch",
+    "serving": "surfaces",
+    "store_scale": "store",
+}
 """Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two; store_scale
 fills half a gigabyte of disk."""
 JSON_VERSION = 1
@@ -72,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measured(name: str, folder: Path, quick: bool) -> list[Row | Figure]:
     """Run one benchmark in a folder of its own and say in its rows whether the machine was ours meanwhile."""
     folder.mkdir()
-    measure: Callable[..., list[Row | Figure]] = import_module(f"benchmarks.{name}").measure
+    measure: Callable[..., list[Row | Figure]] = import_module(
+        f"benchmarks.{(BENCHMARKS | ON_REQUEST)[name]}.{name}"
+    ).measure
     begin = time.perf_counter()
     with Contention() as contention:
         rows = measure(folder, quick=quick)
@@ -112,8 +115,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     asked = parser.parse_args(arguments)
     for name in asked.names:
-        if name not in BENCHMARKS + ON_REQUEST:
-            parser.error(f"there is no benchmark {name!r}; known: {', '.join(BENCHMARKS + ON_REQUEST)}")
+        if name not in BENCHMARKS | ON_REQUEST:
+            parser.error(f"there is no benchmark {name!r}; known: {', '.join(BENCHMARKS | ON_REQUEST)}")
     if asked.folder is not None and not Path(asked.folder).is_dir():
         parser.error(f"--folder {asked.folder} is no folder; create it first")
     if asked.json is not None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from benchmarks import diff_power, run
-from benchmarks.diff_suites import CASE_COUNT, STEADY, TWO_STATES, sample_logs, true_logs
+from benchmarks import run
+from benchmarks.watch import diff_power
+from benchmarks.watch.diff_suites import CASE_COUNT, STEADY, TWO_STATES, sample_logs, true_logs
 
 PAIRS = 30
 

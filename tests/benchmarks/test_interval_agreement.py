@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import run
-from benchmarks.interval_agreement import CaseRuns, figures, take_run
-from benchmarks.rows import Figure, Row, table_lines
+from benchmarks.measuring.interval_agreement import CaseRuns, figures, take_run
+from benchmarks.timing.rows import Figure, Row, table_lines
 from results.records.records import Measurement, Method, ProcessInfo, Record
 from roofline_model.operators.case import Case
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import loop_overhead, run
-from benchmarks.interleave import differences, interleaved, run_seconds
-from benchmarks.rows import Row, table_lines
+from benchmarks import run
+from benchmarks.measuring import loop_overhead
+from benchmarks.timing.interleave import differences, interleaved, run_seconds
+from benchmarks.timing.rows import Row, table_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.large_store import fill
+from benchmarks.store.large_store import fill
 from results.history.reading import read_series
 from results.records.metrics import METRICS
 from results.store.store import ResultStore, open_store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Table, insert, literal, select, text
 
-from benchmarks.sample_record import measured_record, run_info
+from benchmarks.store.sample_record import measured_record, run_info
 from results.records.records import Record, RunInfo
 from results.store.store import ResultStore, open_store
 from results.store.write import MEASUREMENT, PREDICTION, PROCESS, RECORD, RUN

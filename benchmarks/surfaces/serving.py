@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
-from benchmarks.interleave import child_environment
-from benchmarks.rows import Figure, Row
+from benchmarks.timing.interleave import child_environment
+from benchmarks.timing.rows import Figure, Row
 
 CONNECTIONS = 50
 REQUESTS_PER_S = 300

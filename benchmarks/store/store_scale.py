@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from benchmarks.large_store import fill
-from benchmarks.rows import Row
+from benchmarks.store.large_store import fill
+from benchmarks.timing.rows import Row
 from results import open_store
 from results.history.reading import read_series
 from results.records.metrics import METRICS

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import batch_seconds, interleaved
-from benchmarks.rows import Row
+from benchmarks.timing.interleave import batch_seconds, interleaved
+from benchmarks.timing.rows import Row
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.models.model_registry import get_model
 from roofline_model.recommend.model import recommend_model

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.rows import Row
-from benchmarks.sample_record import again, measured_record, run_info
+from benchmarks.store.sample_record import again, measured_record, run_info
+from benchmarks.timing.rows import Row
 from results import open_store
 from results.exchange.exported.export import write_json, write_rows
 from results.exchange.exported.parquet import write_parquet

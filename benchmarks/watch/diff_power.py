@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.diff_suites import (
+from benchmarks.timing.rows import Figure
+from benchmarks.watch.diff_suites import (
     CASE_COUNT,
     STEADY,
     TWO_STATES,
@@ -22,7 +23,6 @@ from benchmarks.diff_suites import (
     stored_logs,
     true_logs,
 )
-from benchmarks.rows import Figure
 from results.diff.rules import DiffRules
 from results.diff.significance.evidence import Samples, evidence, pooled_spread, rank_p_value
 from results.diff.significance.judgement import judge

@@ -10,8 +10,8 @@ from statistics import median
 import ml_dtypes
 import numpy as np
 
-from benchmarks.interleave import batch_seconds, interleaved
-from benchmarks.rows import Row
+from benchmarks.timing.interleave import batch_seconds, interleaved
+from benchmarks.timing.rows import Row
 from roofline_model.formats.codecs import dequantize, quantize
 
 BYTE_AIM_S = 1 / 50e6

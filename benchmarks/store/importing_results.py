@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import interleaved
-from benchmarks.rows import Row
-from benchmarks.sample_record import SAMPLE_COUNT, again, measured_record, run_info
+from benchmarks.store.sample_record import SAMPLE_COUNT, again, measured_record, run_info
+from benchmarks.timing.interleave import interleaved
+from benchmarks.timing.rows import Row
 from results import open_store
 
 IMPORT_AIM_S = 3.0

@@ -8,9 +8,9 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.interleave import batch_seconds, interleaved
-from benchmarks.rows import Row
-from benchmarks.torchao_roofline import torchao_roofline
+from benchmarks.predictions.torchao_roofline import torchao_roofline
+from benchmarks.timing.interleave import batch_seconds, interleaved
+from benchmarks.timing.rows import Row
 from roofline_model import gemm, get_hardware
 from roofline_model.chips.hardware import Device
 from roofline_model.expected.chip import ChipSpec

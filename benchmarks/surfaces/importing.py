@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import differences, interleaved, run_seconds
-from benchmarks.rows import Row
+from benchmarks.timing.interleave import differences, interleaved, run_seconds
+from benchmarks.timing.rows import Row
 
 IMPORT_AIM_S = 0.040
 

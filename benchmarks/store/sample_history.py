@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from benchmarks.sample_record import measured_record, run_info
+from benchmarks.store.sample_record import measured_record, run_info
 from results import open_store
 from results.records.records import Record
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import Figure, Row
-from benchmarks.sample_history import write_history
+from benchmarks.store.sample_history import write_history
+from benchmarks.timing.rows import Figure, Row
 from results import open_store
 from results.history import HistoryOptions, case_histories
 from results.history.change_points import find_steps

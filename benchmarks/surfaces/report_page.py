@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from benchmarks.rows import Figure, Row
-from benchmarks.sample_record import STARTED_AT, measured_record, run_info
+from benchmarks.store.sample_record import STARTED_AT, measured_record, run_info
+from benchmarks.timing.rows import Figure, Row
 from reports.page.html import write_report
 from reports.page.interactive.page_script import scripts
 from results.records.records import HardwareProfile, Record, RunInfo

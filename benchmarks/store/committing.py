@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import interleaved
-from benchmarks.rows import Row
-from benchmarks.sample_record import SAMPLE_COUNT, again, measured_record, run_info
+from benchmarks.store.sample_record import SAMPLE_COUNT, again, measured_record, run_info
+from benchmarks.timing.interleave import interleaved
+from benchmarks.timing.rows import Row
 from results import Record, open_store
 
 COMMIT_AIM_S = 0.001

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # Without byte code every process compiles every module again: nobody's cost but that setting's.
 _NOT_PASSED_ON = ("PYTEST_ADDOPTS", "ROOFLINE_DB", "PYTHONDONTWRITEBYTECODE")

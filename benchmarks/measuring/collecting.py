@@ -8,8 +8,8 @@ from statistics import median
 
 from bench_cases.kernels.products.catalog import cases_for
 from bench_cases.shapes.products import Shape
-from benchmarks.interleave import ROOT, interleaved, run_seconds
-from benchmarks.rows import Row
+from benchmarks.timing.interleave import ROOT, interleaved, run_seconds
+from benchmarks.timing.rows import Row
 
 COLLECTION_AIM_S = 2.0
 CASE_COUNT = 1000

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.diff_power import upper_bound
-from benchmarks.diff_suites import BETWEEN_SD, STEADY, Floats, median_logs, true_logs
-from benchmarks.rows import Figure, Row
+from benchmarks.timing.rows import Figure, Row
+from benchmarks.watch.diff_power import upper_bound
+from benchmarks.watch.diff_suites import BETWEEN_SD, STEADY, Floats, median_logs, true_logs
 from results.diff.baseline import ROLLING_COUNT
 from results.diff.rolling import settled
 from results.diff.rules import DiffRules

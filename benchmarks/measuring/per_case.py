@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import differences, interleaved, run_seconds
-from benchmarks.rows import Row
+from benchmarks.timing.interleave import differences, interleaved, run_seconds
+from benchmarks.timing.rows import Row
 from results import open_store
 
 PER_CASE_AIM_S = 0.010

@@ -14,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import ROOT, run_seconds
-from benchmarks.rows import Figure
+from benchmarks.timing.interleave import ROOT, run_seconds
+from benchmarks.timing.rows import Figure
 from results import open_store
 from results.records.records import Record
 

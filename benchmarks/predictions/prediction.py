@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import batch_seconds, interleaved
-from benchmarks.rows import Row
+from benchmarks.timing.interleave import batch_seconds, interleaved
+from benchmarks.timing.rows import Row
 from roofline_model import gemm, get_hardware, predict, predict_gemm
 
 PREDICTION_AIM_S = 20e-6

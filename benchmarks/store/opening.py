@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import differences, interleaved, run_seconds
-from benchmarks.rows import Row
-from benchmarks.sample_record import measured_record, run_info
+from benchmarks.store.sample_record import measured_record, run_info
+from benchmarks.timing.interleave import differences, interleaved, run_seconds
+from benchmarks.timing.rows import Row
 from results import open_store
 
 

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.interleave import differences, interleaved
-from benchmarks.rows import Row
+from benchmarks.timing.interleave import differences, interleaved
+from benchmarks.timing.rows import Row
 from plugin.timers.timers import MonotonicTimer, Schedule
 
 AIM_S = 100e-9

@@ -1,0 +1,1 @@
+"""What measuring costs beyond the kernels, and whether its intervals hold."""

@@ -1,0 +1,1 @@
+"""How fast predictions and recommendations are computed, and how near they come on this CPU."""

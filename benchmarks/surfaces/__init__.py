@@ -1,0 +1,1 @@
+"""What a user waits for: imports, report pages, the API."""

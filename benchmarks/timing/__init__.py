@@ -1,0 +1,1 @@
+"""How contestants are timed side by side, and the table they end in."""

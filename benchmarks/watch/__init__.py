@@ -1,0 +1,1 @@
+"""Diffs and histories: false alarms and how soon a change is seen."""
