@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.finding import findings_json, optional_json, reason_text, short_text
+from roofline_model.core.finding import findings_json, optional_json, optional_text, reason_text, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -81,7 +81,7 @@ def _summary_json(found: ModelPrediction, expected: ExpectedStep | None, chip: D
     memory, used = found.memory, found.plan.base
     return {
         "formats": found.plan.label,
-        "coverage": plan_coverage(found.plan) or None,
+        "coverage": optional_text(plan_coverage(found.plan)),
         "weight_format": found.plan.base.weights,
         "activation_format": found.plan.base.activations,
         "kv_format": found.plan.kv,

@@ -54,14 +54,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roofline_model.chips.device_check import Finding, check_device
+from roofline_model.chips.device_check import check_device, errors_of
 from roofline_model.chips.hardware import STATUSES, ComputePath, Device, MatchRule, MemoryLevel, Quantity
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, UnknownNameError
+from roofline_model.core.finding import subject_text
 from roofline_model.formats.catalog import get_format
 
-__all__ = ["Finding", "check_device", "read_device_file", "read_device_text"]
+__all__ = ["check_device", "errors_of", "read_device_file", "read_device_text"]
 
 _UNITS: dict[str, tuple[float, str]] = {
     "B/s": (1, "B/s"),
@@ -141,9 +142,9 @@ def read_device_text(text: str, where: str) -> Device:
     except ValueError as error:  # TOMLDecodeError, too deep, or the digit limit of int()
         raise DefinitionError(f"{where}: not valid TOML: {error}") from None
     device = _Reader(where, data).device()
-    errors = [finding.message for finding in check_device(device) if finding.severity == "error"]
+    errors = errors_of(check_device(device))
     if errors:
-        raise DefinitionError(f"{where}: {errors[0]}")
+        raise DefinitionError(f"{where}: {subject_text(errors[0])}")
     return device
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.core.finding import subject_text
 from roofline_model.formats.catalog import get_format
 
 Status = Literal[
@@ -312,7 +313,7 @@ def create_custom_asic(
 
     Raises `InvalidValueError` for a rate or bandwidth that is not a positive number, `UnknownNameError` for a format.
     """
-    from roofline_model.chips.device_file import check_device
+    from roofline_model.chips.device_file import check_device, errors_of
 
     source = "create_custom_asic"
     if not flops_by_precision:
@@ -335,9 +336,9 @@ def create_custom_asic(
         if memory_gb is None
         else Quantity(_positive(f"{name}: memory_gb", memory_gb) * 1e9, "B", "declared", source),
     )
-    problems = [finding for finding in check_device(device) if finding.severity == "error"]
+    problems = errors_of(check_device(device))
     if problems:
-        raise InvalidValueError(f"{name}: {problems[0].message}")
+        raise InvalidValueError(f"{name}: {subject_text(problems[0])}")
     return device
 
 

@@ -205,14 +205,14 @@ def _gap(
 ) -> Finding:
     """Return the finding of a missing kernel; `kernel`: the one of other chips, which only NVIDIA's have by capability."""
     here = _capability(device)
-    is_elsewhere = kernel is not None and here is not None
+    elsewhere = None if here is None else kernel
     return finding(
         code,
         label,
         hardware=device.key,
         capability=None if here is None else capability_text(here),
-        kernel=kernel.name if is_elsewhere else None,
-        capabilities=capabilities_text(kernel.lowest, kernel.highest) if is_elsewhere else None,
+        kernel=None if elsewhere is None else elsewhere.name,
+        capabilities=None if elsewhere is None else capabilities_text(elsewhere.lowest, elsewhere.highest),
         library=library,
         decoded=decoded,
     )

@@ -11,7 +11,7 @@ from reports.api.catalog.chip_lookup import find_chip, find_model
 from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import findings_json, optional_json, reason_text
+from roofline_model.core.finding import findings_json, optional_json, optional_text, reason_text
 from roofline_model.core.memo import Memo
 from roofline_model.kernels.serving_kernels import plan_gap
 from roofline_model.models import llm
@@ -87,7 +87,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_speedup_ratio=None
         if wide.expected_s is None or expected is None
         else wide.expected_s / expected.time_s,
-        coverage=plan_coverage(found.plan) or None,
+        coverage=optional_text(plan_coverage(found.plan)),
         activation_format=used.activations,
         kv_format=found.plan.kv,
         attention_kernel=found.attention_kernel,

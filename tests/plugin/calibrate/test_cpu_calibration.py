@@ -23,7 +23,7 @@ from plugin.calibrate.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMN
 from plugin.calibrate.cuda_ceilings import GEMM_SHAPES, CudaCeilings, Measured, SmBandwidth
 from plugin.machine.facts import Machine
 from plugin.run.expected_record import expected_record
-from roofline_model.chips.device_file import check_device
+from roofline_model.chips.device_file import check_device, errors_of
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.expected.local.calibrated import predict_calibrated
@@ -93,7 +93,7 @@ def measured(measures, readings=READINGS):
 
 def test_measured_profile_is_sane_and_says_where_it_comes_from(measures):
     device = measured(measures)
-    assert [finding for finding in check_device(device) if finding.severity == "error"] == []
+    assert errors_of(check_device(device)) == []
     assert device.key == "cpu-amd-epyc-9r14-2t"
     assert (device.bandwidth.value, device.bandwidth.status) == (60e9, "measured-here")
     assert device.bandwidth.note.endswith("triad: sum")
@@ -147,7 +147,7 @@ def test_warm_operands_are_predicted_with_the_cache(measures):
 def test_a_cache_that_is_not_faster_than_memory_has_no_bandwidth(measures):
     device = measured(measures, replace(READINGS, cache={"copy": rate(59e9)}))
     assert device.levels[0].bandwidth is None
-    assert [finding for finding in check_device(device) if finding.severity == "error"] == []
+    assert errors_of(check_device(device)) == []
 
 
 def test_a_machine_without_bf16_computes_narrow_formats_in_fp32(measures):
@@ -374,7 +374,7 @@ def test_a_gpu_keeps_its_datasheet_and_gains_what_it_reaches(no_driver):
     assert predict(gemm(1, 4096, 4096, a="BF16"), device) == predict(gemm(1, 4096, 4096, a="BF16"), chip)
     expected = predict_calibrated(gemm(1, 4096, 4096, a="BF16"), device)
     assert expected.time_s == pytest.approx((2 * 4096 * 4096 + 4 * 4096) / 230e9 + 2e-6)
-    assert [finding for finding in check_device(device) if finding.severity == "error"] == []
+    assert errors_of(check_device(device)) == []
     known = device.calibration
     assert (known.kind, known.subject, known.conditions["sm_clock_hz"]) == ("cuda", "NVIDIA GB10", 2.4e9)
     assert known.scaling["8"].median_value == 60e9

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError, UnsupportedError
+from roofline_model.core.finding import optional_text
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.attention.shape import LARGEST_HEAD, unmeasured
+from roofline_model.expected.attention.shape import LARGEST_HEAD, why_unmeasured
 from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
 from roofline_model.expected.tables.kernel_labels import phase_of
@@ -139,9 +140,15 @@ def attention_row_groups(
                 "allow; prefill is causal where the column is empty"
             )
             continue
-        why_not = unmeasured(int(query), int(keys), int(head_dim)) if query > keys or head_dim > LARGEST_HEAD else ""
+        is_beyond = query > keys or head_dim > LARGEST_HEAD
+        why_not = optional_text(why_unmeasured(int(query), int(keys), int(head_dim))) if is_beyond else None
         members[
-            device[i], phase, maths, kv[i] or maths, output[i] or default_output_format(get_format(maths)).key, why_not
+            device[i],
+            phase,
+            maths,
+            kv[i] or maths,
+            output[i] or default_output_format(get_format(maths)).key,
+            why_not or "",
         ].append(i)
     groups = []
     for (name, phase, *formats, why_not), positions in members.items():
