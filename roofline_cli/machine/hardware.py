@@ -9,7 +9,8 @@ import typer
 
 from roofline_cli.screen.tables import Cell, Column, Styled, clean, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
-from roofline_model.core.finding import finding, findings_json, subject_text
+from roofline_model.chips.calibration_doubt import doubts_of
+from roofline_model.core.finding import finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _print_chip(chip: Device) -> None:
         show_line("placeholder: invented numbers, for examples only", "yellow")
     if chip.levels:
         show_line(f"caches: {', '.join(f'{level.name} {format_bytes(level.capacity_bytes)}' for level in chip.levels)}")
-    for note in chip.notes:
+    for note in (*chip.notes, *map(short_text, doubts_of(chip))):
         show_line(f"- {note}")
     show_line()
     columns = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline_model.chips.hardware import Device
+from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.finding import Finding, finding
 
 
@@ -14,7 +15,12 @@ def doubt_of_ideals(device: Device) -> Finding | None:
     known = device.calibration
     if known is None or known.kind != "cpu" or not known.disturbed_by:
         return None
-    return finding("ceilings-contended", hardware=device.key, disturbed_by=known.disturbed_by)
+    return ceilings_doubt(device.key, known)
+
+
+def ceilings_doubt(hardware: str, calibration: Calibration) -> Finding:
+    """Return that other work ran while the ceilings of a machine were measured."""
+    return finding("ceilings-contended", hardware=hardware, disturbed_by=calibration.disturbed_by)
 
 
 def doubt_of_times(device: Device) -> Finding | None:

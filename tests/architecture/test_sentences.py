@@ -28,47 +28,16 @@ RENDERING = (
 """Files, and folders with a slash at the end, whose work is words."""
 
 TO_CLEAN: dict[str, int] = {
-    "roofline_model/chips/device_file.py": 1,
-    "roofline_model/chips/device_text.py": 2,
-    "roofline_model/chips/hardware.py": 3,
-    "roofline_model/core/definition_text.py": 3,
-    "roofline_model/expected/attention/fitted/rows.py": 2,
-    "roofline_model/expected/attention/flash/units.py": 7,
-    "roofline_model/expected/attention/flash/versions.py": 4,
-    "roofline_model/expected/attention/prefill.py": 2,
-    "roofline_model/expected/attention/shape.py": 2,
-    "roofline_model/expected/fitting/crossed_table.py": 1,
     "roofline_model/expected/fitting/fit.py": 5,
-    "roofline_model/expected/fitting/fitted_files.py": 1,
     "roofline_model/expected/gap.py": 7,
-    "roofline_model/expected/products/fitted/rows.py": 1,
-    "roofline_model/expected/products/formula.py": 1,
-    "roofline_model/expected/tables/table.py": 10,
-    "roofline_model/formats/catalog.py": 3,
-    "roofline_model/formats/codecs/arrays.py": 2,
-    "roofline_model/kernels/attention_kernels.py": 2,
-    "roofline_model/kernels/serving_kernels.py": 3,
-    "roofline_model/models/hf/architectures.py": 2,
-    "roofline_model/models/hf/config.py": 1,
-    "roofline_model/models/model_registry.py": 1,
-    "roofline_model/models/strategies/strategies.py": 7,
-    "roofline_model/models/strategies/strategy_file.py": 1,
-    "roofline_model/recommend/claimed_losses.py": 11,
-    "roofline_model/recommend/engine.py": 1,
     "roofline_model/recommend/search/losses_file.py": 4,
-    "roofline_model/recommend/search/traffic_file.py": 1,
     "results/diff/gate.py": 4,
     "results/diff/rolling.py": 4,
     "results/diff/sentences.py": 14,
     "results/diff/significance/metrics.py": 1,
     "results/diff/significance/pair_tests.py": 1,
     "results/diff/suites.py": 1,
-    "results/exchange/exported/impossible.py": 2,
-    "results/exchange/exported/load.py": 1,
-    "results/exchange/files.py": 2,
     "results/exchange/llama_rows.py": 6,
-    "results/exchange/model_cases.py": 1,
-    "results/exchange/model_names.py": 2,
     "results/exchange/pytest_benchmark.py": 1,
     "results/exchange/to_records.py": 5,
     "results/exchange/vllm_bench.py": 6,
@@ -76,61 +45,34 @@ TO_CLEAN: dict[str, int] = {
     "results/history/case_history.py": 2,
     "results/history/segments.py": 1,
     "results/history/unused.py": 2,
-    "results/operations/check.py": 1,
     "results/operations/retention.py": 3,
     "results/records/flags.py": 1,
-    "results/records/limits.py": 9,
-    "results/records/metrics.py": 5,
-    "results/store/connection.py": 29,
-    "results/store/delivery/deliver.py": 1,
     "results/store/delivery/outbox.py": 2,
-    "results/store/migrate.py": 3,
-    "results/store/run_names.py": 4,
-    "results/store/store.py": 4,
     "results/verdicts/gain.py": 4,
     "results/verdicts/shape_verdict.py": 12,
-    "results/watch/annotations.py": 1,
-    "results/watch/lists.py": 1,
-    "plugin/calibrate/cpu_calibration.py": 13,
+    "plugin/calibrate/cpu_calibration.py": 12,
     "plugin/calibrate/cpu_ceilings.py": 2,
-    "plugin/calibrate/cuda_ceilings.py": 1,
     "plugin/calibrate/gpu_calibration.py": 2,
-    "plugin/calibrate/profile_file.py": 3,
-    "plugin/isolation/device_errors.py": 1,
     "plugin/isolation/device_share.py": 1,
     "plugin/isolation/isolation.py": 2,
-    "plugin/isolation/replay_item.py": 1,
     "plugin/isolation/supervisor.py": 6,
     "plugin/isolation/worker_arguments.py": 2,
-    "plugin/isolation/worker_process.py": 4,
     "plugin/machine/cpu_state.py": 2,
-    "plugin/machine/facts.py": 3,
-    "plugin/machine/software_facts.py": 1,
     "plugin/machine/state_warnings.py": 15,
     "plugin/run/baseline.py": 3,
-    "plugin/run/benchmark_bridge.py": 1,
-    "plugin/run/instruments.py": 1,
-    "plugin/run/options.py": 2,
     "plugin/run/outcome.py": 1,
     "plugin/run/rescue.py": 6,
     "plugin/run/runner.py": 1,
     "plugin/run/session.py": 1,
     "plugin/run/target.py": 1,
-    "plugin/samples/correctness.py": 1,
-    "plugin/samples/series.py": 2,
     "plugin/sensors/energy.py": 1,
     "plugin/sensors/nvml.py": 1,
-    "plugin/sensors/nvml_fields.py": 1,
     "plugin/sensors/rapl.py": 3,
-    "plugin/timers/cupti.py": 5,
-    "bench_cases/kernels/attention/catalog.py": 10,
     "bench_cases/kernels/attention/rules.py": 6,
     "bench_cases/kernels/attention/sdpa.py": 1,
     "bench_cases/kernels/fill.py": 1,
     "bench_cases/kernels/guards.py": 6,
-    "bench_cases/kernels/operators/catalog.py": 2,
     "bench_cases/kernels/operators/spec.py": 1,
-    "bench_cases/kernels/products/catalog.py": 13,
     "bench_cases/kernels/shape_rules.py": 4,
     "bench_cases/model_runs/measure_model.py": 5,
     "bench_cases/model_runs/model_cases.py": 1,
@@ -141,7 +83,7 @@ TO_CLEAN: dict[str, int] = {
     "bench_cases/pipeline/recommend.py": 4,
     "bench_cases/pipeline/records.py": 3,
     "bench_cases/pipeline/result.py": 6,
-    "bench_cases/pipeline/run.py": 4,
+    "bench_cases/pipeline/run.py": 2,
     "bench_cases/pipeline/save.py": 2,
     "bench_cases/pipeline/speedup.py": 1,
     "bench_cases/pipeline/verdict.py": 14,
@@ -162,7 +104,6 @@ TO_CLEAN: dict[str, int] = {
     "bench_cases/quantization/plans/layer_plan.py": 3,
     "bench_cases/quantization/plans/layer_report.py": 1,
     "bench_cases/quantization/plans/precisions.py": 1,
-    "bench_cases/quantization/plans/recipes.py": 29,
     "bench_cases/quantization/saved/save_load.py": 1,
     "bench_cases/quantization/saved/serving.py": 10,
     "bench_cases/quantization/saved/staging.py": 2,
@@ -175,6 +116,73 @@ TO_CLEAN: dict[str, int] = {
 }
 """Module → how many of its texts are sentences, or searches for words, today."""
 
+OF_ERRORS: dict[str, int] = {
+    "roofline_model/chips/device_file.py": 1,
+    "roofline_model/chips/hardware.py": 2,
+    "roofline_model/core/definition_text.py": 3,
+    "roofline_model/expected/attention/fitted/rows.py": 2,
+    "roofline_model/expected/attention/prefill.py": 2,
+    "roofline_model/expected/attention/shape.py": 2,
+    "roofline_model/expected/fitting/crossed_table.py": 1,
+    "roofline_model/expected/fitting/fitted_files.py": 1,
+    "roofline_model/expected/products/fitted/rows.py": 1,
+    "roofline_model/expected/products/formula.py": 1,
+    "roofline_model/expected/tables/table.py": 9,
+    "roofline_model/formats/codecs/arrays.py": 2,
+    "roofline_model/models/hf/architectures.py": 2,
+    "roofline_model/models/hf/config.py": 1,
+    "roofline_model/models/strategies/strategy_file.py": 1,
+    "roofline_model/recommend/engine.py": 1,
+    "roofline_model/recommend/search/traffic_file.py": 1,
+    "results/exchange/exported/impossible.py": 2,
+    "results/exchange/exported/load.py": 1,
+    "results/exchange/files.py": 2,
+    "results/exchange/model_cases.py": 1,
+    "results/exchange/model_names.py": 2,
+    "results/operations/check.py": 1,
+    "results/records/limits.py": 9,
+    "results/store/connection.py": 29,
+    "results/store/delivery/deliver.py": 1,
+    "results/store/migrate.py": 3,
+    "results/store/run_names.py": 4,
+    "results/store/store.py": 4,
+    "results/watch/annotations.py": 1,
+    "results/watch/lists.py": 1,
+    "plugin/calibrate/profile_file.py": 3,
+    "plugin/isolation/device_errors.py": 1,
+    "plugin/isolation/replay_item.py": 1,
+    "plugin/isolation/worker_process.py": 4,
+    "plugin/machine/software_facts.py": 1,
+    "plugin/run/benchmark_bridge.py": 1,
+    "plugin/run/instruments.py": 1,
+    "plugin/run/options.py": 2,
+    "plugin/samples/correctness.py": 1,
+    "plugin/samples/series.py": 2,
+    "plugin/sensors/nvml_fields.py": 1,
+    "plugin/timers/cupti.py": 5,
+}
+"""Module → how many of its texts become part of an error that is raised elsewhere: reasons that a row, a file or a field is refused."""
+
+OF_SOURCES: dict[str, int] = {
+    "roofline_model/chips/device_text.py": 2,
+    "roofline_model/expected/attention/flash/units.py": 7,
+    "roofline_model/expected/attention/flash/versions.py": 4,
+    "roofline_model/formats/catalog.py": 3,
+    "roofline_model/kernels/attention_kernels.py": 2,
+    "roofline_model/kernels/serving_kernels.py": 3,
+    "roofline_model/models/strategies/strategies.py": 7,
+    "roofline_model/recommend/claimed_losses.py": 11,
+    "results/records/metrics.py": 5,
+    "plugin/calibrate/cuda_ceilings.py": 1,
+    "plugin/machine/facts.py": 3,
+    "bench_cases/kernels/attention/catalog.py": 10,
+    "bench_cases/kernels/operators/catalog.py": 2,
+    "bench_cases/kernels/products/catalog.py": 13,
+    "bench_cases/quantization/plans/recipes.py": 29,
+}
+"""Module → how many of its texts say where a number of its table comes from, or describe a row of a catalog."""
+
+LISTED = {**TO_CLEAN, **OF_ERRORS, **OF_SOURCES}
 WORDS_OF_A_SENTENCE = 4
 _WORD = re.compile(r"(?:^|(?<=[\s(]))[A-Za-z][a-z'’-]*(?=[\s,.;:)?!]|$)")
 _CITATION = re.compile(
@@ -243,7 +251,7 @@ def searches(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
     def is_words(literal: ast.AST, place: ast.AST) -> bool:
         text = text_of(literal)
-        if text is None or not re.search("[A-Za-z]{2}", text):
+        if text is None or not re.match("[A-Za-z]{2}", text):  # a suffix such as `.toml` is no word
             return False
         return name_of(place) in _PROSE or re.search(r"[A-Za-z]{2,} [A-Za-z]{2,}", text) is not None
 
@@ -276,13 +284,14 @@ def domain_modules() -> Iterator[str]:
 @pytest.mark.parametrize("module", domain_modules())
 def test_domain_code_holds_no_sentences_and_looks_for_no_words(module: str) -> None:
     lines = [f"{module}:{line}: {text[:100]!r}" for line, text in found_in(ROOT / module)]
-    allowed = TO_CLEAN.get(module, 0)
+    allowed = LISTED.get(module, 0)
     assert len(lines) <= allowed, "\n".join(lines)
-    assert len(lines) == allowed, f"{module} has fewer sentences than TO_CLEAN says: lower the number, or drop the line"
+    assert len(lines) == allowed, f"{module} has fewer sentences than its list says: lower the number, or drop the line"
 
 
 def test_what_is_still_to_clean_exists() -> None:
-    assert set(TO_CLEAN) <= set(domain_modules())
+    assert set(LISTED) <= set(domain_modules())
+    assert len(LISTED) == len(TO_CLEAN) + len(OF_ERRORS) + len(OF_SOURCES)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from plugin.calibrate.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMN
 from plugin.calibrate.cuda_ceilings import GEMM_SHAPES, CudaCeilings, Measured, SmBandwidth
 from plugin.machine.facts import Machine
 from plugin.run.expected_record import expected_record
+from roofline_model.chips.calibration_doubt import doubt_of_ideals
 from roofline_model.chips.device_file import check_device, errors_of
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
@@ -249,14 +250,14 @@ def test_a_ceiling_is_the_best_ever_seen_until_it_is_forgotten(measures, monkeyp
     said = []
     cpu_device(MACHINE, said.append)
     assert "busy (contended)" in said[-1]
-    assert "may be too low" in cached_cpu_device(MACHINE).notes[-1]  # and it is still known later
+    assert doubt_of_ideals(cached_cpu_device(MACHINE)).code == "ceilings-contended"  # and it is still known later
     both = cpu_device(MACHINE, said.append, refresh=True)
     assert (both.bandwidth.value, both.levels[0].bandwidth.value) == (60e9, 180e9)
     assert both.bandwidth.note.endswith("sum")
     assert (both.peak_flops_per_s("FP32"), both.peak_flops_per_s("BF16")) == (300e9, 440e9)
     assert cpu_device(MACHINE, said.append, refresh=True, forget=True).bandwidth.value == 30e9
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
-    assert "may be too low" not in cpu_device(MACHINE, said.append, refresh=True).notes[-1]  # one quiet look is enough
+    assert doubt_of_ideals(cpu_device(MACHINE, said.append, refresh=True)) is None  # one quiet look is enough
 
 
 def test_typical_values_are_the_newest_unless_that_measuring_was_busy(measures, monkeypatch):
@@ -409,7 +410,6 @@ def test_a_shared_gpu_is_doubted_and_the_best_is_kept(monkeypatch):
     chip, said = get_hardware("gb10"), []
     first = gpu_calibration.gpu_device(GB10, chip, said.append, measure=lambda *_: gpu_readings())
     assert first.calibration.disturbed_by == ("shared-device",)
-    assert first.notes[-1].startswith(calibration.BUSY_NOTE)
     assert "another process" in said[-1]
     assert calibration_note(first).endswith("(driver 580.142, torch 2.13.0+cu130)")
     assert "gpu_uuid" not in first.calibration.conditions
