@@ -56,6 +56,9 @@ class RootCommands(RooflineGroup):
         "formats": LazyCommand(
             "roofline_cli.machine.formats:formats", "List the number formats: bits, bytes, scales, blocks, aliases."
         ),
+        "explain": LazyCommand(
+            "roofline_cli.predict.explain:explain", "Explain the code of a finding; without one, list all."
+        ),
         "hardware": LazyCommand(
             "roofline_cli.machine.hardware:app", "List, show and check chips: every number with source."
         ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
-from roofline_model.core.finding import finding, short_text, unsupported
+from roofline_model.core.finding import unsupported
 from roofline_model.expected.predict import floored, predict_expected
 from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import NumberFormat, get_format
@@ -126,7 +126,7 @@ def _chunk(
         "weight_format": weight.key,
         "activation_format": activation.key,
     }
-    reason, note = "", np.full(len(m), "", dtype=object)
+    reason, codes = "", np.full(len(m), "", dtype=object)
     try:
         roof = ProductRoof.of(
             device,
@@ -136,7 +136,7 @@ def _chunk(
         )
         ideal = roof.at(m, n, k, cache=cache)
         columns |= {"flops": ideal.flops, "bytes": ideal.total_bytes, "ideal_s": ideal.time_s, "bound": ideal.bound}
-        note = _cache_notes(device, ideal.total_bytes, cache)
+        codes = _cache_codes(device, ideal.total_bytes, cache)
     except UnsupportedError as error:
         reason = str(error)
         columns |= dict.fromkeys(("flops", "bytes", "ideal_s"), math.nan) | {"bound": ""}
@@ -155,21 +155,21 @@ def _chunk(
             reason = str(error)
             columns |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"), math.nan)
             columns |= {"binding": "", "provenance": ""}
-    return pd.DataFrame({**columns, "note": note, "reason": reason}, index=range(len(m)))
+    return pd.DataFrame({**columns, "finding": codes, "reason": reason}, index=range(len(m)))
 
 
-def _cache_notes(device: Device, total_bytes: Floats, cache: str) -> NDArray[np.object_]:
-    """Return why a warm product may be faster than its DRAM roof, "" where that roof is not used: as `roofline.predict`."""
+def _cache_codes(device: Device, total_bytes: Floats, cache: str) -> NDArray[np.object_]:
+    """Return the finding's code of each warm product that may be faster than its DRAM roof, else ""."""
     import numpy as np
 
-    notes = np.full(len(total_bytes), "", dtype=object)
+    codes = np.full(len(total_bytes), "", dtype=object)
     last, roof = device.last_level_cache, memory_roof(device, total_bytes, cache)
     if cache != "warm" or last is None:
-        return notes
-    notes[roof.fits_partly] = short_text(finding("mostly-cached", level=last.name))
+        return codes
+    codes[roof.fits_partly] = "mostly-cached"
     if last.bandwidth is None:
-        notes[roof.fits_cache] = short_text(finding("cache-bandwidth-unknown", level=last.name))
-    return notes
+        codes[roof.fits_cache] = "cache-bandwidth-unknown"
+    return codes
 
 
 def _answers_itself(device: Device) -> bool:

@@ -24,7 +24,7 @@ from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, expected
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import findings_text, short_text
+from roofline_model.core.finding import findings_text, first_with, optional_text, short_text
 from roofline_model.core.units import format_percent
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS
@@ -277,8 +277,7 @@ def _ideal_s(option: Option) -> float:
 
 
 def _kernel_gap(option: Option) -> str:
-    gap = next((item for item in option.findings if item.code == "kernel-gap"), None)
-    return "" if gap is None else shown(str(gap.value("missing")))
+    return shown(optional_text(first_with(option.findings, "kernel-gap")) or "")
 
 
 def _reason(

@@ -19,7 +19,7 @@ from results.exchange.model_predictions import model_predictions
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import finding
 from roofline_model.expected.fitting.table import KernelTable, phase_of, read_kernel_table
 from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
@@ -177,7 +177,7 @@ def _predictions(
         provenance=found.provenance[i],
         low_s=float(found.low_s[i]),
         high_s=float(found.high_s[i]),
-        notes=(short_text(finding("mostly-bound", binding=found.binding[i])),) if found.binding[i] else (),
+        findings=(finding("mostly-bound", binding=found.binding[i]),) if found.binding[i] else (),
         error_ratio=error_ratio(expected_s, measured_s),
     )
     return first, expected

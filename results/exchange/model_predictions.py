@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from results.exchange.foreign import ModelAsk, PassRun
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import finding
 from roofline_model.ideal.roofline import error_ratio, weakest_provenance
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def model_predictions(
         provenance=f"{priced[0][2].provenance} (sum of kernels)",
         low_s=max(low * expected_s, least_s),
         high_s=high * expected_s,
-        notes=(short_text(finding("model-not-fitted")),),
+        findings=(finding("model-not-fitted"),),
         error_ratio=error_ratio(expected_s, measured_s),
     )
     return (ideal, expected), ()
@@ -118,6 +118,6 @@ def _ideal(
         path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"),
         memory_level="DRAM",
         provenance=weakest_provenance(found.provenance for _, found, _ in priced),
-        notes=tuple(map(short_text, findings)),
+        findings=tuple(findings),
         error_ratio=error_ratio(time_s, measured_s),
     )

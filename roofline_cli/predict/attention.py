@@ -25,7 +25,7 @@ from roofline_cli.shared.options import (
     check_plot,
     parse_size,
 )
-from roofline_model.core.finding import reason_text
+from roofline_model.core.finding import Finding, reason_text
 
 if TYPE_CHECKING:
     from roofline_cli.predict.layer_table import Pair
@@ -71,9 +71,9 @@ class AttentionRow:
     expected: ExpectedPrediction | None
     """What a good kernel reaches; None where no constants are known for this chip and format."""
     no_expected_reason: str
-    kernel_gap: str = ""
+    kernel_gap: Finding | None = None
     """Why no attention kernel is known to read the cache on this chip."""
-    engine_gap: str = ""
+    engine_gap: Finding | None = None
     """Always empty: the kernels that read a narrow cache are the engines' own."""
 
     @property

@@ -28,7 +28,7 @@ from roofline_cli.shared.options import (
     operands_label,
     parse_size,
 )
-from roofline_model.core.finding import reason_text
+from roofline_model.core.finding import Finding, reason_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class BlockRow:
     """Expected time of each kernel of `prediction`; None for one that has none."""
     no_expected_reason: str
     """Which kernel has no expected time, and why; empty when all have."""
-    kernel_gap: str = ""
-    """Why no kernel is known to run the block's products on the chip; empty where none is known to be missing."""
-    engine_gap: str = ""
+    kernel_gap: Finding | None = None
+    """Why no kernel is known to run the block's products on the chip; None where none is known to be missing."""
+    engine_gap: Finding | None = None
     """Which serving engines lack a kernel for them here, where a library has one."""
 
     @property

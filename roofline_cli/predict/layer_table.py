@@ -23,7 +23,7 @@ from roofline_cli.predict.prediction_rows import (
 )
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
 from roofline_cli.shared.options import format_pair, pair_label, register_formats, split_list
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import Finding, findings_json, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -64,12 +64,12 @@ class LayerRow(Protocol):
         """Why it is not known; empty where it is."""
 
     @property
-    def kernel_gap(self) -> str:
-        """Why no kernel is known to run the formats on the chip; empty where none is known to be missing."""
+    def kernel_gap(self) -> Finding | None:
+        """Why no kernel is known to run the formats on the chip; None where none is known to be missing."""
 
     @property
-    def engine_gap(self) -> str:
-        """Which serving engines lack a kernel for them, where a library has one; empty where none does."""
+    def engine_gap(self) -> Finding | None:
+        """That no serving engine has a kernel for them, where a library has one; None where an engine has."""
 
 
 Row = TypeVar("Row", bound=LayerRow)
@@ -197,7 +197,7 @@ def print_layer_table(
         title=f"{title} on {request.hardware.key}: {request.hardware.name}",
     )
     print_notes(notes, table.left_out)
-    print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
+    print_gaps((row.label, row.kernel_gap or row.engine_gap) for row in table.rows)
     _print_expected(table.rows)
     show_doubts(request.hardware)
     weakest = table.rows[0].prediction.provenance
@@ -246,5 +246,5 @@ def layer_json(
             for row, likely in zip(table.rows, table.expected_speedups, strict=True)
         ],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
-        "notes": [short_text(item) for item in doubts_of(hardware)],
+        "findings": findings_json(doubts_of(hardware)),
     }

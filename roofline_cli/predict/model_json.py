@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.finding import reason_text, short_text
+from roofline_model.core.finding import findings_json, optional_json, optional_text, reason_text, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -38,7 +38,7 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     return {
         **_head_json(found, chip),
         **document,
-        "notes": [short_text(item) for item in (*found.findings, *doubts_of(chip))],
+        "findings": findings_json((*found.findings, *doubts_of(chip))),
     }
 
 
@@ -50,7 +50,7 @@ def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str,
     return {
         **_head_json(found[0], chip),
         "predictions": [_summary_json(one, expected_step(one, chip), chip) for one in found],
-        "notes": [short_text(item) for item in doubts_of(chip)],
+        "findings": findings_json(doubts_of(chip)),
     }
 
 
@@ -81,11 +81,11 @@ def _summary_json(found: ModelPrediction, expected: ExpectedStep | None, chip: D
     memory, used = found.memory, found.plan.base
     return {
         "formats": found.plan.label,
-        "coverage": plan_coverage(found.plan) or None,
+        "coverage": optional_text(plan_coverage(found.plan)),
         "weight_format": found.plan.base.weights,
         "activation_format": found.plan.base.activations,
         "kv_format": found.plan.kv,
-        "kernel_gap": plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
+        "kernel_gap": optional_json(plan_gap(chip, used.weights, used.activations, found.plan.kv)),
         "batch_count": found.workload.batch_count,
         "time_s": found.time_s,
         "expected": None if expected is None else _expected_json(found, expected),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import show_line
-from roofline_model.core.finding import Finding, short_text
+from roofline_model.core.finding import Finding, finding, findings_json, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -126,12 +126,16 @@ class Gains:
     """The ideal gains beside expected ones; `–` throughout where `values` are the ideal ones."""
 
 
-def standing_sentence(rows: Iterable[tuple[str, str, str]]) -> str:
+def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
     """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
     from roofline_model.expected.products.formats import reference_kernel
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")
-    return f"Expected times of weight-only formats: {kernel}." if kernel else ""
+    options = tuple(
+        dict.fromkeys(weight for weight, activation, origin in rows if reference_kernel(weight, activation, origin))
+    )
+    line = short_text(finding("reference-kernel-of-options", options=options, kernel=kernel))
+    return f"{line[0].upper()}{line[1:]}." if kernel else ""
 
 
 def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:
@@ -166,7 +170,7 @@ def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason
         "expected_parts": [{"name": name, "time_s": time_s} for name, time_s in expected.parts],
         "expected_provenance": expected.provenance,
         "expected_version": expected.model_version,
-        "expected_notes": [short_text(item) for item in expected.findings],
+        "expected_findings": findings_json(expected.findings),
     }
 
 
@@ -189,5 +193,5 @@ def timing_json(
         "read_bytes": found.read_bytes,
         "write_bytes": found.write_bytes,
         "provenance": found.provenance,
-        "notes": [short_text(item) for item in found.findings],
+        "findings": findings_json(found.findings),
     }

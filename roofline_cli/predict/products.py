@@ -28,7 +28,7 @@ from roofline_cli.shared.options import (
     register_formats,
     split_list,
 )
-from roofline_model.core.finding import Finding, reason_text, short_text
+from roofline_model.core.finding import Finding, findings_json, reason_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -54,9 +54,9 @@ class FormatPrediction:
     no_expected_reason: str = ""
     expected_speedup_ratio: float | None = None
     """The same of the expected times; None where either has none."""
-    kernel_gap: str = ""
-    """Why no kernel is known to run these operands on the chip; empty where none is known to be missing."""
-    engine_gap: str = ""
+    kernel_gap: Finding | None = None
+    """Why no kernel is known to run these operands on the chip; None where none is known to be missing."""
+    engine_gap: Finding | None = None
     """Which serving engines lack a kernel for it here, where a library has one."""
 
     @property
@@ -255,7 +255,7 @@ def print_table(table: PredictionTable) -> None:
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")
     _print_left_out(table)
-    print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
+    print_gaps((row.label, row.kernel_gap or row.engine_gap) for row in table.rows)
     _print_untimed(table)
     prediction_rows.show_doubts(table.hardware)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
@@ -352,7 +352,7 @@ def table_json(table: PredictionTable) -> dict[str, Any]:
         "baseline_format": table.baseline,
         "predictions": [_row_json(row) for row in table.rows],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
-        "notes": [short_text(item) for item in doubts_of(table.hardware)],
+        "findings": findings_json(doubts_of(table.hardware)),
     }
 
 
@@ -385,7 +385,7 @@ def _row_json(row: FormatPrediction) -> dict[str, Any]:
         "memory_level": prediction.memory_level,
         "provenance": prediction.provenance,
         "model_version": prediction.model_version,
-        "notes": [short_text(item) for item in prediction.findings],
+        "findings": findings_json(prediction.findings),
         **prediction_rows.expected_json(row.expected, row.no_expected_reason),
         **gap_json(row.kernel_gap, row.engine_gap),
     }

@@ -64,10 +64,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from roofline_model.chips.device_check import check_device
+from roofline_model.chips.device_check import check_device, errors_of
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.core.finding import subject_text
 from roofline_model.formats.catalog import get_format
 
 Status = Literal[
@@ -357,6 +358,7 @@ def create_custom_asic(
 
     Raises `InvalidValueError` for a rate or bandwidth that is not a positive number, `UnknownNameError` for a format.
     """
+    from roofline_model.chips.device_check import check_device, errors_of
 
     source = "create_custom_asic"
     if not flops_by_precision:
@@ -379,9 +381,9 @@ def create_custom_asic(
         if memory_gb is None
         else Quantity(_positive(f"{name}: memory_gb", memory_gb) * 1e9, "B", "declared", source),
     )
-    problems = [finding for finding in check_device(device) if finding.severity == "error"]
+    problems = errors_of(check_device(device))
     if problems:
-        raise InvalidValueError(f"{name}: {problems[0].message}")
+        raise InvalidValueError(f"{name}: {subject_text(problems[0])}")
     return device
 
 
@@ -478,9 +480,9 @@ def read_device_text(text: str, where: str) -> Device:
     except ValueError as error:  # TOMLDecodeError, too deep, or the digit limit of int()
         raise DefinitionError(f"{where}: not valid TOML: {error}") from None
     device = _Reader(where, data).device()
-    errors = [finding.message for finding in check_device(device) if finding.severity == "error"]
+    errors = errors_of(check_device(device))
     if errors:
-        raise DefinitionError(f"{where}: {errors[0]}")
+        raise DefinitionError(f"{where}: {subject_text(errors[0])}")
     return device
 
 

@@ -43,7 +43,12 @@ def doubt_of_ideals(device: Device) -> Finding | None:
     calibration = device.calibration
     if calibration is None or calibration.kind != "cpu" or not calibration.disturbed_by:
         return None
-    return finding("ceilings-contended", hardware=device.key, disturbed_by=calibration.disturbed_by)
+    return ceilings_doubt(device.key, calibration)
+
+
+def ceilings_doubt(hardware: str, calibration: Calibration) -> Finding:
+    """Return that other work ran while the ceilings of a machine were measured."""
+    return finding("ceilings-contended", hardware=hardware, disturbed_by=calibration.disturbed_by)
 
 
 def doubt_of_times(device: Device) -> Finding | None:

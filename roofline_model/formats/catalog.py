@@ -472,16 +472,13 @@ _METHODS = {
     "MXFP8_E4M3": "native_mxfp8", "MXFP8_E5M2": "native_mxfp8", "MXFP6_E3M2": "native_mxfp6", "MXFP6_E2M3": "native_mxfp6",
     "NVFP4": "native_fp4", "MXFP4": "native_fp4",
 }  # fmt: skip
-AWQ_NOTE = "AWQ needs activation-aware scales, plain torchao INT4 is round-to-nearest"
-AWQ_BOTH_NOTE = (
-    "AWQ is the original documents' word and quantises weights alone: activations in INT4 need a scheme of their own"
-)
 
 
 def method_of(format_key: str, *, is_both: bool) -> str:
     """Return PTQ, AWQ, native_fp8, native_fp4, …, or weight_only; `is_both`: the activation has the format as well.
 
-    INT4 is AWQ either way, the word of the original documents (see `AWQ_NOTE` and, of both operands, `AWQ_BOTH_NOTE`).
+    INT4 is AWQ either way, the word of the original documents (see the findings `awq-scales` and, of both operands,
+    `awq-both`).
     """
     if is_both or format_key == "INT4":
         return _METHODS.get(format_key, f"native_{format_key.lower()}")

@@ -1,10 +1,10 @@
-"""Formats that a chip's numbers allow and no kernel is known to run there: what nobody should be told to try.
+"""Kernel gaps: formats that a chip's numbers allow and no kernel is known to run there, so that nobody is advised to try them.
 
-A ceiling in a chip's description says how fast its unit is, not that a library uses it. Two facts are told here, both of
-torch (the kernels of `bench_cases`; a test holds the two tables together): block-scaled products need a compute capability,
-and a CPU has kernels for a handful of formats. Whatever is not known to be missing has no gap: a chip of another vendor, an
-invented one, one without a stated capability, a format of the user's own, and weight-only formats on a GPU, whose weights
-any framework can decode before it multiplies.
+A ceiling in a chip's description says how fast its unit is, not that a library uses it. Two facts of torch are kept here (the
+kernels of `bench_cases`; a test holds the two tables together): block-scaled products need a compute capability, and a CPU
+has kernels for a handful of formats. Whatever is not known to be missing has no gap: a chip of another vendor, an invented
+one, one without a stated capability, a format of the user's own, and weight-only formats on a GPU, whose weights any
+framework can decode before it multiplies.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from roofline_model.chips.hardware import Device
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import FORMATS
 
 Capability = tuple[int, int]
@@ -46,35 +47,63 @@ them. Source: the data types of cublasLtMatmul (CUDA 13) and torch 2.13; 2026-11
 _SIXTEEN = ("BF16", "FP16")
 
 
-def kernel_gap(device: Device, weight_format: str, activation_format: str) -> str:
-    """Return why no kernel is known to run these operands on a chip, in words; empty where none is known to be missing.
+def kernel_gap(device: Device, weight_format: str, activation_format: str) -> Finding | None:
+    """Return that no kernel is known to run these operands on a chip (`kernel-gap`); None where none is known to be missing.
+
+    Values: `hardware`; where torch has a kernel for other chips, `capability` of this one, `kernel` and its `capabilities`.
 
     >>> from roofline_model.chips.hardware import get_hardware
-    >>> kernel_gap(get_hardware("gb10"), "MXFP4", "MXFP4")
-    'torch multiplies MXFP4 by MXFP4 on compute capability 10.x only, gb10 has 12.1'
+    >>> gap = kernel_gap(get_hardware("gb10"), "MXFP4", "MXFP4")
+    >>> gap.value("capability"), gap.value("capabilities")
+    ('12.1', '10.x')
     """
     if weight_format not in FORMATS or activation_format not in FORMATS:
-        return ""
+        return None
+    gap = finding("kernel-gap", pair_label(weight_format, activation_format), hardware=device.key)
     if device.kind == "cpu":
-        return _cpu_gap(weight_format, activation_format)
+        return None if _has_cpu_kernel(weight_format, activation_format) else gap
     is_both = weight_format == activation_format
     needed = BOTH_OPERANDS_CAPABILITY.get(weight_format) if is_both else None
     here = device.match.capability
     if is_both and weight_format in NO_LIBRARY and not device.is_placeholder and (here or device.vendor == "amd"):
-        return f"neither cuBLAS nor torch multiplies {weight_format} by {weight_format}"
+        return gap
     if needed is None or here is None:
-        return ""
+        return None
     lowest, highest = needed
     if lowest <= here and (highest is None or here <= highest):
-        return ""
-    where = f"{lowest[0]}.x only" if highest is not None else f"{lowest[0]}.{lowest[1]} or newer"
-    return f"torch multiplies {weight_format} by {weight_format} on compute capability {where}, {device.key} has {here[0]}.{here[1]}"
-
-
-def _cpu_gap(weight: str, activation: str) -> str:
-    pair = weight, "BF16" if activation in _SIXTEEN and weight not in _SIXTEEN else activation
-    if pair in CPU_PAIRS or pair[0] in _SIXTEEN:
-        return ""
-    return (
-        f"torch has no CPU kernel for {'weights in this format' if weight != activation else 'products in this format'}"
+        return None
+    return finding(
+        "kernel-gap",
+        gap.subject,
+        hardware=device.key,
+        capability=capability_text(here),
+        kernel="torch scaled_mm",
+        capabilities=capabilities_text(lowest, highest),
     )
+
+
+def pair_label(weights: str, activations: str) -> str:
+    """Return the label of a product's formats: `INT4.BF16`, or `FP8_E4M3` where both operands have it."""
+    return weights if weights == activations else f"{weights}.{activations}"
+
+
+def capability_text(capability: Capability) -> str:
+    """Return a compute capability as NVIDIA writes it: `12.1`."""
+    return f"{capability[0]}.{capability[1]}"
+
+
+def capabilities_text(lowest: Capability, highest: Capability | None) -> str:
+    """Return a range of compute capabilities.
+
+    >>> capabilities_text((8, 9), None), capabilities_text((10, 0), (10, 9)), capabilities_text((7, 5), (9, 9))
+    ('8.9+', '10.x', '7.5-9.x')
+    """
+    if highest is None:
+        return f"{capability_text(lowest)}+"
+    last = f"{highest[0]}.x"
+    return last if lowest == (highest[0], 0) else f"{capability_text(lowest)}-{last}"
+
+
+def _has_cpu_kernel(weights: str, activations: str) -> bool:
+    activations = "BF16" if activations in _SIXTEEN and weights not in _SIXTEEN else activations
+    return (weights, activations) in CPU_PAIRS or weights in _SIXTEEN

@@ -1,8 +1,8 @@
 """Which kernel serves a pair of formats, or a cache, on a chip: what has to exist before a plan may be recommended.
 
 A roofline prices any format on any chip; an engine runs those somebody wrote a kernel for. Listed are kernels of released
-engines by compute capability (NVIDIA) or vendor (AMD), as of 2026-11-22. No gap is told of chips without a list: invented
-ones, the user's own, CPUs (`kernel_gaps.py` knows those of torch) and other vendors.
+engines by compute capability (NVIDIA) or vendor (AMD), as of 2026-11-22. Chips without a list have no gap: invented ones, the
+user's own, CPUs (`kernel_gaps.py` has those of torch) and other vendors.
 """
 
 from __future__ import annotations
@@ -10,8 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline_model.chips.hardware import Device
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import FORMATS, get_format
-from roofline_model.kernels.kernel_gaps import BOTH_OPERANDS_CAPABILITY, kernel_gap
+from roofline_model.kernels.kernel_gaps import (
+    BOTH_OPERANDS_CAPABILITY,
+    capabilities_text,
+    capability_text,
+    kernel_gap,
+    pair_label,
+)
 
 Capability = tuple[int, int]
 
@@ -44,9 +51,7 @@ class ServingKernel:
 
 _VLLM_TABLE = "docs.vllm.ai, features/quantization, Supported Hardware"
 _TORCH_BOTH_OPERANDS = frozenset({"INT8", *BOTH_OPERANDS_CAPABILITY})
-"""Weights and activations in this format: torch multiplies them (`_int_mm`, `scaled_mm`) on NVIDIA where `kernel_gap` is silent."""
-ENGINE = "serving engine"
-"""What lacks a kernel that torch has: such a gap begins with `no` and this."""
+"""Weights and activations in this format: torch multiplies them (`_int_mm`, `scaled_mm`) on NVIDIA where `kernel_gap` has none."""
 _HOPPER_LAST, _DATA_CENTRE_BLACKWELL = (9, 9), ((10, 0), (10, 9))
 
 WEIGHT_ONLY: dict[str, ServingKernel] = {
@@ -126,83 +131,96 @@ def cache_kernel(device: Device, cache: str) -> ServingKernel | None:
     return _here(CACHES.get(cache), device)
 
 
-def product_gap(device: Device, weights: str, activations: str) -> str:
-    """Return why no kernel is known to run a product's formats on a chip; empty where one is, or the chip has no list.
+def product_gap(device: Device, weights: str, activations: str) -> Finding | None:
+    """Return that no kernel is known to run a product's formats on a chip; None where one is, or the chip has no list.
 
-    Kernels of serving engines count: where torch alone multiplies the formats, the words say so.
+    Kernels of serving engines count: where torch alone multiplies the formats, the finding's value `library` says so.
 
     >>> from roofline_model.chips.hardware import get_hardware
-    >>> product_gap(get_hardware("gb10"), "INT8", "INT8")
-    'no serving engine multiplies INT8 by INT8 on compute capability 12.1 (torch does; INT8 scaled matmul (CUTLASS): 7.5 to 9.x)'
+    >>> gap = product_gap(get_hardware("gb10"), "INT8", "INT8")
+    >>> gap.value("library"), gap.value("kernel"), gap.value("capabilities")
+    ('torch', 'INT8 scaled matmul (CUTLASS)', '7.5-9.x')
     """
     if not _is_narrow(weights) and not _is_narrow(activations):
-        return ""
+        return None
     of_torch = kernel_gap(device, weights, activations)
     if of_torch or not _has_list(device) or weights not in FORMATS or activations not in FORMATS:
         return of_torch
     if product_kernel(device, weights, activations) is not None:
-        return ""
+        return None
+    label = pair_label(weights, activations)
     if weights != activations:
-        return _gap(
-            device, f"released kernel multiplies {weights} weights under {activations}", WEIGHT_ONLY.get(weights)
-        )
-    who, beside = (ENGINE, "torch does") if _is_of_torch(device, weights) else ("released kernel", "")
-    return _gap(device, f"{who} multiplies {weights} by {weights}", BOTH_OPERANDS.get(weights), beside)
+        return _gap("kernel-gap", label, device, WEIGHT_ONLY.get(weights))
+    return _gap("kernel-gap", label, device, BOTH_OPERANDS.get(weights), library=_library(device, weights))
 
 
-def engine_gap(device: Device, weights: str, activations: str) -> str:
-    """Return that no serving engine has a kernel for a product that a library can run; empty where one has, or none can.
+def engine_gap(device: Device, weights: str, activations: str) -> Finding | None:
+    """Return that no serving engine has a kernel for a product that a library can run; None where one has, or none can.
 
-    `kernel_gap` tells of the products that nothing runs. The two facts are of different tables: torch's kernels, and those of
-    released engines, which a whole model is held to.
+    `kernel_gap` is about the products that nothing runs. The two facts come from different tables: torch's kernels, and those
+    of released engines, which a whole model is held to. Values: `library`, which runs the product, or `decoded`, the weights
+    that are decoded before it.
 
     >>> from roofline_model.chips.hardware import get_hardware
-    >>> engine_gap(get_hardware("gb10"), "INT8", "INT8")
-    'torch only: no serving engine multiplies INT8 by INT8 on compute capability 12.1 (INT8 scaled matmul (CUTLASS): 7.5 to 9.x)'
+    >>> engine_gap(get_hardware("gb10"), "INT8", "INT8").value("library")
+    'torch'
+    >>> engine_gap(get_hardware("b200"), "MXFP6_E3M2", "BF16").value("decoded")
+    'MXFP6_E3M2'
     """
-    if kernel_gap(device, weights, activations) or not (missing := product_gap(device, weights, activations)):
-        return ""
+    if kernel_gap(device, weights, activations) or product_gap(device, weights, activations) is None:
+        return None
+    label = pair_label(weights, activations)
     if weights != activations:
-        return f"no serving kernel: weights are decoded first: {missing.replace('released kernel', ENGINE)}"
-    return f"torch only: {missing.replace('torch does; ', '')}" if _is_of_torch(device, weights) else missing
+        return _gap("engine-gap", label, device, WEIGHT_ONLY.get(weights), decoded=weights)
+    return _gap("engine-gap", label, device, BOTH_OPERANDS.get(weights), library=_library(device, weights))
 
 
-def cache_gap(device: Device, cache: str) -> str:
-    """Return why no attention kernel is known to read a cache on a chip; empty where one is, or the chip has no list.
+def cache_gap(device: Device, cache: str) -> Finding | None:
+    """Return that no attention kernel is known to read a cache on a chip; None where one is, or the chip has no list.
 
     >>> from roofline_model.chips.hardware import get_hardware
-    >>> cache_gap(get_hardware("h100"), "NVFP4")
-    'no released attention kernel reads a NVFP4 cache on compute capability 9.0 (NVFP4 KV attention (trtllm-gen): 10.x)'
+    >>> cache_gap(get_hardware("h100"), "NVFP4").value("kernel")
+    'NVFP4 KV attention (trtllm-gen)'
     """
-    if (
-        not _is_narrow(cache)
-        or not _has_list(device)
-        or cache not in FORMATS
-        or cache_kernel(device, cache) is not None
-    ):
-        return ""
-    return _gap(device, f"released attention kernel reads a {cache} cache", CACHES.get(cache))
+    if not _is_narrow(cache) or not _has_list(device) or cache not in FORMATS:
+        return None
+    if cache_kernel(device, cache) is not None:
+        return None
+    return _gap("kernel-gap", f"kv {cache}", device, CACHES.get(cache))
 
 
-def plan_gap(device: Device, weights: str, activations: str, cache: str) -> str:
-    """Return why the products of a model's layers, or its cache, have no known kernel on a chip; empty where none is missing."""
+def plan_gap(device: Device, weights: str, activations: str, cache: str) -> Finding | None:
+    """Return that the products of a model's layers, or its cache, have no known kernel on a chip; None where none is missing."""
     return product_gap(device, weights, activations) or cache_gap(device, cache)
 
 
-def _gap(device: Device, what: str, known: ServingKernel | None, beside: str = "") -> str:
+def _gap(
+    code: str,
+    label: str,
+    device: Device,
+    kernel: ServingKernel | None,
+    *,
+    library: str | None = None,
+    decoded: str | None = None,
+) -> Finding:
+    """Return the finding of a missing kernel; `kernel`: the one of other chips, which only NVIDIA's have by capability."""
     here = _capability(device)
-    where = device.vendor.upper() if here is None else f"compute capability {here[0]}.{here[1]}"
-    elsewhere = f"{known.name}: {_range(known)}" if known is not None and here is not None else ""
-    told = "; ".join(filter(None, (beside, elsewhere)))
-    return f"no {what} on {where}{f' ({told})' if told else ''}"
+    elsewhere = None if here is None else kernel
+    return finding(
+        code,
+        label,
+        hardware=device.key,
+        capability=None if here is None else capability_text(here),
+        kernel=None if elsewhere is None else elsewhere.name,
+        capabilities=None if elsewhere is None else capabilities_text(elsewhere.lowest, elsewhere.highest),
+        library=library,
+        decoded=decoded,
+    )
 
 
-def _range(kernel: ServingKernel) -> str:
-    low = f"{kernel.lowest[0]}.{kernel.lowest[1]}"
-    if kernel.highest is None:
-        return f"{low} on"
-    last = f"{kernel.highest[0]}.x"
-    return last if kernel.lowest == (kernel.highest[0], 0) else f"{low} to {last}"
+def _library(device: Device, format_key: str) -> str | None:
+    """Return the library that multiplies both operands in a format where no engine does; None where none does."""
+    return "torch" if format_key in _TORCH_BOTH_OPERANDS and _capability(device) is not None else None
 
 
 def _here(kernel: ServingKernel | None, device: Device) -> ServingKernel | None:
@@ -217,10 +235,6 @@ def _has_list(device: Device) -> bool:
     if device.kind != "gpu" or device.is_placeholder:
         return False
     return device.vendor == "amd" or (device.vendor == "nvidia" and _capability(device) is not None)
-
-
-def _is_of_torch(device: Device, format_key: str) -> bool:
-    return format_key in _TORCH_BOTH_OPERANDS and _capability(device) is not None
 
 
 def _is_narrow(format_key: str) -> bool:

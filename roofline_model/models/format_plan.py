@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
@@ -444,16 +445,14 @@ def wide_head_exceptions(plan: FormatPlan, shape: ModelShape) -> tuple[str, ...]
     return tuple(f"{part}={plan.wide}" for part in parts)
 
 
-def plan_coverage(plan: FormatPlan) -> str:
-    """Return which matrices have a narrow plan's format and what head and embedding are in; empty for a wide plan."""
+def plan_coverage(plan: FormatPlan) -> Finding | None:
+    """Return which matrices have a narrow plan's format and what head and embedding are in; None for a wide plan."""
     if get_format(plan.base.weights).element_bits >= _WIDE_BITS:
-        return ""
+        return None
     head, embedding = (plan.of(part).label for part in HEAD_PARTS)
     if head == embedding == plan.base.label:
-        return f"{plan.base.label} in every matrix, head and embedding included"
-    if head == embedding:
-        return f"{plan.base.label} in the matrices of the layers; head and embedding in {head}"
-    return f"{plan.base.label} in the matrices of the layers; head in {head}, embedding in {embedding}"
+        return finding("narrow-everywhere", formats=plan.base.label)
+    return finding("narrow-layers", formats=plan.base.label, head=head, embedding=embedding)
 
 
 def narrow_heads(plans: Sequence[FormatPlan]) -> tuple[FormatPlan, ...]:

@@ -73,9 +73,14 @@ class LaunchCosts:
 
 
 PUBLISHED = LaunchCosts(
-    GRAPH_GAP_S, STREAM_GAP_S, HOST_LAUNCH_S, "published: NVIDIA technical blog 2019 (V100); pegainfer (RTX 5070 Ti)"
+    GRAPH_GAP_S,
+    STREAM_GAP_S,
+    HOST_LAUNCH_S,
+    source="published: NVIDIA technical blog 2019 (V100); pegainfer (RTX 5070 Ti)",
 )
-NO_LAUNCHES = LaunchCosts(0.0, 0.0, 0.0, "a CPU launches nothing: a call's own cost is part of its expected time")
+NO_LAUNCHES = LaunchCosts(
+    0.0, 0.0, 0.0, source="a CPU launches nothing: a call's own cost is part of its expected time"
+)
 
 
 def launch_costs(device: Device) -> LaunchCosts:
@@ -87,7 +92,7 @@ def launch_costs(device: Device) -> LaunchCosts:
         return PUBLISHED
     host_s = calibration.floors["host-launch"].median_value
     return LaunchCosts(
-        GRAPH_GAP_S, STREAM_GAP_S, host_s, f"host launch measured on {calibration.subject}, gaps published"
+        GRAPH_GAP_S, STREAM_GAP_S, host_s, source=f"host launch measured on {calibration.subject}, gaps published"
     )
 
 

@@ -9,7 +9,7 @@ carries those that its kernels read (`weight_storage.py`), so that it is weighed
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from roofline_model.chips.hardware import Device
@@ -254,10 +254,8 @@ def _format_findings(
         findings.append(
             finding("awq-both", fmt.key) if is_both else finding("awq-scales", fmt.key, group=WEIGHT_GROUP_ELEMS)
         )
-    for code, gap in (("kernel-gap", kernel_gap), ("engine-gap", engine_gap)):
-        if missing := gap(device, fmt.key, activation.key):
-            findings.append(finding(code, fmt.key, hardware=device.key, missing=missing))
-    return tuple(findings)
+    gaps = (kernel_gap(device, fmt.key, activation.key), engine_gap(device, fmt.key, activation.key))
+    return (*findings, *(replace(gap, subject=fmt.key) for gap in gaps if gap is not None))
 
 
 def _estimates(

@@ -275,23 +275,20 @@ NO_KERNELS = PlanKernels((), None)
 def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
     """Return the kernels of a plan's narrow parts on a chip, and the first gap."""
     caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
-    names, gaps = [], []
+    names: list[str] = []
+    gaps: list[Finding] = []
     for label in formats.product_labels:
         pair = parse_formats(label)
-        gaps.append((label, product_gap(device, pair.weights, pair.activations)))
+        gap = product_gap(device, pair.weights, pair.activations)
+        gaps += [replace(gap, subject=label)] if gap is not None else []
         kernel = product_kernel(device, pair.weights, pair.activations)
         names += [kernel.name_on(device)] if kernel is not None else []
     for label in caches:
-        gaps.append((f"{CACHE} {label}", cache_gap(device, label)))
+        gap = cache_gap(device, label)
+        gaps += [gap] if gap is not None else []
         kernel = cache_kernel(device, label)
         names += [kernel.name_on(device)] if kernel is not None else []
-    missing = next(((label, gap) for label, gap in gaps if gap), None)
-    gap = None if missing is None else _gap_finding(*missing, device)
-    return PlanKernels(tuple(dict.fromkeys(names)), gap)
-
-
-def _gap_finding(label: str, missing: str, device: Device) -> Finding:
-    return finding("kernel-gap", label, hardware=device.key, missing=missing)
+    return PlanKernels(tuple(dict.fromkeys(names)), gaps[0] if gaps else None)
 
 
 def missing_kernel(device: Device, label: str) -> Finding | None:
@@ -301,8 +298,8 @@ def missing_kernel(device: Device, label: str) -> Finding | None:
     """
     name, _, cache = label.partition("=")
     weights, _, rest = name.partition(".")
-    missing = cache_gap(device, cache) if cache else product_gap(device, weights, rest.partition(".")[0] or weights)
-    return _gap_finding(label, missing, device) if missing else None
+    gap = cache_gap(device, cache) if cache else product_gap(device, weights, rest.partition(".")[0] or weights)
+    return None if gap is None else replace(gap, subject=label)
 
 
 def _plan_reference_kernel(formats: PlanFormats, provenance: str) -> str:

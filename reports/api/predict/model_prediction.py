@@ -10,7 +10,7 @@ from reports.api.catalog.catalog_models import ModelKernel, ModelMemory, ModelPr
 from reports.api.catalog.chip_lookup import find_chip, find_model
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import reason_text, short_text
+from roofline_model.core.finding import findings_json, optional_json, optional_text, reason_text
 from roofline_model.core.memo import Memo
 from roofline_model.expected.calibrated import doubts_of
 from roofline_model.kernels.serving_kernels import plan_gap
@@ -86,7 +86,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_speedup_ratio=None
         if wide.expected_s is None or expected is None
         else wide.expected_s / expected.time_s,
-        coverage=plan_coverage(found.plan) or None,
+        coverage=optional_text(plan_coverage(found.plan)),
         activation_format=used.activations,
         kv_format=found.plan.kv,
         attention_kernel=found.attention_kernel,
@@ -97,14 +97,14 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_reason=reason_text(why_no_step(found, chip)) if expected is None else None,
         tokens_per_s=found.tokens_per_s,
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
-        kernel_gap=plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
+        kernel_gap=optional_json(plan_gap(chip, used.weights, used.activations, found.plan.kv)),
         launch_count=found.launch_count,
         flops=found.flops,
         moved_bytes=found.moved_bytes,
         bound=found.bound,
         provenance=found.provenance,
         kernels=kernels,
-        notes=[short_text(item) for item in (*found.findings, *doubts_of(chip))],
+        findings=findings_json((*found.findings, *doubts_of(chip))),
         memory=ModelMemory(
             weights_bytes=memory.weights_bytes,
             kv_bytes=memory.kv_bytes,

@@ -31,6 +31,7 @@ COMMANDS = {
     "compare gemv",
     "compare gemm",
     "formats",
+    "explain",
     "hardware list",
     "hardware show",
     "hardware check",

@@ -15,8 +15,7 @@ from typing import Any
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.cost import OpCost
-from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import Finding, finding, finding_json
+from roofline_model.core.finding import Finding, finding, finding_json, reason_text, unsupported
 from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
@@ -33,8 +32,8 @@ from roofline_model.expected.attention.flash.versions import (
     FILL_CYCLES_PER_CTA,
     TRAITS,
     VersionTraits,
-    availability,
     emulated_exp_ratio,
+    why_unavailable,
 )
 from roofline_model.operators.attention import attention
 
@@ -55,14 +54,14 @@ BANDWIDTH_FILLING_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FlashAttentionPrediction:
-    """One version on one chip. When it is not available every number is None and `reason` says why. All SI."""
+    """One version on one chip. When it is not available every number is None. All SI."""
 
     version: FlashAttentionVersion
     hardware: str
     shape: AttentionShape
     config: FlashAttentionConfig
-    available: bool
-    reason: str = ""
+    why_unavailable: Finding | None = None
+    """What the chip lacks; None where the version runs."""
     time_s: float | None = None
     bound: str = ""
     """The unit that takes longest alone: memory, tensor, exp (the whole softmax chain), shared or launch."""
@@ -89,6 +88,16 @@ class FlashAttentionPrediction:
     model_version: str = MODEL_VERSION
 
     @property
+    def available(self) -> bool:
+        """Whether the chip runs the version."""
+        return self.why_unavailable is None
+
+    @property
+    def reason(self) -> str:
+        """Why not, in one line; empty where it runs."""
+        return reason_text(self.why_unavailable)
+
+    @property
     def dram_bytes(self) -> float | None:
         """All DRAM bytes of the call."""
         return math.fsum(size for _, size in self.traffic_bytes) if self.available else None
@@ -111,8 +120,9 @@ class FlashAttentionPrediction:
 
         Raises `UnsupportedError` for an unavailable version.
         """
-        if not self.available or self.flops is None:
-            raise UnsupportedError(self.reason)
+        if self.why_unavailable is not None:
+            raise unsupported(self.why_unavailable)
+        assert self.flops is not None  # an available version counts them
         written = {name: size for name, size in self.traffic_bytes if name == "o"}
         read = {name: size for name, size in self.traffic_bytes if name != "o"}
         return OpCost({self.compute_format: self.flops}, read, written)
@@ -173,9 +183,9 @@ def predict_flash_attention(
     device = get_hardware(hardware)
     shape.check_mask(config)
     traits = TRAITS[config.version]
-    available, reason = availability(traits, device, shape.head_dim, native_fp8=config.use_native_fp8)
-    if not available:
-        return FlashAttentionPrediction(config.version, device.key, shape, config, False, reason)
+    why_not = why_unavailable(traits, device, shape.head_dim, native_fp8=config.use_native_fp8)
+    if why_not is not None:
+        return FlashAttentionPrediction(config.version, device.key, shape, config, why_not)
     units = chip_units(device, traits, config.math_format.key)
     work, cost = plan_work(shape, config, device), attention_cost(shape, config)
     resident_ctas = ctas_per_sm(work.tile, device, config.version)
@@ -191,7 +201,6 @@ def predict_flash_attention(
         hardware=device.key,
         shape=shape,
         config=config,
-        available=True,
         time_s=time_s,
         bound=_bound(parts),
         parts=tuple(parts.items()),

@@ -70,8 +70,8 @@ def test_ceilings_of_a_busy_machine_are_doubted_in_every_answer():
     with TestClient(create_app(None, this_chip=lambda: busy)) as client:
         for path, body in (("/api/analyze", SHAPE), *QUESTIONS):
             if path != "/api/tiling":  # a CPU has no tiles
-                notes = client.post(f"{path}?hardware_key=auto", json=body).json()["notes"]
-                assert sum("other work ran while the ceilings of" in note for note in notes) == 1, path
+                findings = client.post(f"{path}?hardware_key=auto", json=body).json()["findings"]
+                assert [one["code"] for one in findings].count("ceilings-contended") == 1, path
 
 
 def test_the_catalog_names_it(client):
