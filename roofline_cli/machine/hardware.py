@@ -14,8 +14,8 @@ from roofline_model.core.units import counted
 from roofline_model.expected.calibrated import doubts_of
 
 if TYPE_CHECKING:
-    from roofline_model.core.finding import Finding
     from roofline_model.chips.hardware import Device, Quantity
+    from roofline_model.core.finding import Finding
 
 app = typer.Typer(help="List, show and check chips: every number with source.")
 
