@@ -102,8 +102,7 @@ def check_chips(
 
     Exits 1 when there are errors.
     """
-    from roofline_model.chips.device_check import check_device, errors_of
-    from roofline_model.chips.hardware import list_hardware
+    from roofline_model.chips.hardware import check_device, errors_of, list_hardware
     from roofline_model.core.errors import InvalidValueError
 
     if (name is None) != all_chips:
@@ -144,7 +143,7 @@ def chip_file_text(name: str) -> str:
 def _check_one(name: str) -> tuple[str, list[Finding]]:
     """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
     from roofline_cli.shared.options import find_chip
-    from roofline_model.chips.device_check import check_device
+    from roofline_model.chips.hardware import check_device
     from roofline_model.core.errors import DefinitionError
 
     try:

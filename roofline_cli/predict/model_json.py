@@ -75,7 +75,7 @@ def _head_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
 
 
 def _summary_json(found: ModelPrediction, expected: ExpectedStep | None, chip: Device) -> dict[str, Any]:
-    from roofline_model.kernels.serving_kernels import plan_gap
+    from roofline_model.kernels.known_kernels import plan_gap
     from roofline_model.models.format_plan import plan_coverage
 
     memory, used = found.memory, found.plan.base

@@ -160,8 +160,7 @@ def predict_table(
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.formats.catalog import get_format
     from roofline_model.ideal.roofline import predict, with_storage
-    from roofline_model.kernels.kernel_gaps import kernel_gap
-    from roofline_model.kernels.serving_kernels import engine_gap
+    from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
     from roofline_model.operators.product import gemm
     from roofline_model.recommend.options import product_baseline
 

@@ -168,7 +168,7 @@ OF_SOURCES: dict[str, int] = {
     "roofline_model/expected/attention/flash/versions.py": 4,
     "roofline_model/formats/catalog.py": 3,
     "roofline_model/kernels/attention_kernels.py": 2,
-    "roofline_model/kernels/serving_kernels.py": 3,
+    "roofline_model/kernels/known_kernels.py": 3,
     "roofline_model/models/strategies/strategies.py": 7,
     "roofline_model/recommend/claimed_losses.py": 11,
     "results/records/metrics.py": 5,

@@ -20,8 +20,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import optional_json
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.ideal.roofline import predict, with_storage
-from roofline_model.kernels.kernel_gaps import kernel_gap
-from roofline_model.kernels.serving_kernels import engine_gap
+from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.product import gemm, product_of_pair
 from roofline_model.recommend.options import product_baseline
 from roofline_model.recommend.shape import recommend_quantization

@@ -21,7 +21,7 @@ from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction
-from roofline_model.kernels.serving_kernels import cache_gap
+from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.product import Operator
 from roofline_model.recommend.ranking import LEVEL_RATIO, Standing, order_predictions
 

@@ -13,7 +13,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import findings_json, optional_json, optional_text, reason_text
 from roofline_model.core.memo import Memo
 from roofline_model.expected.calibrated import doubts_of
-from roofline_model.kernels.serving_kernels import plan_gap
+from roofline_model.kernels.known_kernels import plan_gap
 from roofline_model.models import llm
 from roofline_model.models.decoder_step import Workload
 from roofline_model.models.format_plan import AS_PUBLISHED, plan_coverage, plan_from_text, wide_head_exceptions
