@@ -10,11 +10,10 @@ import typer
 from roofline_cli.screen.tables import Cell, Column, Styled, clean, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.chips.calibration_doubt import doubts_of
-from roofline_model.core.finding import finding, findings_json, short_text, subject_text
+from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
-    from roofline_model.chips.device_file import Finding
     from roofline_model.chips.hardware import Device, Quantity
 
 app = typer.Typer(help="List, show and check chips: every number with source.")

@@ -27,7 +27,7 @@ from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.families import FAMILIES, LIKE_RATIO, NEAR_FAMILIES
-from roofline_model.expected.gap import LABELS, explain_gap
+from roofline_model.expected.gap import PARTS, explain_gap
 from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES
 from roofline_model.expected.local.calibrated import predict_calibrated
 from roofline_model.expected.predict import predict_expected
@@ -290,7 +290,7 @@ def test_the_gap_example() -> None:
     )
     assert math.fsum(seconds for _, seconds in gap.parts) == pytest.approx(92e-6)
     assert table("Part | µs") == [[name, f"{seconds * 1e6:.2f}"] for name, seconds in gap.parts]
-    assert [row[0] for row in table("Part | Time after this step")] == list(LABELS)
+    assert [row[0] for row in table("Part | Time after this step")] == list(PARTS)
 
 
 def test_the_ranking_by_expected_times() -> None:
