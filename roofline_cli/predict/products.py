@@ -259,7 +259,7 @@ def print_table(table: PredictionTable) -> None:
     prediction_rows.show_doubts(table.hardware)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
     rows = [(dict(row.work.formats), row.expected) for row in table.rows]
-    standing = ((formats["b"], formats["a"], one.provenance) for formats, one in rows if one is not None)
+    standing = [(formats["b"], formats["a"], one.provenance) for formats, one in rows if one is not None]
     for sentence in filter(None, (_expected_sentence(table), prediction_rows.standing_sentence(standing))):
         show_line(sentence, style="dim")
 

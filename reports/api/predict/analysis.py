@@ -14,10 +14,10 @@ from reports.api.predict.analysis_models import (
     TilingAnswer,
     TilingBody,
 )
+from reports.api.predict.base_models import finding_body
 from reports.api.predict.prediction_fields import kernel_fields
 from reports.shape_advice_json import operands_label, shape_advice_json
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import optional_json
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.ideal.roofline import predict, with_storage
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
@@ -60,8 +60,8 @@ def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cac
         weight_format=weight_key,
         operands=operands_label(weight_key, fields["activation_format"]),
         cache=cache,
-        kernel_gap=optional_json(kernel_gap(chip, weight_key, fields["activation_format"])),
-        engine_gap=optional_json(engine_gap(chip, weight_key, fields["activation_format"])),
+        kernel_gap=finding_body(kernel_gap(chip, weight_key, fields["activation_format"])),
+        engine_gap=finding_body(engine_gap(chip, weight_key, fields["activation_format"])),
     ).model_dump_json()
 
 

@@ -19,9 +19,9 @@ from reports.api.predict.attention_models import (
     AttentionRequest,
     AttentionShape,
 )
+from reports.api.predict.base_models import finding_bodies, finding_body
 from reports.api.predict.cache_ranking import rank_caches
 from reports.api.predict.prediction_fields import kernel_fields
-from roofline_model.core.finding import findings_json, optional_json
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
@@ -93,7 +93,7 @@ def attention_json(chip_key: str, asked: _Question, query: str, cache: str, kern
         **fields,
         **asked._asdict(),
         kv_format=dict(work.formats)["kv"],
-        kernel_gap=optional_json(cache_gap(chip, dict(work.formats)["kv"])),
+        kernel_gap=finding_body(cache_gap(chip, dict(work.formats)["kv"])),
         kernel=kernel,
         expected_covered_ops=None if expected is None else list(expected.covered_ops),
         kv_read_bytes=reads["K"] + reads.get("V", 0.0),
@@ -136,7 +136,7 @@ def cache_recommendation_json(chip_key: str, asked: _Question, query: str, names
         baseline=found.baseline,
         candidates=found.candidates,
         excluded=found.excluded,
-        findings=findings_json(found.findings),
+        findings=finding_bodies(found.findings),
     ).model_dump_json()
 
 

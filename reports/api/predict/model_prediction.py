@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from reports.api.catalog.catalog_models import ModelKernel, ModelMemory, ModelPrediction, ModelPredictRequest
 from reports.api.catalog.chip_lookup import find_chip, find_model
+from reports.api.predict.base_models import finding_bodies, finding_body
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import findings_json, optional_json, optional_text, reason_text
+from roofline_model.core.finding import optional_text, reason_text
 from roofline_model.core.memo import Memo
 from roofline_model.expected.calibrated import doubts_of
 from roofline_model.kernels.known_kernels import plan_gap
@@ -97,14 +98,14 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_reason=reason_text(why_no_step(found, chip)) if expected is None else None,
         tokens_per_s=found.tokens_per_s,
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
-        kernel_gap=optional_json(plan_gap(chip, used.weights, used.activations, found.plan.kv)),
+        kernel_gap=finding_body(plan_gap(chip, used.weights, used.activations, found.plan.kv)),
         launch_count=found.launch_count,
         flops=found.flops,
         moved_bytes=found.moved_bytes,
         bound=found.bound,
         provenance=found.provenance,
         kernels=kernels,
-        findings=findings_json((*found.findings, *doubts_of(chip))),
+        findings=finding_bodies((*found.findings, *doubts_of(chip))),
         memory=ModelMemory(
             weights_bytes=memory.weights_bytes,
             kv_bytes=memory.kv_bytes,

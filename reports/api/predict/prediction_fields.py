@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.api.predict.base_models import ExpectedTime, FindingBody
+from reports.api.predict.base_models import ExpectedTime, finding_bodies
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import findings_json, reason_text
+from roofline_model.core.finding import reason_text
 from roofline_model.expected.calibrated import doubt_of_ideals
 from roofline_model.expected.predict import why_no_expected
 from roofline_model.expected.prediction import ExpectedPrediction
@@ -61,7 +61,7 @@ def kernel_fields(
         else wide_expected_s / expected.time_s,
         # That of the expected times is among their own findings.
         "provenance": found.provenance,
-        "findings": findings_json((*found.findings, doubt_of_ideals(chip))),
+        "findings": finding_bodies((*found.findings, doubt_of_ideals(chip))),
         "model_version": found.model_version,
     }
 
@@ -76,6 +76,6 @@ def expected_body(found: ExpectedPrediction) -> ExpectedTime:
         kernel=found.kernel,
         provenance=found.provenance,
         parts_s=dict(found.parts),
-        findings=[FindingBody(**item) for item in findings_json(found.findings)],
+        findings=finding_bodies(found.findings),
         model_version=found.model_version,
     )

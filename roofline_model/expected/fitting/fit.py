@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
-from roofline_model.core.units import counted
+from roofline_model.core.finding import Finding, finding, subject_text
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.fit import AttentionStart, attention_start, fitted_attention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
@@ -69,9 +69,9 @@ class TableFit:
     gemm: tuple[FittedGemm, ...]
     attention: tuple[FittedAttention, ...]
     reports: tuple[FitReport, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[Finding, ...]
     """One line for each kind of row that was not fitted, with the reason."""
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Finding, ...] = ()
     """One line for each set whose constants were kept but are far from its own rows."""
 
 
@@ -126,8 +126,8 @@ def fit_table(
     for planned in sets:
         fitted = fit_rows(planned.rows)
         step(planned.rows.name)
-        if problem := _useless(planned.rows, fitted):
-            left_out.append(problem)
+        if (useless := _useless(planned.rows, fitted)) is not None:
+            left_out.append(useless)
             continue
         folds = cross_validate(planned.rows, progress=step) if has_folds(planned.rows, plan) else None
         report = _report(planned, fitted, folds)
@@ -139,49 +139,44 @@ def fit_table(
             attention.append(fitted_attention(planned.attention, fitted, folds, _evidence(report, plan)))
     if not reports:
         raise InvalidValueError(
-            f"{table.name}: no row can be fitted. {'; '.join(left_out[:3]) or 'It holds no measured gemm or attention.'}"
+            f"{table.name}: no row can be fitted. {'; '.join(map(subject_text, left_out[:3])) or 'It holds no measured gemm or attention.'}"
         )
     return TableFit(tuple(gemm), tuple(attention), tuple(reports), tuple(left_out), tuple(doubts))
 
 
-def _useless(rows: FitSet, fitted: FittedSet) -> str:
-    """Return why the constants of a set are not kept, "" where they are: a wrong unit or label cannot be fitted away."""
+def _useless(rows: FitSet, fitted: FittedSet) -> Finding | None:
+    """Return why the constants of a set are not kept, None where they are: a wrong unit or label cannot be fitted away."""
     import numpy as np
 
     ratios = rows.times(fitted, np.arange(len(rows))) / rows.measured_s
     error = float(np.median(np.abs(ratios - 1)))
     if error <= MOST_MEDIAN_RATIO:
-        return ""
-    return (
-        f"{rows.name}: {counted(len(rows), 'row')}, not kept: the best constants give {np.median(ratios):.3g} times the measured time "
-        "(median). Check that time_s is in seconds and the formats and sizes are those of the kernels"
-    )
+        return None
+    return finding("fit-useless", rows.name, row_count=len(rows), median_factor=float(np.median(ratios)))
 
 
-def _doubts(rows: FitSet, report: FitReport) -> list[str]:
+def _doubts(rows: FitSet, report: FitReport) -> list[Finding]:
     """Return what a reader must know of constants that were kept."""
     doubts = []
     mean = report.in_sample.mape_ratio
     if mean is not None and mean > DOUBTFUL_MEAN_RATIO:
-        doubts.append(f"{rows.name}: constants miss the very rows they were fitted to by {mean:.0%} on average")
+        doubts.append(finding("fit-misses-own-rows", rows.name, mean_error_ratio=mean))
     if len(set(rows.sites)) == 1:
-        doubts.append(
-            f"{rows.name}: all {len(rows)} rows have one N and K (or one set of heads): other shapes are a guess"
-        )
+        doubts.append(finding("fit-of-planned-shape", rows.name, row_count=len(rows)))
     return doubts
 
 
-def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], list[str]]:
-    """Return the sets of a table in its order, and a line for each kind of row that is left out."""
+def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], list[Finding]]:
+    """Return the sets of a table in its order, and a finding for each kind of row that is left out."""
     problems = {i: reason for i, reason in enumerate(table.reasons) if reason}
     sets: list[PlannedSet] = []
-    left_out: list[str] = []
+    left_out: list[Finding] = []
     gemm: dict[tuple[str, str], list[GemmRows]] = defaultdict(list)
     for group in gemm_row_groups(table, problems):
         if _is_wanted(group.device.key, plan):
             measured = _measured(table, group)
             if group.chip is None:
-                left_out.append(f"{counted(len(group.rows), 'gemm row')} of {group.device.key}: {group.problem}")
+                left_out.append(_unusable("gemm", group.device.key, len(group.rows), group.problem))
             elif measured is not None:
                 gemm[group.device.key, group.formats.family].append(measured)
     attention: dict[tuple[str, str], list[AttentionRows]] = defaultdict(list)
@@ -189,7 +184,7 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
         if _is_wanted(rows.device.key, plan):
             usable = rows.measured(table)
             if problem := rows.problem or rows.fit_problem:
-                left_out.append(f"{counted(len(rows.rows), 'attention row')} of {rows.device.key}: {problem}")
+                left_out.append(_unusable("attention", rows.device.key, len(rows.rows), problem))
             elif usable is not None:
                 attention[rows.device.key, rows.phase].append(usable)
     for (device, family), groups in gemm.items():
@@ -197,22 +192,25 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     for parts in attention.values():
         _add(sets, left_out, _attention_set(table, parts, plan))
     if problems:
-        first = problems[min(problems)]
-        left_out.append(f"{counted(len(problems), 'row')} that cannot be predicted; the first: {first}")
+        left_out.append(finding("rows-unpredictable", row_count=len(problems), first=problems[min(problems)]))
     idle = int((table.numbers["weight"] == 0).sum())
     if idle:
-        left_out.append(f"{counted(idle, 'row')} of weight 0")
+        left_out.append(finding("rows-of-no-weight", row_count=idle))
     late = sum(1 for problem in table.time_problems if problem)
     if late:
-        left_out.append(f"{counted(late, 'row')} without a usable time_s")
+        left_out.append(finding("rows-without-time", row_count=late))
     return sets, left_out
 
 
-def _add(sets: list[PlannedSet], left_out: list[str], planned: PlannedSet) -> None:
+def _unusable(op: str, hardware: str, row_count: int, error: str) -> Finding:
+    return finding("rows-unusable", hardware, op=op, row_count=row_count, error=error)
+
+
+def _add(sets: list[PlannedSet], left_out: list[Finding], planned: PlannedSet) -> None:
     if len(planned.rows) >= LEAST_ROWS:
         sets.append(planned)
     else:
-        left_out.append(f"{planned.rows.name}: {counted(len(planned.rows), 'row')}, at least {LEAST_ROWS} are needed")
+        left_out.append(finding("rows-too-few", planned.rows.name, row_count=len(planned.rows), least_count=LEAST_ROWS))
 
 
 def _is_wanted(device: str, plan: FitPlan) -> bool:
