@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from roofline_model.core.answer import Option, Ranking
-from roofline_model.core.finding import findings_text, short_text
+from roofline_model.core.finding import findings_json, findings_text, first_with, optional_json
 from roofline_model.operators.case import Case
 from roofline_model.recommend.loss import loss_text
 
@@ -41,11 +41,11 @@ def shape_advice_json(ranking: Ranking) -> dict[str, Any]:
             for exclusion in ranking.excluded
             if exclusion.option is not best
         ],
-        "notes": [short_text(item) for item in ranking.findings],
+        "findings": findings_json(ranking.findings),
     }
 
 
-def option_json(option: Option) -> dict[str, str | float | None]:
+def option_json(option: Option) -> dict[str, Any]:
     """Return one format of a product as plain values."""
     operands, estimate, ideal, memory = dict(option.formats), option.estimate, option.times.ideal, option.memory
     assert ideal is not None  # of a product both are known
@@ -71,14 +71,9 @@ def option_json(option: Option) -> dict[str, str | float | None]:
         "bound": option.bound,
         "quality": loss_text(option.loss),
         "reason": findings_text(option.findings),
-        "kernel_gap": gap_text(option, "kernel-gap"),
-        "engine_gap": gap_text(option, "engine-gap"),
+        "kernel_gap": optional_json(first_with(option.findings, "kernel-gap")),
+        "engine_gap": optional_json(first_with(option.findings, "engine-gap")),
     }
-
-
-def gap_text(option: Option, code: str) -> str | None:
-    """Return which kernel is missing, None where none is known to be."""
-    return next((str(item.value("missing")) for item in option.findings if item.code == code), None)
 
 
 def option_name(option: Option) -> str:
