@@ -9,12 +9,13 @@ import typer
 
 from roofline_cli.screen.tables import Cell, Column, Styled, clean, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
-from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted
+from roofline_model.expected.calibrated import doubts_of
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device, Quantity
+    from roofline_model.core.finding import Finding
 
 app = typer.Typer(help="List, show and check chips: every number with source.")
 
@@ -73,7 +74,7 @@ def show_chip(
 
     Also how each format is computed: natively, emulated or widened.
     """
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
 
     if as_toml:
         typer.echo(chip_file_text(name), nl=False)
@@ -101,8 +102,7 @@ def check_chips(
 
     Exits 1 when there are errors.
     """
-    from roofline_model.chips.device_file import check_device, errors_of
-    from roofline_model.chips.hardware import list_hardware
+    from roofline_model.chips.hardware import check_device, errors_of, list_hardware
     from roofline_model.core.errors import InvalidValueError
 
     if (name is None) != all_chips:
@@ -126,7 +126,7 @@ def chip_file_text(name: str) -> str:
     """Return the TOML text of a registry chip or of a custom file."""
     from importlib import resources
 
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import UnsupportedError
 
     chip = find_chip(name)
@@ -142,8 +142,8 @@ def chip_file_text(name: str) -> str:
 
 def _check_one(name: str) -> tuple[str, list[Finding]]:
     """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
-    from roofline_cli.shared.chips import find_chip
-    from roofline_model.chips.device_file import check_device
+    from roofline_cli.shared.options import find_chip
+    from roofline_model.chips.hardware import check_device
     from roofline_model.core.errors import DefinitionError
 
     try:

@@ -29,7 +29,7 @@ from roofline_model.core.finding import Finding, reason_text
 
 if TYPE_CHECKING:
     from roofline_cli.predict.layer_table import Pair
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
@@ -180,7 +180,7 @@ def attention_table(
     """
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
-    from roofline_model.kernels.serving_kernels import cache_gap
+    from roofline_model.kernels.known_kernels import cache_gap
     from roofline_model.operators.attention import attention, unfused_attention_parts
 
     hardware, kernel_key = request.hardware, None if kernel is None else kernel.key

@@ -150,8 +150,7 @@ def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:
     """
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.ideal.operator_sequence import predict_sequence
-    from roofline_model.kernels.kernel_gaps import kernel_gap
-    from roofline_model.kernels.serving_kernels import engine_gap
+    from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
     from roofline_model.models.decoder_step import StepKernel
     from roofline_model.models.step_expected import expected_kernels, why_no_kernels
 
@@ -194,8 +193,8 @@ def _is_narrow(fmt: NumberFormat) -> bool:
 
 
 def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) -> dict[str, Operator]:
-    from roofline_model.ideal.weight_storage import stored_weight
     from roofline_model.operators.layers import ffn_parts
+    from roofline_model.operators.product import stored_weight
 
     stored = stored_weight(weight, activation)
     return ffn_parts(

@@ -26,7 +26,7 @@ from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
 from roofline_model.kernels.attention_kernels import find_attention_kernel
-from roofline_model.kernels.serving_kernels import cache_gap
+from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.attention import attention, unfused_attention_parts
 from roofline_model.operators.attention_shape import check_attention_shape
 from roofline_model.operators.product import Operator

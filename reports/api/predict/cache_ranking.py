@@ -14,15 +14,15 @@ from reports.api.predict.analysis_models import Excluded
 from reports.api.predict.attention_models import CacheCandidate
 from reports.api.predict.base_models import finding_body
 from results.verdicts.gain import times_faster
-from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.calibrated import doubts_of
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction
-from roofline_model.kernels.serving_kernels import cache_gap
+from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.product import Operator
 from roofline_model.recommend.ranking import LEVEL_RATIO, Standing, order_predictions
 

@@ -157,13 +157,13 @@ def why_unavailable(
 
 def padded_head_dim(traits: VersionTraits, head_dim: int) -> int:
     """Return the head dimension the kernel computes with: the next one it is built for."""
-    return next((known for known in traits.head_dims if known >= head_dim), head_dim)
+    return next((size for size in traits.head_dims if size >= head_dim), head_dim)
 
 
 def compute_capability(device: Device) -> int | None:
     """Return the compute capability as ten times major plus minor (Hopper: 90), or None where unknown."""
-    found = device.match.capability
-    return None if found is None else found[0] * 10 + found[1]
+    capability = device.match.capability
+    return None if capability is None else capability[0] * 10 + capability[1]
 
 
 def emulated_exp_ratio(device: Device, *, causal: bool, head_dim: int) -> float:
