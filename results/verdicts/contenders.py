@@ -132,8 +132,8 @@ def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple
 
     Measured ones go by `order_measured`, what was only predicted follows by `order_predictions`, emulated kernels last: a
     prediction of these leaves out what emulating costs. Predictions go by expected times where every contender that was not
-    measured has one, else by ideal ones: the two are never compared with each other. A tie goes to the baseline formats, then
-    to the case that comes first by name.
+    measured has one, else by ideal ones: the two are never compared with each other. An exact tie goes to BF16,
+    then by the case's key, as wherever the case is ranked.
     """
     records = tuple(records)
     totals = total_intervals(records) if totals is None else totals
@@ -211,8 +211,7 @@ def _median_s(record: Record) -> float | None:
 
 
 def _time_key(contender: Contender) -> tuple[float, bool, str]:
-    is_wide = contender.is_sixteen_bit or contender.is_full_precision
-    return contender.time_s or float("inf"), not is_wide, contender.case.id
+    return contender.time_s or float("inf"), input_format(contender.case) != "BF16", contender.case.case_key
 
 
 def input_format(case: Case) -> str | None:

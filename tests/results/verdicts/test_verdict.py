@@ -255,8 +255,9 @@ def test_predictions_only():
     assert verdict.is_win
     assert verdict.sentence == "INT8 (int_mm) ideal 2.0× BF16, not measured"
     # Two kernels of one format have one prediction; the model cannot choose between them.
-    two = sentence(record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded"))
-    assert two == "INT8 (int_mm) ideal 2.0× BF16, not measured; level with INT8 (padded)"
+    two = judge([record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded")])
+    assert two.is_win
+    assert {two.best.case.kernel, *(each.case.kernel for each in two.equals)} == {"int_mm", "padded"}
 
 
 def test_predictions_that_every_ranking_takes_for_level_win_nothing():
