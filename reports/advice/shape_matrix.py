@@ -24,7 +24,6 @@ State = Literal["measured", "expected", "ideal", "missing", "none"]
 MOST_COLUMNS = 12
 """Configurations that have a column; the rankings have all."""
 _PRODUCTS = ("gemv", "gemm")
-_SOURCES: dict[str, State] = {"measured": "measured", "expected": "expected", "predicted": "ideal"}
 _STRENGTHS = (1.1, 1.5, 2.2)
 """Speed-ups from which a cell is darker."""
 
@@ -264,7 +263,7 @@ def _cell_of_row(
 ) -> MatrixCell:
     baseline = result.baseline
     return MatrixCell(
-        state=_SOURCES[row.source],
+        state=row.source,
         time_s=row.time_s,
         speedup=row.speedup,
         is_best=is_leading and is_clear and result.is_win,

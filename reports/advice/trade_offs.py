@@ -26,7 +26,6 @@ from roofline_model.recommend.search.knapsack import undominated
 from roofline_model.recommend.search.losses_file import loss_pct
 
 Per = Literal["call", "token"]
-_SOURCES = {"measured": "measured", "expected": "expected", "predicted": "ideal", "ideal": "ideal"}
 Y_AXES = ("loss_pct", "memory_bytes", "energy_j")
 """What speed is held against."""
 
@@ -212,7 +211,7 @@ def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> Tra
     return TradePoint(
         label=row.label,
         precision=row.label.removesuffix(f" ({row.kernel})"),
-        time_source=_SOURCES[row.source],
+        time_source=row.source,
         time_s=row.time_s,
         speedup_ratio=row.speedup,
         loss_pct=quality.loss_pct,

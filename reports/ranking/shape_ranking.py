@@ -89,7 +89,7 @@ def _ordered(predicted: Sequence[RankedRow]) -> list[RankedRow]:
     """Return predicted rows in order: of each kind of evidence by the rule of every recommendation."""
     tiers: dict[tuple[bool, bool, bool], list[RankedRow]] = {}
     for row in predicted:
-        tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "predicted"), []).append(row)
+        tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "ideal"), []).append(row)
     return [row for tier in sorted(tiers) for row in order_predictions(tiers[tier], standing)]
 
 
@@ -152,7 +152,7 @@ def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes
 def _row_of(one: Configuration, baseline: Configuration | None, candidate: Option | None) -> RankedRow:
     predicted, measured = speedups(one, baseline)
     expected_s = _expected_s(one)
-    source: Source = "measured" if one.is_measured else "predicted" if expected_s is None else "expected"
+    source: Source = "measured" if one.is_measured else "ideal" if expected_s is None else "expected"
     time_s = next(time for time in (one.measured_s, expected_s, one.ideal_s) if time is not None)
     promised = expected_speedup(one.contender, baseline.contender if baseline else None)
     likely = predicted if promised is None else promised
@@ -257,7 +257,7 @@ def _row_of_candidate(
         kernel=None,
         method=shown(candidate.method, 60),
         path=candidate.path,
-        source="expected" if is_expected else "predicted",
+        source="expected" if is_expected else "ideal",
         time_s=time_s,
         interval_ratio=None,
         ideal_s=_ideal_s(candidate),

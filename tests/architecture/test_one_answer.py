@@ -30,10 +30,11 @@ from results.exchange.exported.load import import_file
 from results.store.store import open_store
 from results.verdicts.shape_verdict import groups, judge
 from roofline_cli.main import app
-from roofline_model.chips.device_profile import device_from_profile
+from roofline_model.chips.hardware import device_from_profile
 from roofline_model.core.answer import Ranking
 from roofline_model.core.finding import has_code
-from roofline_model.expected.case_times import expected_times
+from roofline_model.expected.predict import expected_times
+from roofline_model.recommend.cache import rank_caches
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "runs" / "cpu-amd-epyc-2t"
@@ -130,6 +131,22 @@ def test_a_predicted_model_has_one_answer(client, chip: str, model: str) -> None
         rows = [Row(each["plan"], each["time_s"], each["speedup_ratio"]) for each in document["candidates"]]
         assert rows == rows_of_ranking(ranking), surface
         assert document["chosen"] == ranking.choice.key, surface
+
+
+CACHES = [("gb10", 1, 32768), ("h100-sxm", 1, 8192), ("mi300x", 8192, 8192)]
+"""Chip, new tokens, tokens in the cache."""
+
+
+@pytest.mark.parametrize(("chip", "query_count", "key_count"), CACHES, ids=str)
+def test_a_cache_has_one_answer(client, chip: str, query_count: int, key_count: int) -> None:
+    sizes = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": query_count, "Skv": key_count, "D": 128}
+    ranking = rank_caches(rm.get_hardware(chip), lambda kv: rm.attention(**sizes, q="FP16", kv=kv), "FP16")
+    body = {**sizes, "precision": "FP16"}
+    document = client.post(f"/api/attention/recommend?hardware_key={chip}", json=body).json()
+    rows = [Row(each["kv_format"], each["time_s"], each["speedup_ratio"]) for each in document["candidates"]]
+    assert rows == rows_of_ranking(ranking)
+    assert ranking.choice is not None
+    assert document["best"]["kv_format"] == ranking.choice.key
 
 
 # Stored runs -------------------------------------------------------------------------------------------------------------
