@@ -219,7 +219,7 @@ def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) 
             str(row.rank),
             row.label,
             time,
-            row.evidence if row.source == "measured" else Styled(row.evidence, "yellow"),
+            row.source if row.source == "measured" else Styled(row.source, "yellow"),
             speedup(row.speedup),
             "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %",
             row.method or "–",

@@ -19,8 +19,8 @@ from reports.api.predict.attention_models import (
     AttentionRequest,
     AttentionShape,
 )
-from reports.api.predict.base_models import finding_bodies, finding_body
-from reports.api.predict.cache_ranking import rank_caches
+from reports.api.predict.base_models import finding_body
+from reports.api.predict.cache_ranking import ranking_fields
 from reports.api.predict.prediction_fields import kernel_fields
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import get_format
@@ -30,6 +30,7 @@ from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.attention import attention, unfused_attention_parts
 from roofline_model.operators.attention_shape import check_attention_shape
 from roofline_model.operators.product import Operator
+from roofline_model.recommend.cache import rank_caches
 from roofline_model.recommend.options import baseline_format
 
 router = APIRouter(tags=["one product"], route_class=FastPathRoute)
@@ -124,19 +125,13 @@ async def recommend_cache(
 def cache_recommendation_json(chip_key: str, asked: _Question, query: str, names: tuple[str, ...] | None) -> str:
     """Return the `AttentionRecommendation` as JSON. Raises `UnsupportedError` where the chip cannot compute in 16 bit."""
     chip = find_chip(chip_key)
-    found = rank_caches(chip, lambda cache: asked.work(query, cache), query, names)
+    ranking = rank_caches(chip, lambda cache: asked.work(query, cache), query, names)
     return AttentionRecommendation(
         hardware=chip.key,
         phase="decode" if asked.Sq == 1 else "prefill",
         **asked._asdict(),
         activation_format=query,
-        summary=found.summary,
-        ranked_by=found.candidates[0].time_source,
-        best=found.candidates[0],
-        baseline=found.baseline,
-        candidates=found.candidates,
-        excluded=found.excluded,
-        findings=finding_bodies(found.findings),
+        **ranking_fields(ranking),
     ).model_dump_json()
 
 
