@@ -12,7 +12,25 @@ from math import log10
 from typing import Any
 
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
-from reports.figures.spec import Axis, Bars, Card, Figure, Label, LegendEntry, Line, Marks, Series, Stack
+from reports.figures.spec import (
+    LEAST_BOXED,
+    MOST_DOTS,
+    Axis,
+    Bars,
+    Card,
+    Figure,
+    Key,
+    Label,
+    LegendEntry,
+    Line,
+    Marks,
+    Part,
+    Row,
+    RowFigure,
+    Series,
+    Stack,
+    Strip,
+)
 
 MOST_SVG_POINTS = 1_000
 """More cases than this are drawn by WebGL where the browser has it."""
@@ -99,6 +117,109 @@ def stack_json(stack: Stack) -> dict[str, Any]:
         "cards": {key: _card(card) for key, card in stack.cards.items()},
         "ground": palette(SURFACE),
         "palette": palette.pairs,
+    }
+
+
+def rows_json(figure: RowFigure) -> dict[str, Any]:
+    """Return a figure with a row per name; the browser stacks the rows that pass its filter, in one of the orders.
+
+    A row is [numbers of `names`: two lines, then the two for little room], with its `keys`; a strip names its row.
+    """
+    palette, names = _Palette(), dict[str, int]()
+    rows = [[names.setdefault(line, len(names)) for line in (*row.name, *row.brief_name)] for row in figure.rows]
+    axis = _axis(figure.x, palette) | {"ticksuffix": figure.x.suffix}
+    if figure.levels and not figure.parts:
+        axis |= {"rangemode": "tozero"}
+    return {
+        "data": [*(_strip(one, palette) for one in figure.strips), *(_part(one, palette) for one in figure.parts)],
+        "layout": {
+            "xaxis": axis,
+            "yaxis": _axis(Axis("", is_bare=True), palette),
+            "barmode": "relative",
+            "bargap": 0.3,
+            **_ground(palette),
+        },
+        "brief_title": plain(figure.x.brief_title),
+        "names": list(names),
+        "rows": rows,
+        "keys": [_row_keys(row) for row in figure.rows],
+        "totals_s": [_short(total_s) for total_s in figure.totals_s],
+        "facts": [
+            {"name": one.name, **{end: [_short(value) for value in getattr(one, end)] for end in _FACT_ENDS}}
+            for one in figure.facts
+        ],
+        "orders": [{"text": one.text, "rows": list(one.rows)} for one in figure.orders],
+        "most_rows": figure.most_rows,
+        "levels": [list(level) for level in figure.levels],
+        "line": palette(INK),
+        "least_boxed": LEAST_BOXED,
+        "most_dots": MOST_DOTS,
+        "labels": [],
+        "legend": _legend(figure.legend, palette),
+        "cards": {key: _card(card) for key, card in figure.cards.items()},
+        "notes": list(figure.notes),
+        "ground": palette(SURFACE),
+        "palette": palette.pairs,
+    }
+
+
+_FACT_ENDS = ("times_s", "low_s", "high_s")
+
+
+def _row_keys(row: Row) -> Key | list[Key]:
+    return row.keys[0] if len(row.keys) == 1 else list(row.keys)
+
+
+def _strip(strip: Strip, palette: _Palette) -> dict[str, Any]:
+    colour = palette(strip.colour)
+    edge = palette(SURFACE) if strip.is_filled else colour
+    return {
+        "type": "box",
+        "orientation": "h",
+        "name": strip.name,
+        "row": strip.row,
+        "shift": strip.shift_value,
+        "x": [float(f"{value:.5g}") for value in strip.values],
+        "customdata": list(strip.keys),
+        "width": strip.height_value,
+        "whiskerwidth": 0.5,
+        "jitter": 0.5,
+        "pointpos": 0,
+        "hoveron": "points",
+        "hoverinfo": "none",
+        "line": {"color": colour, "width": 1.2},
+        "fillcolor": palette(strip.colour, 0.26 if strip.is_filled else 0.1),
+        "marker": {
+            "symbol": "circle" if strip.is_filled else "circle-open",
+            "size": round(strip.size_points * _PIXELS_PER_POINT, 2),
+            "color": colour,
+            "line": {"width": 0.8 if strip.is_filled else 1.7, "color": edge},
+        },
+    }
+
+
+def _part(part: Part, palette: _Palette) -> dict[str, Any]:
+    colour, ground = palette(part.colour), palette(SURFACE)
+    marker: dict[str, Any] = {"color": colour, "line": {"color": ground, "width": 0.6}}
+    if part.is_hatched:
+        stripes = {
+            "shape": "/",
+            "fillmode": "overlay",
+            "size": 6,
+            "solidity": 0.22,
+            "bgcolor": ground,
+            "fgcolor": colour,
+        }
+        marker = {"color": ground, "line": {"color": colour, "width": 0.6}, "pattern": stripes}
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": part.name,
+        "description": part.description,
+        "width": 0.68,
+        "x": [_short(time_s) for time_s in part.times_s],
+        "hoverinfo": "none",
+        "marker": marker,
     }
 
 

@@ -14,8 +14,7 @@ function drawRoofline(chip, place) {
   let ranges = null; // of a zoom
 
   function draw() {
-    const shown = new Set(chip.filter.rows().map((row) => row.number));
-    const passes = (key) => typeof key !== "number" || shown.has(key);
+    const passes = (key) => typeof key !== "number" || chip.filter.passing.has(key);
     return drawFigure(plot, chip.roofline, { isDark: isDark(), passes, ranges, extra: selectionRing(chip, inks()), layout: POINTED });
   }
 
