@@ -88,7 +88,6 @@ def _figure(
         )
         for name in occurring
     )
-    totals_s = tuple(one.measured_s for one in splits)
     expected = RowFact(
         "Expected",
         tuple(one.expected_s for one in splits),
@@ -100,8 +99,9 @@ def _figure(
         _AXIS,
         tuple(one.row for one in splits),
         parts=parts,
-        totals_s=totals_s,
-        facts=(RowFact("Measured", totals_s), *((expected,) if any(expected.times_s) else ())),
+        totals_s=tuple(one.measured_s for one in splits),
+        total_name="Measured",
+        facts=(expected,) if any(expected.times_s) else (),
         orders=tuple(_orders(splits)),
         most_rows=MOST_ROWS,
         levels=((100.0, True),),

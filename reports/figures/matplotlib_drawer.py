@@ -25,6 +25,7 @@ from reports.figures.frame import (
 )
 from reports.figures.label_layout import Field, Position, callout_place, first_free, rectangle, spread
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Shape
+from reports.figures.small_plots import thinned
 from reports.figures.spec import (
     LEAST_BOXED,
     MOST_DOTS,
@@ -51,8 +52,8 @@ SIZE_INCHES = (11.6, 7.2)
 PNG_DPI = 170
 
 _ROWS_WIDTH_INCHES = 10.8
-_STRIPS_SHARE = 1.3
-"""Of the height of a row: what one with strips takes."""
+_TWO_STRIPS_SHARE = 1.3
+"""What a row with two strips takes, of the height of a row with one."""
 _LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of the figure
 _LEGEND_CHARACTERS, _LEGEND_MARK_CHARACTERS = 150, 6
 """What one line of the legend holds, and what a mark with its gaps takes of it."""
@@ -137,7 +138,11 @@ def draw_rows(figure: RowFigure) -> Drawing:
     rows = sorted(list(order)[: figure.most_rows])
     entries = [_key_entry(entry) for entry in figure.legend if entry.medium in ("any", "still")]
     below = 0.75 + KEY_INCHES * key_rows(entries, _ROWS_WIDTH_INCHES)
-    height = below + 0.95 + ROW_INCHES * (_STRIPS_SHARE if figure.strips else 1.0) * len(rows)
+    height = (
+        below
+        + 0.95
+        + ROW_INCHES * (_TWO_STRIPS_SHARE if any(one.shift_value for one in figure.strips) else 1.0) * len(rows)
+    )
     drawing = frame(figure.title, figure.subtitle, (_ROWS_WIDTH_INCHES, height))
     axes = row_axes(drawing, [" ".join(filter(None, figure.rows[row].name)) for row in rows], bottom_inches=below)
     for value, is_dashed in figure.levels:
@@ -245,7 +250,7 @@ def _key_entry(entry: LegendEntry) -> KeyEntry:
 
 def _draw_strip(axes: Axes, strip: Strip, height: float) -> None:
     values, colour = strip.values, strip.colour.light
-    outside = values
+    dots = [values[at] for at in thinned(values, MOST_DOTS)] if strip.is_dense else values
     if len(values) >= LEAST_BOXED:
         boxes = axes.boxplot(
             [values],
@@ -261,14 +266,14 @@ def _draw_strip(axes: Axes, strip: Strip, height: float) -> None:
             capprops={"color": colour},
             zorder=2.5,
         )
-        if len(values) > MOST_DOTS:
+        if len(dots) > MOST_DOTS:
             low, high = (float(line.get_xdata()[1]) for line in boxes["whiskers"])
-            outside = tuple(value for value in values if not low <= value <= high)
+            dots = [value for value in values if not low <= value <= high]
     # The dots go up and down in turn: where they lie is the value, how high is nothing.
-    rise = 0.03 if len(outside) > 2 else 0.0
-    heights = [height + rise * strip.height_value / 0.5 * ((index * 4) % 7 - 3) for index in range(len(outside))]
+    rise = 0.06 * strip.height_value if len(dots) > 2 else 0.0
+    heights = [height + rise * ((index * 4) % 7 - 3) for index in range(len(dots))]
     axes.plot(
-        outside,
+        dots,
         heights,
         linestyle="none",
         marker="o",

@@ -27,6 +27,7 @@ from reports.figures.spec import (
     Part,
     Row,
     RowFigure,
+    RowOrder,
     Series,
     Stack,
     Strip,
@@ -143,12 +144,17 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
         "names": list(names),
         "rows": rows,
         "keys": [_row_keys(row) for row in figure.rows],
-        "totals_s": [_short(total_s) for total_s in figure.totals_s],
+        "unit_s": _ROW_UNIT_S,
+        "totals": [_brief(total_s) for total_s in figure.totals_s],
+        "total_name": figure.total_name,
         "facts": [
-            {"name": one.name, **{end: [_short(value) for value in getattr(one, end)] for end in _FACT_ENDS}}
+            {
+                "name": one.name,
+                **{end: [_brief(value) for value in getattr(one, name)] for end, name in _FACT_ENDS.items()},
+            }
             for one in figure.facts
         ],
-        "orders": [{"text": one.text, "rows": list(one.rows)} for one in figure.orders],
+        "orders": [{"text": one.text, "rows": _order(one)} for one in figure.orders],
         "most_rows": figure.most_rows,
         "levels": [list(level) for level in figure.levels],
         "line": palette(INK),
@@ -163,7 +169,19 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
     }
 
 
-_FACT_ENDS = ("times_s", "low_s", "high_s")
+def _order(order: RowOrder) -> list[int] | None:
+    """Return the rows of an order; None: as they stand."""
+    return None if list(order.rows) == sorted(order.rows) else list(order.rows)
+
+
+def _brief(time_s: float | None) -> float | None:
+    """Return a time in `_ROW_UNIT_S`, as fine as it is drawn and told: five digits."""
+    return None if time_s is None else float(f"{time_s / _ROW_UNIT_S:.5g}")
+
+
+_FACT_ENDS = {"times": "times_s", "low": "low_s", "high": "high_s"}
+_ROW_UNIT_S = 1e-6
+"""Of the times of a figure with rows: fewer characters than seconds."""
 
 
 def _row_keys(row: Row) -> Key | list[Key]:
@@ -179,9 +197,10 @@ def _strip(strip: Strip, palette: _Palette) -> dict[str, Any]:
         "name": strip.name,
         "row": strip.row,
         "shift": strip.shift_value,
-        "x": [float(f"{value:.5g}") for value in strip.values],
+        "x": [float(f"{value:.4g}") for value in strip.values],
         "customdata": list(strip.keys),
         "width": strip.height_value,
+        "is_dense": strip.is_dense,
         "whiskerwidth": 0.5,
         "jitter": 0.5,
         "pointpos": 0,
@@ -217,7 +236,7 @@ def _part(part: Part, palette: _Palette) -> dict[str, Any]:
         "name": part.name,
         "description": part.description,
         "width": 0.68,
-        "x": [_short(time_s) for time_s in part.times_s],
+        "x": [_brief(time_s) for time_s in part.times_s],
         "hoverinfo": "none",
         "marker": marker,
     }

@@ -120,6 +120,8 @@ class Strip:
     """Rows above (negative) or below the middle of its row."""
     height_value: float = 0.5
     size_points: float = 5.5
+    is_dense: bool = False
+    """Of more than `MOST_DOTS` values so many are dots, extremes kept, instead of those beyond the whiskers alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,7 @@ class RowFigure:
     parts: tuple[Part, ...] = ()
     totals_s: tuple[float, ...] = ()
     """Of a figure of parts what each row's parts add up to."""
+    total_name: str = ""
     facts: tuple[RowFact, ...] = ()
     orders: tuple[RowOrder, ...] = ()
     """The first is the one that is drawn; empty: as the rows stand."""

@@ -35,7 +35,7 @@ def spreads_figure(cases: Iterable[CaseSummary], *, title: str = "", subtitle: s
     if any(map(_is_doubtful, (row for _, row in series))):
         legend.append(LegendEntry("flagged: the time is in doubt", ACCENT))
     strips = (
-        Strip("samples", place, values, ACCENT if _is_doubtful(row) else _COLOUR, size_points=2.6)
+        Strip("samples", place, values, ACCENT if _is_doubtful(row) else _COLOUR, size_points=2.6, is_dense=True)
         for place, ((_, row), values) in enumerate(zip(series, inside, strict=True))
     )
     return RowFigure(

@@ -24,7 +24,7 @@ function drawErrors(chip, place) {
 function drawGaps(chip, place) {
   const [cases] = chip.gaps;
   const numbers = new Map(cases.keys.map((number, row) => [number, row]));
-  const data = () => chip.filter.rows().filter((row) => numbers.has(row.number)).map((row) => ({ case: row.name, measured_s: row.measured_s, expected_s: row.expected_s, expected_low_s: row.expected_low_s, expected_high_s: row.expected_high_s, ...Object.fromEntries(cases.data.map((part) => [`${part.name}_s`, part.x[numbers.get(row.number)]])) }));
+  const data = () => chip.filter.rows().filter((row) => numbers.has(row.number)).map((row) => ({ case: row.name, measured_s: row.measured_s, expected_s: row.expected_s, expected_low_s: row.expected_low_s, expected_high_s: row.expected_high_s, ...Object.fromEntries(cases.data.map((part) => [`${part.name}_s`, timeOf(cases, part.x[numbers.get(row.number)])])) }));
   const made = rowFigure(chip, place, "time", "Where the measured time of each case went: stacked bars from the ideal roof to the measured time. The numbers are in the tables.", data, { figures: [["case", chip.gaps[0]], ["operator, regime and format (sums)", chip.gaps[1]]], hasScales: true });
   made.plot.on("plotly_hover", (event) => showTip(rowCard(made.figure(), event.points[0].customdata), event.event));
   made.plot.on("plotly_click", (event) => {
@@ -43,7 +43,7 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
   const passes = (number) => chip.filter.passing.has(number);
   const draw = () => {
     const { rows, count } = shownRows(figure(), passes, chosen.order);
-    const longest_s = rows.reduce((most, row) => Math.max(most, figure().totals_s[row] || 0), 1e-9);
+    const longest_s = rows.reduce((most, row) => Math.max(most, timeOf(figure(), figure().totals[row] || 0)), 1e-9);
     const [prefix, unit_s] = TIME_UNITS.find(([, unit]) => longest_s >= unit) || TIME_UNITS.at(-1);
     note.textContent = !count ? "No case that passes the filters is in this figure." : count > rows.length ? `The first ${rows.length} of ${show.count(count)} rows: filter the cases to see the others.` : "";
     note.hidden = !note.textContent;
@@ -70,13 +70,19 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
 
 function rowCard(figure, row) {
   const names = figure.rows[row].map((at) => figure.names[at]);
-  const parts = figure.data.filter((part) => known(part.x[row])).map((part) => [part.name, `${show.time(part.x[row], 3)}, ${show.percent(part.x[row] / figure.totals_s[row], 0)}`, part.x[row]]);
-  const span = (fact) => (known(fact.low_s[row]) && known(fact.high_s[row]) ? ` (${show.time(fact.low_s[row])} to ${show.time(fact.high_s[row])})` : "");
-  const facts = figure.facts.filter((fact) => known(fact.times_s[row])).map((fact) => [fact.name, show.time(fact.times_s[row]) + span(fact), fact.times_s[row]]);
+  const time = (value, digits) => show.time(timeOf(figure, value), digits);
+  const parts = figure.data.filter((part) => known(part.x[row])).map((part) => [part.name, `${time(part.x[row], 3)}, ${show.percent(part.x[row] / figure.totals[row], 0)}`]);
+  const span = (fact) => (known(fact.low[row]) && known(fact.high[row]) ? ` (${time(fact.low[row])} to ${time(fact.high[row])})` : "");
+  const facts = figure.facts.filter((fact) => known(fact.times[row])).map((fact) => [fact.name, time(fact.times[row]) + span(fact)]);
   const card = figure.cards[figure.keys[row]];
   const more = card ? [el("p", { class: "quiet" }, card.title), factList(card.facts)] : [];
   const hint = Array.isArray(figure.keys[row]) ? [] : [el("p", { class: "quiet" }, "Press the bar for its row in the table.")];
-  return [el("p", { class: "card-title" }, el("strong", {}, names[1]), " ", el("span", { class: "quiet" }, names[0])), factList([...parts, ...facts]), ...more, ...hint];
+  return [el("p", { class: "card-title" }, el("strong", {}, names[1]), " ", el("span", { class: "quiet" }, names[0])), factList([...parts, [figure.total_name, time(figure.totals[row])], ...facts]), ...more, ...hint];
+}
+
+// Seconds; null where there is none.
+function timeOf(figure, value) {
+  return known(value) ? value * figure.unit_s : null;
 }
 
 // Selects a case and goes to its row.
@@ -95,7 +101,7 @@ function passesRow(keys, passes) {
 
 /** Return the numbers of the rows that are drawn, in their order, and how many there are. */
 function shownRows(figure, passes, order) {
-  const every = figure.orders.length ? figure.orders[order].rows : figure.rows.map((_, row) => row);
+  const every = (figure.orders.length && figure.orders[order].rows) || figure.rows.map((_, row) => row);
   const rows = every.filter((row) => passesRow(figure.keys[row], passes));
   return { rows: rows.slice(0, figure.most_rows), count: rows.length };
 }
@@ -106,13 +112,13 @@ function drawRows(plot, figure, rows, { isDark, passes, scale = null, layout = {
   const places = new Map(rows.map((row, place) => [row, place]));
   const isTwo = figure.data.some((trace) => trace.shift);
   plot.style.height = `${Math.max(rows.length, 1) * (isTwo && !narrow ? TWO_STRIPS_PIXELS : ROW_PIXELS[narrow ? "narrow" : "wide"]) + 72}px`;
-  const data = figure.totals_s.length ? stackedParts(figure, rows, scale) : figure.data.filter((trace) => places.has(trace.row)).map((trace) => placedStrip(figure, filtered(trace, passes), places.get(trace.row)));
+  const data = figure.totals.length ? stackedParts(figure, rows, scale) : figure.data.filter((trace) => places.has(trace.row)).map((trace) => placedStrip(figure, filtered(trace, passes), places.get(trace.row)));
   const names = rows.map((row) => rowName(figure, row, narrow));
-  const margin = { l: narrow ? 108 : nameRoom(names, 430), r: figure.totals_s.length ? (narrow ? 52 : 66) : 16, t: 8, b: 50 };
+  const margin = { l: narrow ? 108 : nameRoom(names, 430), r: figure.totals.length ? (narrow ? 52 : 66) : 16, t: 8, b: 50 };
   const title = scale ? scale.title : (narrow && figure.brief_title) || figure.layout.xaxis.title.text;
   const made = merged(merged(figure.layout, layout), {
     margin, width: plot.clientWidth, height: plot.clientHeight, shapes: scale ? [] : figure.levels.map(([x, isDashed]) => level(x, isDashed, figure.line)),
-    xaxis: { title: { text: title, font: { size: narrow ? 11 : 13 } }, tickfont: { size: narrow ? 10.5 : 12 }, ...(scale ? { ticksuffix: "" } : {}), zeroline: true, zerolinecolor: figure.line, ...(figure.totals_s.length ? { range: partsRange(figure, data) } : {}) },
+    xaxis: { title: { text: title, font: { size: narrow ? 11 : 13 } }, tickfont: { size: narrow ? 10.5 : 12 }, ...(scale ? { ticksuffix: "" } : {}), zeroline: true, zerolinecolor: figure.line, ...(figure.totals.length ? { range: partsRange(figure, data) } : {}) },
     yaxis: { tickvals: rows.map((_, place) => place), ticktext: names, tickfont: { size: narrow ? 10 : 11.5, color: figure.line }, range: [Math.max(rows.length, 1) - 0.5, -0.5] },
   });
   return Plotly.react(plot, painted(data, figure.palette, isDark), painted(made, figure.palette, isDark), BARE);
@@ -124,18 +130,18 @@ function level(x, isDashed, color) {
 
 // Where values are many, those within the whiskers are in the box alone; where they are few, they are dots alone.
 function placedStrip(figure, trace, place) {
-  const { row, shift, ...strip } = trace;
+  const { row, shift, is_dense: isDense, ...strip } = trace;
   const isBoxed = strip.x.length >= figure.least_boxed;
   const bare = isBoxed ? {} : { line: { ...strip.line, width: 0 }, fillcolor: "rgba(0,0,0,0)" };
-  return { ...strip, ...bare, y0: place + shift, jitter: strip.x.length > 2 ? strip.jitter : 0, boxpoints: strip.x.length > figure.most_dots ? "outliers" : "all", cliponaxis: false };
+  return { ...strip, ...bare, y0: place + shift, jitter: strip.x.length > 2 ? strip.jitter : 0, boxpoints: strip.x.length > figure.most_dots && !isDense ? "outliers" : "all", cliponaxis: false };
 }
 
 function stackedParts(figure, rows, scale) {
-  const share = (row) => (scale ? 1 / scale.unit_s : 100 / figure.totals_s[row]);
+  const share = (row) => (scale ? figure.unit_s / scale.unit_s : 100 / figure.totals[row]);
   const y = rows.map((_, place) => place);
   const parts = figure.data.map((part) => ({ ...part, y, customdata: rows, x: rows.map((row) => (part.x[row] || 0) * share(row)) }));
   const ends = y.map((place) => parts.reduce((sum, part) => sum + Math.max(part.x[place], 0), 0));
-  const totals = { type: "scatter", mode: "text", hoverinfo: "skip", cliponaxis: false, x: ends, y, text: rows.map((row) => ` ${show.time(figure.totals_s[row], 3)}`), textposition: "middle right", textfont: { size: 11, color: figure.line } };
+  const totals = { type: "scatter", mode: "text", hoverinfo: "skip", cliponaxis: false, x: ends, y, text: rows.map((row) => ` ${show.time(timeOf(figure, figure.totals[row]), 3)}`), textposition: "middle right", textfont: { size: 11, color: figure.line } };
   return [...parts, totals];
 }
 

@@ -50,7 +50,7 @@ def test_parts_of_every_bar_add_up_to_its_time(make):
     assert figure.totals_s == (full.measurement.median_s, plain.measurement.median_s)
     for row, total_s in enumerate(figure.totals_s):
         assert math.fsum(part.times_s[row] or 0.0 for part in figure.parts) == pytest.approx(total_s)
-    _, fact = figure.facts
+    (fact,) = figure.facts
     assert fact.times_s == (full.expected.time_s, None)
     assert fact.high_s == (pytest.approx(1.2 * full.expected.time_s), None)
     assert [part.times_s[1] for part in figure.parts[1:4]] == [None, None, None]  # none is made up where none is known
