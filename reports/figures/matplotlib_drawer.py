@@ -9,6 +9,7 @@ import io
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reports.figures.frame import (
@@ -197,6 +198,8 @@ def _scale(axes: Axes, x: Axis, y: Axis) -> None:
             axis.set_major_locator(LogLocator(base=10, numticks=12))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
             axis.set_minor_formatter(NullFormatter())
+        elif ours.is_time:
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d}"))
         set_ends(ours.low_value, ours.high_value)
     axes.grid(True, which="major", color=GRID.light, linewidth=0.9)
     axes.set_axisbelow(True)
@@ -396,6 +399,7 @@ def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
         "beside": _write_beside,
         "along": _write_along,
         "callout": _write_callout,
+        "top": _write_at_top,
     }
     for label in labels:
         if label.place in writers:
@@ -485,6 +489,13 @@ def _write_callout(axes: Axes, label: Label, field: Field) -> None:
         **style,
         **PLAIN_TEXT,
     )
+
+
+def _write_at_top(axes: Axes, label: Label, field: Field) -> None:
+    """Write a label over the top of the plane, where its point is from the left."""
+    x = pixels(axes, [(label.x, label.y)])[0][0] / field.width
+    style: dict[str, Any] = {"fontsize": 9, "color": label.colour.light, "ha": "center", "va": "bottom"}
+    axes.text(x, 1.005, label.lines[0], transform=axes.transAxes, **style, **PLAIN_TEXT)
 
 
 def _write_in_margin(axes: Axes, labels: Sequence[Label]) -> None:

@@ -37,6 +37,8 @@ MOST_SVG_POINTS = 1_000
 """More cases than this are drawn by WebGL where the browser has it."""
 
 _PIXELS_PER_POINT = 4 / 3
+_MILLISECONDS = 1_000
+"""Plotly counts time in them."""
 _STEPS = 40
 """Corners of a line on logarithmic axes, so that it can be pointed at anywhere."""
 _MOST_CHARACTERS = 120
@@ -77,12 +79,17 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
             told = [texts.get(key, "") for key in trace["customdata"]]
             trace |= {"hoverinfo": "text", "text": told[0] if trace["mode"] == "lines" else told}
     labels = [label for label in figure.labels if label.medium in ("any", "live")]
+    if figure.x.is_time:
+        for trace in data:
+            trace["x"] = [None if value is None else round(value * _MILLISECONDS) for value in trace["x"]]
+    x_scale = _MILLISECONDS if figure.x.is_time else 1
+    top = 26 if any(label.place == "top" for label in labels) else 14
     right = 148 if any(label.place == "margin" for label in labels) else 14
     return {
         "data": data,
         "layout": {"xaxis": _axis(figure.x, palette), "yaxis": _axis(figure.y, palette), **_ground(palette)},
-        "margin": {"wide": {"l": 66, "r": right, "t": 14, "b": 52}, "narrow": {"l": 46, "r": 8, "t": 10, "b": 44}},
-        "labels": [_label(label, palette, may_be_bold=not with_texts) for label in labels],
+        "margin": {"wide": {"l": 66, "r": right, "t": top, "b": 52}, "narrow": {"l": 46, "r": 8, "t": top, "b": 44}},
+        "labels": [_label(label, palette, x_scale, may_be_bold=not with_texts) for label in labels],
         "legend": _legend(figure.legend, palette),
         "cards": {} if with_texts else {key: _card(card) for key, card in figure.cards.items()},
         "ground": palette(SURFACE),
@@ -381,7 +388,9 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
         if axis.low_value and axis.high_value:
             found["range"] = [log10(axis.low_value), log10(axis.high_value)]
     elif axis.low_value is not None and axis.high_value is not None:
-        found["range"] = [axis.low_value, axis.high_value]
+        scale = _MILLISECONDS if axis.is_time else 1
+        found["range"] = [axis.low_value * scale, axis.high_value * scale]
+        found |= {"type": "date"} if axis.is_time else {}
     elif is_small:
         found |= {"nticks": 5, "rangemode": "tozero" if axis.has_zero else "normal"}
     if axis.ticks:
@@ -391,11 +400,11 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
     return found
 
 
-def _label(label: Label, palette: _Palette, *, may_be_bold: bool) -> dict[str, Any]:
+def _label(label: Label, palette: _Palette, x_scale: float, *, may_be_bold: bool) -> dict[str, Any]:
     lines = [plain(line) for line in label.lines]
     return {
         "lines": lines,
-        "x": label.x,
+        "x": label.x * x_scale,
         "y": label.y,
         "color": palette(label.colour),
         "place": label.place,

@@ -32,6 +32,8 @@ class Axis:
     low_value: float | None = None
     high_value: float | None = None
     is_log: bool = False
+    is_time: bool = False
+    """Its numbers are seconds since 1970 (UTC), its ticks dates."""
     has_zero: bool = False
     """Without ends, zero is on it all the same."""
     ticks: tuple[tuple[float, str], ...] = ()
@@ -165,13 +167,14 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, or at a leader's end."""
+    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, at a leader's end, or over the
+    top of the plane."""
 
     lines: tuple[str, ...]
     x: float
     y: float
     colour: Colour
-    place: Literal["beside", "along", "margin", "callout"]
+    place: Literal["beside", "along", "margin", "callout", "top"]
     toward: tuple[float, float] | None = None
     """Of a label along a line, another point of that line."""
     is_bold: bool = False

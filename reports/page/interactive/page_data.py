@@ -34,7 +34,6 @@ _PAGE_COLOURS: dict[str, Colour] = {
     "grid": GRID,
     "surface": SURFACE,
     "accent": ACCENT,
-    "history": format_colours(["BF16"])["BF16"],
 }
 
 

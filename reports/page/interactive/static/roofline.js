@@ -30,7 +30,7 @@ function drawRoofline(chip, place) {
   chip.select = select;
   place.append(chip.filter.element, plot, legend, card, toolbar("roofline", () => chip.filter.rows(), plot));
   const first = draw();
-  explain(legend, chip.roofline);
+  explain(legend, () => chip.roofline);
   plot.on("plotly_hover", (event) => {
     const key = event.points[0].customdata;
     showTip(typeof key === "number" ? caseCard(chip.rows.find((one) => one.number === key)) : figureCard(chip.roofline.cards[key]), event.event);

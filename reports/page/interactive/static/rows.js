@@ -59,7 +59,7 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
   if (figures.length > 1) choices.push(choose("One bar per", figures.map(([text], at) => [at, text]), (value) => (chosen.figure = Number(value))));
   place.append(...(choices.length ? [el("div", { class: "choices" }, choices)] : []), legend, plot, toolbar(name, rowsOf, plot), note, ...figure().notes.map((text) => el("p", { class: "quiet" }, text)));
   draw();
-  explain(legend, figure());
+  explain(legend, figure);
   plot.addEventListener("reset-zoom", draw);
   plot.on("plotly_unhover", hideTip);
   themeWatchers.push(draw);
