@@ -44,7 +44,7 @@ done; echo "error: no Python found; install Python 3.11 or newer, or name one: P
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-full check format numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-full check format findings numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
@@ -69,6 +69,9 @@ test: $(DEV) ## run the tests (no GPU, no network; at most 10 minutes on two cor
 
 test-full: $(DEV) ## run the tests with the full counts (slow)
 	@ROOFLINE_FULL=1 $(PYTEST_TESTS) --timeout 3000 -m "full or not full" $(TEST_ARGS)
+
+findings: $(DEV) ## write docs/findings.md anew from the catalog of findings
+	@$(PY) scripts/make_findings.py
 
 numbers: $(DEV) ## write docs/numbers.md anew from the chip files and the format catalog
 	@$(PY) scripts/make_numbers.py

@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from roofline_cli.lazy_group import LazyCommand, LazyGroup
-from roofline_cli.shared.group import RooflineGroup
+from roofline_cli.shared.group import LazyCommand, LazyGroup, RooflineGroup
 
 
 class PredictCommands(LazyGroup):
@@ -56,6 +55,9 @@ class RootCommands(RooflineGroup):
         ),
         "formats": LazyCommand(
             "roofline_cli.machine.formats:formats", "List the number formats: bits, bytes, scales, blocks, aliases."
+        ),
+        "explain": LazyCommand(
+            "roofline_cli.predict.explain:explain", "Explain the code of a finding; without one, list all."
         ),
         "hardware": LazyCommand(
             "roofline_cli.machine.hardware:app", "List, show and check chips: every number with source."

@@ -17,11 +17,11 @@ from plugin.calibrate.cpu_ceilings import CpuReadings, measure_cpu_ceilings
 from plugin.machine.cpu_state import cpu_facts
 from plugin.machine.facts import Machine, available_memory_bytes
 from plugin.machine.load import LoadWatch
+from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.units import counted
-from roofline_model.expected.local.timed import TimedCall, kernel_curves
 from roofline_model.operators.case import short_hash
 
 CEILINGS_VERSION = 2
@@ -31,8 +31,6 @@ FIRST_BUDGET_S = 12.0
 """What `--hw auto` spends on a machine it does not know yet."""
 FULL_BUDGET_S = 40.0
 """What a longer look spends on the ceilings, where nobody says otherwise."""
-
-BUSY_NOTE = "Ceilings may be too low: other work ran while they were measured"
 
 CEILINGS_ONLY = "kernels not timed: no expected times before `roofline calibrate` (two minutes)"
 
@@ -259,10 +257,7 @@ def build_device(machine: Machine, calibration: Calibration) -> Device:
         else Quantity(machine.memory_bytes, "B", "measured-here", "/proc/meminfo"),
         levels=_levels(calibration, dram, measured),
         chip={"core_count": Quantity(machine.thread_count, "", "measured-here", "threads torch uses for one kernel")},
-        notes=(
-            "Ceilings were measured on this machine; another machine of the same model may differ.",
-            *([f"{BUSY_NOTE} ({', '.join(calibration.disturbed_by)})"] if calibration.disturbed_by else []),
-        ),
+        notes=("Ceilings were measured on this machine; another machine of the same model may differ.",),
         calibration=calibration,
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from results.records.records import PredictionRecord
-from roofline_model.core.finding import short_text
-from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction, error_ratio
 
 
@@ -34,7 +33,7 @@ def expected_record(
         provenance=expected.provenance,
         low_s=expected.low_s,
         high_s=expected.high_s,
-        notes=tuple(map(short_text, expected.findings)),
+        findings=expected.findings,
         terms_s=terms,
         error_ratio=error_ratio(expected.time_s, measured_s),
     )

@@ -86,7 +86,7 @@ class MatrixCell:
         words += ["the intervals tell no fastest of those marked ≈"] if self.is_level else []
         words += ["in doubt"] if self.is_doubtful else []
         words += ["the baseline's time is in doubt: measure it again"] if self.is_over_doubt else []
-        words += [f"no kernel is known to run it here: {self.note}"] if self.is_barred else []
+        words += [self.note] if self.is_barred else []
         return "; ".join(words)
 
 

@@ -171,7 +171,7 @@ def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendati
         return ""
     rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
     gap = next((row.kernel_gap for row in rows if row.kernel_gap), "")
-    return f"no kernel is known to run it here ({gap})" if gap else "nobody measured it here"
+    return gap if gap else "nobody measured it here"
 
 
 def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from reports.text.display_text import shown
 from results.records.case_names import case_title, is_model_case, op_title
 from results.records.records import Record
+from roofline_model.core.finding import Finding
 from roofline_model.ideal.roofline import error_ratio
 
 
@@ -60,7 +61,7 @@ class CaseRow:
     max_error: float | None
     tolerance: float | None
     flags: tuple[str, ...]
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
     record: Record
     """Where it comes from; the measurement of a forced run carries that flag."""
 
@@ -148,7 +149,7 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
         max_error=measurement.max_error if measurement is not None else None,
         tolerance=measurement.tolerance if measurement is not None else None,
         flags=tuple(shown(flag, 60) for flag in measurement.flags) if measurement is not None else (),
-        notes=tuple(shown(note) for note in ideal.notes) if ideal else (),
+        findings=ideal.findings if ideal else (),
         record=record,
     )
 

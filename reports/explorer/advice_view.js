@@ -39,7 +39,7 @@ export function showAdvice(operator, { answer, problem }) {
           ),
         )
       : null,
-    answer.notes.map((note) => el("p", { class: "quiet" }, withCode(`${capitalized(plain(note))}.`))),
+    answer.findings.map(({ text }) => el("p", { class: "quiet" }, withCode(`${capitalized(plain(text))}.`))),
   );
 }
 
@@ -89,7 +89,7 @@ function ofAttention(answer) {
       label: one.kv_format,
       gain: `${times(one.speedup_ratio)} · ${bytes(one.kv_bytes)}`,
       gap: one.kernel_gap,
-      reason: one.kernel_gap ? `${one.reason}; ${one.kernel_gap}` : one.reason,
+      reason: one.kernel_gap ? `${one.reason}; ${one.kernel_gap.text}` : one.reason,
     })),
     excluded: excludedOf(answer),
   };

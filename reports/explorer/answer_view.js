@@ -80,7 +80,7 @@ function headline(row, { misfit }) {
   const rest = [
     isTooBig && `It does not fit: it needs ${bytes(row.memory.total_bytes)} of ${bytes(row.memory.capacity_bytes)}.`,
     row.kernelGap &&
-      (isOfEngines(row) ? sentence(row.kernelGap) : "No kernel that could run it on this chip is known."),
+      (isOfEngines(row) ? sentence(row.kernelGap.text) : "No kernel that could run it on this chip is known."),
     misfit && "Nothing meets the limits of the recommendation.",
   ].filter(Boolean);
   const took = expected
@@ -136,11 +136,14 @@ function figures(state, row) {
   );
 }
 
+/** Codes of findings that say that operands are widened before the product. */
+const WIDENED = new Set(["operands-widened", "no-native-unit", "rate-not-declared"]);
+
 function remarks(row) {
   const found = [];
   if (row.isPlaceholder)
     found.push("The numbers of this chip are placeholders of the original documents: examples, not facts.");
-  if (row.path === "dequantize" && !row.notes.some((note) => note.includes("widened")))
+  if (row.path === "dequantize" && !row.findings.some((finding) => WIDENED.has(finding.code)))
     found.push(
       `No unit of this chip computes in ${row.weight === row.activation ? row.weight : row.label}: operands are widened to ${row.computeFormat} first, so only the bytes are saved.`,
     );
@@ -149,17 +152,17 @@ function remarks(row) {
       `This chip emulates ${row.weight} in ${row.computeFormat}; what the emulation costs is not in the ideal time.`,
     );
   if (row.answer.coverage) found.push(sentence(row.answer.coverage));
-  if (row.kernelGap && !isOfEngines(row)) found.push(`No kernel is known to run it on this chip: ${row.kernelGap}.`);
-  if (row.answer.engine_gap) found.push(sentence(row.answer.engine_gap));
+  if (row.kernelGap && !isOfEngines(row)) found.push(sentence(row.kernelGap.text));
+  if (row.answer.engine_gap) found.push(sentence(row.answer.engine_gap.text));
   if (row.expected)
     found.push(
       ...[PROVENANCE[row.expected.provenance] && `Expected time: ${PROVENANCE[row.expected.provenance]}.`].filter(
         Boolean,
       ),
-      ...row.expected.notes.map(sentence),
+      ...row.expected.findings.map((finding) => sentence(finding.text)),
     );
   else if (row.expectedReason) found.push(sentence(row.expectedReason));
-  return [...new Set([...found, ...row.notes.map(sentence)])];
+  return [...new Set([...found, ...row.findings.map((finding) => sentence(finding.text))])];
 }
 
 const sentence = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
@@ -214,7 +217,7 @@ function showTable(state, main, focus, store, measured, isRanked) {
           : el("span", { class: "quiet" }, "not known"),
         row === main.best ? el("span", { class: "best" }, "best") : null,
         row.kernelGap
-          ? el("span", { class: "bad gap", title: row.kernelGap }, isOfEngines(row) ? "no engine" : "no kernel")
+          ? el("span", { class: "bad gap", title: row.kernelGap.text }, isOfEngines(row) ? "no engine" : "no kernel")
           : null,
       ),
       el(

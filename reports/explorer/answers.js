@@ -133,5 +133,5 @@ export function focusedRow({ rows, best }, focus) {
   );
 }
 
-/** Return whether torch has the kernel and no serving engine, which a whole model needs: the gap then says so itself. */
-export const isOfEngines = (row) => row.kernelGap.startsWith("no serving engine");
+/** Return whether a library has the kernel and no serving engine, which a whole model needs: the gap then says so itself. */
+export const isOfEngines = (row) => row.kernelGap.values.library !== undefined;

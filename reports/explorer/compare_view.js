@@ -138,7 +138,7 @@ function formatRows(row, isBest, scale) {
   const title = row.expected
     ? `expected ${time(seconds)} (${interval(row.expected.low_s, row.expected.high_s)}), ideal ${time(row.timeS)}, ${row.bound}-bound`
     : `ideal ${time(row.timeS)}, ${row.bound}-bound; no expected time`;
-  const gap = row.kernelGap ? `; ${row.kernelGap}` : "";
+  const gap = row.kernelGap ? `; ${row.kernelGap.text}` : "";
   return [
     el(
       "tr",

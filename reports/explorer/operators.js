@@ -219,7 +219,7 @@ function timed(answer) {
     path: answer.path,
     computeFormat: answer.compute_format,
     provenance: answer.provenance,
-    notes: answer.notes,
+    findings: answer.findings,
     kernelGap: answer.kernel_gap ?? null,
   };
 }
@@ -247,7 +247,7 @@ function modelRow(answer, chip) {
             low_s: answer.expected_low_s,
             high_s: answer.expected_high_s,
             provenance: "",
-            notes: [],
+            findings: [],
             parts_s: null,
           },
     expectedReason: answer.expected_reason,
@@ -265,7 +265,7 @@ function modelRow(answer, chip) {
     path: null,
     computeFormat: path?.compute_format ?? answer.activation_format,
     provenance: answer.provenance,
-    notes: answer.notes,
+    findings: answer.findings,
     kernelGap: answer.kernel_gap,
     memory: answer.memory,
     tokensPerS: answer.expected_tokens_per_s ?? answer.tokens_per_s,

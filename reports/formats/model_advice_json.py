@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.answer import Alternative, Exclusion, is_comparable
-from roofline_model.core.finding import findings_text, short_text
+from roofline_model.core.finding import findings_json, findings_text, first_with, optional_json, short_text
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.plan_formats import formats_text
 from roofline_model.recommend.ranking import alternative_finding, excess_ratio
@@ -53,7 +53,7 @@ def model_recommendation_json(ranking: ModelRanking, chip: Device) -> dict[str, 
         "summary": str(ranking),
         "chosen": None if ranking.choice is None else ranking.choice.key,
         "lower_loss_alternative": next((_alternative_json(each, ranking) for each in ranking.alternatives), None),
-        "notes": [short_text(item) for item in ranking.findings],
+        "findings": findings_json(ranking.findings),
         "baseline": plan_json(baseline, ranking),
         "candidates": [plan_json(option, ranking) for option in ranking.options],
         "excluded": [_exclusion_json(exclusion, ranking) for exclusion in ranking.excluded],
@@ -76,7 +76,7 @@ def plan_json(option: PlanOption, ranking: ModelRanking) -> dict[str, Any]:
     estimate, ideal, memory, loss = option.estimate, option.times.ideal, option.memory, option.loss
     assert ideal is not None  # of a plan both are known
     assert memory is not None
-    gap = next((item for item in option.findings if item.code == "kernel-gap"), None)
+    gap = first_with(option.findings, "kernel-gap")
     return {
         "plan": option.key,
         "kind": option.kind,
@@ -85,7 +85,7 @@ def plan_json(option: PlanOption, ranking: ModelRanking) -> dict[str, Any]:
         "method": option.method,
         "path": option.path,
         "kernels": option.kernel,
-        "kernel_gap": None if gap is None else gap.value("missing"),
+        "kernel_gap": optional_json(gap),
         "ideal_s": ideal.time_s,
         "time_s": estimate.time_s,
         "time_source": estimate.source,
@@ -185,7 +185,9 @@ def _search_json(one: FormatSearch, loss_unit: str | None) -> dict[str, Any]:
                 "better_format": None if reason.better is None else reason.better.label,
                 "better_extra_s": reason.better_time_s,
                 "better_extra_bytes": reason.better_bytes,
-                "reason": reason.text,
+                "better_saved_loss_value": None
+                if reason.better is None
+                else reason.chosen.loss_value - reason.better.loss_value,
             }
             for reason in choice.reasons
         ],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCHEMA = "roofline-report"
 _FIGURE_ONLY = ("ordinal", "expected_flops_per_s")
 """Fields of a point that the cases of the document have."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def report_json(

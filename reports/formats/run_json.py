@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.finding import findings_json
+
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
@@ -79,5 +81,5 @@ def case_json(row: CaseRow) -> dict[str, Any]:
         "max_error_ratio": row.max_error,
         "tolerance_ratio": row.tolerance,
         "flags": list(row.flags),
-        "notes": list(row.notes),
+        "findings": findings_json(row.findings),
     }

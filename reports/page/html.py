@@ -293,6 +293,7 @@ def _template() -> Template:
         regime=lambda one: regime_words(one.cache, one.mode),
         regime_title=lambda one: regime_title(one.cache, one.mode),
         shown=shown,
+        finding_texts=lambda findings: tuple(shown(short_text(item)) for item in findings),
         model_title=model_title,
         model_sentences=model_sentences,
         # The page says `emulated` in words where other tables have a mark.

@@ -28,7 +28,7 @@ def shape_summary(
     told = f", {gain.over(name)}" if gain else "" if best.speedup is None else f", {times_faster(best.speedup)} {name}"
     evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "not measured, ideal")
     level = "" if rival else _level(timed)
-    level += f"; no kernel is known to run it here ({best.kernel_gap})" if best.kernel_gap else ""
+    level += f"; {best.kernel_gap}" if best.kernel_gap else ""
     text = f"{best.label}: {evidence} {format_time(best.time_s)}{told}{level}{_worth_trying(rows)}"
     if rival is not None:
         over = measured_gain(rival.contender, baseline.contender) if baseline else None

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from results.exchange.foreign import ModelAsk, PassRun
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import finding
 from roofline_model.ideal.roofline import error_ratio, weakest_provenance
 
 if TYPE_CHECKING:
-    from roofline_model.expected.tables.model_rows import PricedPass
     from roofline_model.models.llm import ModelPrediction
+    from roofline_model.validation.model_rows import PricedPass
 
 PASSES_VERSION = "imported-pass-1"
 """Changes whenever the same question would get another time; stored with every such prediction."""
@@ -27,7 +27,7 @@ def model_predictions(
     Weights are counted as the file stores them where it says how many bytes there are. The interval is the one that
     `roofline validate` gives whole models: a judgement, engines differ. Raises `RooflineError` where the pass cannot be.
     """
-    from roofline_model.expected.tables.model_rows import INTERVAL, priced_pass
+    from roofline_model.validation.model_rows import INTERVAL, priced_pass
 
     priced: list[tuple[PassRun, ModelPrediction, PricedPass]] = []
     for run in ask.passes:
@@ -60,7 +60,7 @@ def model_predictions(
         provenance=f"{priced[0][2].provenance} (sum of kernels)",
         low_s=max(low * expected_s, least_s),
         high_s=high * expected_s,
-        notes=(short_text(finding("model-not-fitted")),),
+        findings=(finding("model-not-fitted"),),
         error_ratio=error_ratio(expected_s, measured_s),
     )
     return (ideal, expected), ()
@@ -118,6 +118,6 @@ def _ideal(
         path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"),
         memory_level="DRAM",
         provenance=weakest_provenance(found.provenance for _, found, _ in priced),
-        notes=tuple(map(short_text, findings)),
+        findings=tuple(findings),
         error_ratio=error_ratio(time_s, measured_s),
     )

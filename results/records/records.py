@@ -24,7 +24,7 @@ from results.records.limits import (
     Reason,
 )
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import Finding
 from roofline_model.ideal.roofline import Prediction, error_ratio
 from roofline_model.operators.case import Case, history_key, short_hash
 
@@ -208,7 +208,8 @@ class PredictionRecord:
     provenance: str
     low_s: float | None = None
     high_s: float | None = None
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What to know about it; sentences of older versions are read as findings (`stored_findings.py`)."""
     terms_s: Mapping[str, float] | None = None
     """Terms of an expected time by name, each as if alone (`roofline_model.expected.gap` explains a gap with them)."""
     error_ratio: float | None = None
@@ -235,7 +236,7 @@ class PredictionRecord:
             path=prediction.path,
             memory_level=prediction.memory_level,
             provenance=prediction.provenance,
-            notes=tuple(map(short_text, prediction.findings)),
+            findings=prediction.findings,
             error_ratio=error_ratio(prediction.time_s, measured_s),
         )
 

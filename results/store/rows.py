@@ -18,8 +18,10 @@ from results.records.records import (
     TelemetrySample,
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from results.records.stored_findings import read_findings
 from results.store.column_types import pack_samples, unpack_samples
 from results.store.row_types import checked, texts
+from roofline_model.core.finding import stored_form
 from roofline_model.operators.case import Case, short_hash
 
 Row = Mapping[Any, Any]
@@ -39,7 +41,7 @@ _MEASUREMENT = _names(Measurement, "samples_s", "clocks_hz", "flags", "energy", 
 _ENERGY = _names(EnergyReading)
 _STATE = _names(MachineState, "throttled_s")
 _ATTRIBUTION = _names(KernelAttribution, "kernel_names")
-_PREDICTION = _names(PredictionRecord, "notes", "terms_s")
+_PREDICTION = _names(PredictionRecord, "findings", "terms_s")
 _TELEMETRY = _names(TelemetrySample)
 _CANARY = _names(CanaryReading)
 _FLOOR = _names(NoiseFloor, "run_ids")
@@ -154,7 +156,7 @@ def prediction_values(predictions: Iterable[PredictionRecord], record_pk: int) -
             **_picked(prediction, _PREDICTION),
             "record_pk": record_pk,
             "ordinal": number,
-            "notes": list(prediction.notes),
+            "notes": [stored_form(item) for item in prediction.findings],
             "terms_s": None if prediction.terms_s is None else dict(prediction.terms_s),
         }
         for number, prediction in enumerate(predictions)
@@ -251,9 +253,11 @@ def floor_from(row: Row) -> NoiseFloor:
 
 def prediction_from(row: Row) -> PredictionRecord:
     """Return a prediction."""
-    return PredictionRecord(
-        **_from(PredictionRecord, row, (*_PREDICTION, "terms_s")), notes=texts("notes", row["notes"])
-    )
+    try:
+        findings = read_findings(row["notes"])
+    except ValueError as error:
+        raise ValueError(f"notes is {error}") from None
+    return PredictionRecord(**_from(PredictionRecord, row, (*_PREDICTION, "terms_s")), findings=findings)
 
 
 def record_from(row: Row, **parts: Any) -> Record:

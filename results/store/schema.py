@@ -312,7 +312,9 @@ class PredictionRow(Base):
     provenance: Mapped[str] = mapped_column(doc="status of the weakest number used")
     low_s: Mapped[float | None] = mapped_column(doc="lower end of the predicted interval")
     high_s: Mapped[float | None] = mapped_column(doc="upper end")
-    notes: Mapped[list[str]] = mapped_column(JSON, doc="what a reader has to know about this prediction")
+    notes: Mapped[list[Any]] = mapped_column(
+        JSON, doc="findings: code, subject, values of each; a sentence where an older version wrote the row"
+    )
     terms_s: Mapped[dict[str, float] | None] = mapped_column(
         JSON(none_as_null=True), doc="terms of an expected time by name, each as if alone; null for an ideal one"
     )

@@ -25,11 +25,11 @@ from roofline_cli.shared.options import (
     check_plot,
     parse_size,
 )
-from roofline_model.core.finding import reason_text
+from roofline_model.core.finding import Finding, reason_text
 
 if TYPE_CHECKING:
     from roofline_cli.predict.layer_table import Pair
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
@@ -71,9 +71,9 @@ class AttentionRow:
     expected: ExpectedPrediction | None
     """What a good kernel reaches; None where no constants are known for this chip and format."""
     no_expected_reason: str
-    kernel_gap: str = ""
+    kernel_gap: Finding | None = None
     """Why no attention kernel is known to read the cache on this chip."""
-    engine_gap: str = ""
+    engine_gap: Finding | None = None
     """Always empty: the kernels that read a narrow cache are the engines' own."""
 
     @property
@@ -180,7 +180,7 @@ def attention_table(
     """
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
-    from roofline_model.kernels.serving_kernels import cache_gap
+    from roofline_model.kernels.known_kernels import cache_gap
     from roofline_model.operators.attention import attention, unfused_attention_parts
 
     hardware, kernel_key = request.hardware, None if kernel is None else kernel.key

@@ -28,7 +28,7 @@ from roofline_cli.shared.options import (
     operands_label,
     parse_size,
 )
-from roofline_model.core.finding import reason_text
+from roofline_model.core.finding import Finding, reason_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class BlockRow:
     """Expected time of each kernel of `prediction`; None for one that has none."""
     no_expected_reason: str
     """Which kernel has no expected time, and why; empty when all have."""
-    kernel_gap: str = ""
-    """Why no kernel is known to run the block's products on the chip; empty where none is known to be missing."""
-    engine_gap: str = ""
+    kernel_gap: Finding | None = None
+    """Why no kernel is known to run the block's products on the chip; None where none is known to be missing."""
+    engine_gap: Finding | None = None
     """Which serving engines lack a kernel for them here, where a library has one."""
 
     @property
@@ -150,8 +150,7 @@ def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:
     """
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.ideal.operator_sequence import predict_sequence
-    from roofline_model.kernels.kernel_gaps import kernel_gap
-    from roofline_model.kernels.serving_kernels import engine_gap
+    from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
     from roofline_model.models.decoder_step import StepKernel
     from roofline_model.models.step_expected import expected_kernels, why_no_kernels
 
@@ -194,8 +193,8 @@ def _is_narrow(fmt: NumberFormat) -> bool:
 
 
 def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) -> dict[str, Operator]:
-    from roofline_model.ideal.weight_storage import stored_weight
     from roofline_model.operators.layers import ffn_parts
+    from roofline_model.operators.product import stored_weight
 
     stored = stored_weight(weight, activation)
     return ffn_parts(

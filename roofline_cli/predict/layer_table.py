@@ -23,11 +23,11 @@ from roofline_cli.predict.prediction_rows import (
 )
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
 from roofline_cli.shared.options import format_pair, pair_label, register_formats, split_list
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import Finding, findings_json, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
@@ -64,12 +64,12 @@ class LayerRow(Protocol):
         """Why it is not known; empty where it is."""
 
     @property
-    def kernel_gap(self) -> str:
-        """Why no kernel is known to run the formats on the chip; empty where none is known to be missing."""
+    def kernel_gap(self) -> Finding | None:
+        """Why no kernel is known to run the formats on the chip; None where none is known to be missing."""
 
     @property
-    def engine_gap(self) -> str:
-        """Which serving engines lack a kernel for them, where a library has one; empty where none does."""
+    def engine_gap(self) -> Finding | None:
+        """That no serving engine has a kernel for them, where a library has one; None where an engine has."""
 
 
 Row = TypeVar("Row", bound=LayerRow)
@@ -91,7 +91,7 @@ class Request:
     @classmethod
     def read(cls, hw: str, formats: list[str] | None, formats_file: Path | None) -> Request:
         """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
-        from roofline_cli.shared.chips import find_chip
+        from roofline_cli.shared.options import find_chip
 
         own = register_formats(formats_file)
         return cls(find_chip(hw), hw, split_list(formats), tuple(own))
@@ -197,7 +197,7 @@ def print_layer_table(
         title=f"{title} on {request.hardware.key}: {request.hardware.name}",
     )
     print_notes(notes, table.left_out)
-    print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
+    print_gaps((row.label, row.kernel_gap or row.engine_gap) for row in table.rows)
     _print_expected(table.rows)
     show_doubts(request.hardware)
     weakest = table.rows[0].prediction.provenance
@@ -224,7 +224,7 @@ def layer_json(
     details: Callable[[Row], dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the table as one JSON document; every key ends in its unit. `formats` and `details` are a row's own keys."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     hardware = table.request.hardware
     return {
@@ -246,5 +246,5 @@ def layer_json(
             for row, likely in zip(table.rows, table.expected_speedups, strict=True)
         ],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
-        "notes": [short_text(item) for item in doubts_of(hardware)],
+        "findings": findings_json(doubts_of(hardware)),
     }

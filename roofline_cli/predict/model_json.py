@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.finding import reason_text, short_text
+from roofline_model.core.finding import findings_json, optional_json, optional_text, reason_text, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     """Return one prediction as a JSON document; every key ends in its unit."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -38,19 +38,19 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     return {
         **_head_json(found, chip),
         **document,
-        "notes": [short_text(item) for item in (*found.findings, *doubts_of(chip))],
+        "findings": findings_json((*found.findings, *doubts_of(chip))),
     }
 
 
 def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return several predictions as one JSON document."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
     from roofline_model.models.step_expected import expected_step
 
     return {
         **_head_json(found[0], chip),
         "predictions": [_summary_json(one, expected_step(one, chip), chip) for one in found],
-        "notes": [short_text(item) for item in doubts_of(chip)],
+        "findings": findings_json(doubts_of(chip)),
     }
 
 
@@ -75,17 +75,17 @@ def _head_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
 
 
 def _summary_json(found: ModelPrediction, expected: ExpectedStep | None, chip: Device) -> dict[str, Any]:
-    from roofline_model.kernels.serving_kernels import plan_gap
-    from roofline_model.models.plan_coverage import plan_coverage
+    from roofline_model.kernels.known_kernels import plan_gap
+    from roofline_model.models.format_plan import plan_coverage
 
     memory, used = found.memory, found.plan.base
     return {
         "formats": found.plan.label,
-        "coverage": plan_coverage(found.plan) or None,
+        "coverage": optional_text(plan_coverage(found.plan)),
         "weight_format": found.plan.base.weights,
         "activation_format": found.plan.base.activations,
         "kv_format": found.plan.kv,
-        "kernel_gap": plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
+        "kernel_gap": optional_json(plan_gap(chip, used.weights, used.activations, found.plan.kv)),
         "batch_count": found.workload.batch_count,
         "time_s": found.time_s,
         "expected": None if expected is None else _expected_json(found, expected),

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import show_line
-from roofline_model.core.finding import Finding, short_text
+from roofline_model.core.finding import Finding, finding, findings_json, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.core.errors import UnsupportedError
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.models.step_expected import ExpectedSequence
@@ -27,7 +27,7 @@ def baseline_format(hardware: Device) -> str | None:
 
 def show_doubts(hardware: Device) -> None:
     """Print what a calibration on a busy machine leaves open of every time above."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     for doubt in doubts_of(hardware):
         show_line(f"  note: {short_text(doubt)}")
@@ -126,12 +126,16 @@ class Gains:
     """The ideal gains beside expected ones; `–` throughout where `values` are the ideal ones."""
 
 
-def standing_sentence(rows: Iterable[tuple[str, str, str]]) -> str:
+def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
     """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
-    from roofline_model.expected.reference_kernel import reference_kernel
+    from roofline_model.expected.products.formats import reference_kernel
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")
-    return f"Expected times of weight-only formats: {kernel}." if kernel else ""
+    options = tuple(
+        dict.fromkeys(weight for weight, activation, origin in rows if reference_kernel(weight, activation, origin))
+    )
+    line = short_text(finding("reference-kernel-of-options", options=options, kernel=kernel))
+    return f"{line[0].upper()}{line[1:]}." if kernel else ""
 
 
 def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:
@@ -166,7 +170,7 @@ def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason
         "expected_parts": [{"name": name, "time_s": time_s} for name, time_s in expected.parts],
         "expected_provenance": expected.provenance,
         "expected_version": expected.model_version,
-        "expected_notes": [short_text(item) for item in expected.findings],
+        "expected_findings": findings_json(expected.findings),
     }
 
 
@@ -189,5 +193,5 @@ def timing_json(
         "read_bytes": found.read_bytes,
         "write_bytes": found.write_bytes,
         "provenance": found.provenance,
-        "notes": [short_text(item) for item in found.findings],
+        "findings": findings_json(found.findings),
     }

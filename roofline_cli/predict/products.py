@@ -28,11 +28,11 @@ from roofline_cli.shared.options import (
     register_formats,
     split_list,
 )
-from roofline_model.core.finding import Finding, reason_text, short_text
+from roofline_model.core.finding import Finding, findings_json, reason_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.operators.product import Operator
@@ -54,9 +54,9 @@ class FormatPrediction:
     no_expected_reason: str = ""
     expected_speedup_ratio: float | None = None
     """The same of the expected times; None where either has none."""
-    kernel_gap: str = ""
-    """Why no kernel is known to run these operands on the chip; empty where none is known to be missing."""
-    engine_gap: str = ""
+    kernel_gap: Finding | None = None
+    """Why no kernel is known to run these operands on the chip; None where none is known to be missing."""
+    engine_gap: Finding | None = None
     """Which serving engines lack a kernel for it here, where a library has one."""
 
     @property
@@ -129,7 +129,7 @@ def _predict(
     plot: bool,
     as_json: bool,
 ) -> None:
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
 
     rows, N, K = sizes
     shape = (rows, parse_size("N", N), parse_size("K", K))
@@ -159,10 +159,8 @@ def predict_table(
     from roofline_model.core.errors import UnsupportedError
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.formats.catalog import get_format
-    from roofline_model.ideal.roofline import predict
-    from roofline_model.ideal.weight_storage import with_storage
-    from roofline_model.kernels.kernel_gaps import kernel_gap
-    from roofline_model.kernels.serving_kernels import engine_gap
+    from roofline_model.ideal.roofline import predict, with_storage
+    from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
     from roofline_model.operators.product import gemm
     from roofline_model.recommend.options import product_baseline
 
@@ -256,12 +254,12 @@ def print_table(table: PredictionTable) -> None:
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")
     _print_left_out(table)
-    print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
+    print_gaps((row.label, row.kernel_gap or row.engine_gap) for row in table.rows)
     _print_untimed(table)
     prediction_rows.show_doubts(table.hardware)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
     rows = [(dict(row.work.formats), row.expected) for row in table.rows]
-    standing = ((formats["b"], formats["a"], one.provenance) for formats, one in rows if one is not None)
+    standing = [(formats["b"], formats["a"], one.provenance) for formats, one in rows if one is not None]
     for sentence in filter(None, (_expected_sentence(table), prediction_rows.standing_sentence(standing))):
         show_line(sentence, style="dim")
 
@@ -339,7 +337,7 @@ def provenance_sentence(table: PredictionTable) -> str:
 
 def table_json(table: PredictionTable) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     m, n, k = table.shape
     return {
@@ -353,7 +351,7 @@ def table_json(table: PredictionTable) -> dict[str, Any]:
         "baseline_format": table.baseline,
         "predictions": [_row_json(row) for row in table.rows],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
-        "notes": [short_text(item) for item in doubts_of(table.hardware)],
+        "findings": findings_json(doubts_of(table.hardware)),
     }
 
 
@@ -386,7 +384,7 @@ def _row_json(row: FormatPrediction) -> dict[str, Any]:
         "memory_level": prediction.memory_level,
         "provenance": prediction.provenance,
         "model_version": prediction.model_version,
-        "notes": [short_text(item) for item in prediction.findings],
+        "findings": findings_json(prediction.findings),
         **prediction_rows.expected_json(row.expected, row.no_expected_reason),
         **gap_json(row.kernel_gap, row.engine_gap),
     }

@@ -46,7 +46,7 @@ def sweep(
 ) -> None:
     """Predict a whole grid of products, to CSV or Parquet."""
     from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.sweep import GemmGrid, parse_axis, sweep_gemm
 
@@ -148,7 +148,7 @@ def _show(table: pd.DataFrame) -> None:
     show_table(columns, rows)
     if len(table) > SHOWN_ROWS:
         show_line(f"… and {counted(len(table) - SHOWN_ROWS, 'more row')}")
-    for column in ("note", "reason"):
+    for column in ("finding", "reason"):
         for text, count in table[column].value_counts(sort=False).items():
             if text:
                 show_line(f"{count:,} row{'s' if count > 1 else ''}: {text}")

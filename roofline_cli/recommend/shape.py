@@ -41,6 +41,7 @@ from roofline_cli.shared.options import (
     register_formats,
     with_user_formats,
 )
+from roofline_model.core.finding import first_with
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Exclusion, Option, Ranking
@@ -218,9 +219,9 @@ def recommend_for_shape(
     as_json: bool,
 ) -> None:
     """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
-    from reports.shape_advice_json import shape_advice_json
-    from roofline_cli.shared.chips import find_chip
-    from roofline_model.expected.case_times import expected_times
+    from reports.formats.shape_advice_json import shape_advice_json
+    from roofline_cli.shared.options import find_chip
+    from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
 
@@ -286,7 +287,6 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
 
 def print_recommendation(ranking: Ranking) -> None:
     """Print the ranked options, what was excluded and why, and the winner in a sentence."""
-    from reports.shape_advice_json import gap_text
     from roofline_cli.predict.format_gaps import print_gaps
     from roofline_cli.predict.prediction_rows import interval_text, standing_sentence
     from roofline_cli.screen.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
@@ -347,7 +347,10 @@ def print_recommendation(ranking: Ranking) -> None:
     show_table(columns, rows, title=f"{question.phase} {sizes} on {question.hardware}")
     for exclusion in ranking.excluded:
         show_line(f"  excluded: {exclusion_text(exclusion)}")
-    gaps = [(each.key, gap_text(each, "kernel-gap") or "", gap_text(each, "engine-gap") or "") for each in options]
+    gaps = (
+        (each.key, first_with(each.findings, "kernel-gap") or first_with(each.findings, "engine-gap"))
+        for each in options
+    )
     print_gaps(gaps, rank=" last")
     for item in ranking.findings:
         show_line(f"  note: {short_text(item)}")
@@ -383,7 +386,7 @@ def basis_sentence(ranking: Ranking) -> str:
 
 def winner_sentence(ranking: Ranking) -> str:
     """Return the decision in one sentence."""
-    from reports.shape_advice_json import option_name
+    from reports.formats.shape_advice_json import option_name
     from roofline_model.core.units import format_time
 
     best, baseline = ranking.choice, ranking.baseline

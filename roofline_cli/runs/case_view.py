@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_cli.runs.model_view import print_model_facts
 from roofline_cli.screen.tables import Cell, Column, clean, screen_width, show_line, show_table
+from roofline_model.core.finding import short_text
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -116,8 +117,8 @@ def _print_prediction(prediction: PredictionRecord, case: CaseSummary) -> None:
         parts += [f"{rate} in {prediction.compute_format} ({prediction.path})"]
     parts += [prediction.provenance] if prediction.provenance else []
     _fact(prediction.kind, f"{text}; {', '.join(parts)}; model {prediction.model_version} of {prediction.hardware_key}")
-    for note in prediction.notes:
-        _fact("", note)
+    for item in prediction.findings:
+        _fact("", short_text(item))
 
 
 def _print_gap(case: CaseSummary) -> None:

@@ -147,6 +147,16 @@ def reason_text(item: Finding | None) -> str:
     return "" if item is None else subject_text(item)
 
 
+def optional_text(item: Finding | None) -> str | None:
+    """Return the finding in one line; None where there is none."""
+    return None if item is None else short_text(item)
+
+
+def first_with(findings: Iterable[Finding], code: str) -> Finding | None:
+    """Return the first finding of a code; None where there is none."""
+    return next((item for item in findings if item.code == code), None)
+
+
 def stored_form(item: Finding) -> dict[str, Any]:
     """Return the finding as databases and exports keep it: code, subject and values; severity and words are the catalog's."""
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in item.values}
@@ -164,7 +174,18 @@ def from_stored(form: Mapping[str, Any]) -> Finding:
 
 def finding_json(item: Finding) -> dict[str, Any]:
     """Return the finding as answers in JSON have it: `stored_form` with its severity and its line of words."""
-    return {**stored_form(item), "severity": item.severity, "text": short_text(item)}
+    form = stored_form(item)
+    return {"code": form.pop("code"), "severity": item.severity, **form, "text": short_text(item)}
+
+
+def optional_json(item: Finding | None) -> dict[str, Any] | None:
+    """Return the finding as answers in JSON have it; None where there is none."""
+    return None if item is None else finding_json(item)
+
+
+def findings_json(items: Iterable[Finding | None]) -> list[dict[str, Any]]:
+    """Return findings as answers in JSON have them, each once; those that are None are left out."""
+    return [finding_json(item) for item in dict.fromkeys(items) if item is not None]
 
 
 def findings_text(items: Iterable[Finding]) -> str:

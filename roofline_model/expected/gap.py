@@ -3,14 +3,14 @@
 The parts telescope. Each step makes the model a little more real and is credited with what that adds:
 
     ideal roof → achieved bandwidth → tensor pipe with tiles and waves → exp bound → launch floor → widening and casting
-    → the framework on the host (whole models) → operand supply, latency and imperfect overlap, or what a kernel timed on this machine takes beyond its ceilings
-    (= the expected time) → clock below nominal → unexplained
+    → the framework on the host (whole models) → operand supply, latency and imperfect overlap, or what a kernel timed
+    on this machine takes beyond its ceilings (= the expected time) → clock below nominal → unexplained
 
 so that a part depends on those before it, as in any such split. The last step is what the model does not know.
 
-The clock part is the model's own answer to a lower SM clock. At a clock of r times the nominal one the terms that SMs bind
-take 1/r times as long, and the others (DRAM, launches) as long as before. With C^p and D^p the sums of the p-th powers of
-the overlapping terms of either kind, J their joint time (D^p + C^p)^(1/p) and s = C^p / (C^p + D^p):
+The clock part is the model's own answer to a lower SM clock. At a clock of r times the nominal one the terms that SMs
+bind take 1/r times as long, and the others (DRAM, launches) as long as before. With C^p and D^p the sums of the p-th
+powers of the overlapping terms of either kind, J their joint time (D^p + C^p)^(1/p) and s = C^p / (C^p + D^p):
 
     clock = J · ((1 − s + s · r^−p)^(1/p) − 1) + (terms of SMs that add) · (1/r − 1)
 
@@ -23,22 +23,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline_model.expected.batch import NORM_PARTS
+from roofline_model.expected.prediction import NORM_PARTS
 
-LABELS = {
-    "ideal": "ideal roof",
-    "memory": "memory efficiency: bandwidth that is reached, not printed",
-    "tiles": "tiles and waves: tensor pipe with padding, tail and delivered rate",
-    "exp": "exp bound: the softmax's unit, not the tensor pipe",
-    "launch": "launch floor",
-    "widening": "dequantising, casting, split-K sums",
-    "host": "the framework on the host, between the kernels",
-    "supply": "operand supply from L2, latency, imperfect overlap",
-    "kernel": "this kernel beyond the machine's ceilings, as calibrated",
-    "clock": "clock below nominal, where the SMs bind the time",
-    "unexplained": "unexplained",
-}
-"""Part → what it means, in the order of the split."""
+PARTS = (
+    "ideal",
+    "memory",
+    "tiles",
+    "exp",
+    "launch",
+    "widening",
+    "host",
+    "supply",
+    "kernel",
+    "clock",
+    "unexplained",
+)
+"""The parts of a measured time, in the order of the split. Their names for readers: `reports/cases/gap.py`."""
 
 PASS_PART = "part:"
 """Terms of a whole model's pass that begin so are its kernels' own times (and the host's): they add up to the expected time,
@@ -48,7 +48,7 @@ _ADDED = ("cast", "split", "waves", "dequantize")
 """Terms of the expected model that add to the time of the kernel's main loop."""
 
 CLOCK_BOUND = ("tensor", "exp", "l2", "sm", "latency", "serial", "waves")
-"""Terms whose constants the model keeps per clock of the SMs (`expected/gemm/transfer.py`, `expected/attention/transfer.py`)."""
+"""Terms whose constants the model keeps per clock of the SMs (transferred constants of products and attention)."""
 
 NORM_ORDER = 4
 """p of the norm that joins overlapping terms. Stored predictions do not keep theirs: it is 4 everywhere but in FP8 products
@@ -62,7 +62,7 @@ class Gap:
     measured_s: float
     expected_s: float | None
     parts: tuple[tuple[str, float], ...]
-    """Part → seconds, in the order of `LABELS`; they sum to `measured_s`."""
+    """Part → seconds, in the order of `PARTS`; they sum to `measured_s`."""
 
     @property
     def largest(self) -> str:
@@ -82,12 +82,12 @@ def explain_gap(
 ) -> Gap:
     """Return the split of a measured time.
 
-    `ideal_memory_s`, `ideal_compute_s`: the two sides of the ideal roof; `ideal_s`: the roof itself, where it is more than the
-    higher of them (kernels one after the other, some bound by the one, some by the other). `expected_s` with `terms_s`: the expected time and
-    its terms, each as if alone (`dram`, `tensor`, `exp`, `launch`, `cast`, …); None: only ideal and unexplained remain.
-    `clock_ratio`: clock of the SMs while measuring over the nominal one, where known. It is credited with what a lower
-    clock adds to the terms that SMs bind, and with no more than the expected time leaves unexplained.
-    Raises nothing: sizes that are not finite count as unknown.
+    `ideal_memory_s`, `ideal_compute_s`: the two sides of the ideal roof; `ideal_s`: the roof itself, where it is more
+    than the higher of them (kernels one after the other, some bound by the one, some by the other). `expected_s` with
+    `terms_s`: the expected time and its terms, each as if alone (`dram`, `tensor`, `exp`, `launch`, `cast`, …); None:
+    only ideal and unexplained remain. `clock_ratio`: clock of the SMs while measuring over the nominal one, where
+    known. It is credited with what a lower clock adds to the terms that SMs bind, and with no more than the expected
+    time leaves unexplained. Raises nothing: sizes that are not finite count as unknown.
     """
     ideal_s = max(ideal_memory_s, ideal_compute_s) if ideal_s is None else ideal_s
     parts = {"ideal": ideal_s}
@@ -104,8 +104,8 @@ def explain_gap(
         parts["clock"] = min(max(left, 0.0), _clock_s(terms, reached, clock_ratio))
         left -= parts["clock"]
     parts["unexplained"] = left
-    known = tuple((name, parts[name]) for name in LABELS if parts.get(name))
-    return Gap(measured_s, expected_s, known)
+    present = tuple((name, parts[name]) for name in PARTS if parts.get(name))
+    return Gap(measured_s, expected_s, present)
 
 
 def _steps(

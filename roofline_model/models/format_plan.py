@@ -1,31 +1,67 @@
 """Which number format each part of a model uses, layer by layer: weights, activations and KV cache apart.
 
-A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of parts
-(`plan_parts.py`), and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as
-everywhere: WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
+A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of
+parts, and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as everywhere:
+WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
+
+A part is what can have a format of its own: a matrix, the cache, or one of the two products inside attention. Parts of
+a group that agree run as one product (query, key and value; gate and up); parts that differ run apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.ideal.weight_storage import with_group_scales
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import (
-    CACHE,
-    EXPERTS,
-    GROUPS,
-    OUTSIDE_LAYERS,
-    PARTS,
-    PRODUCTS,
-    SHARED_EXPERTS,
-    parts_of,
-)
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
+from roofline_model.operators.product import with_group_scales
+
+QKV = ("q_proj", "k_proj", "v_proj")
+"""Of a latent cache (MLA), q_proj is all of the query's matrices; keys and values come from one matrix and must agree."""
+FFN = ("gate_proj", "up_proj", "down_proj")
+"""A plain FFN has no gate_proj."""
+EXPERTS = tuple(f"experts_{name}" for name in FFN)
+SHARED_EXPERTS = tuple(f"shared_{name}" for name in FFN)
+PRODUCTS = ("qk_matmul", "sv_matmul")
+"""Query by key, and scores by value: the format that attention multiplies in; the residual stream's unless named."""
+CACHE = "kv"
+MATRICES = ("embedding", *QKV, "o_proj", *FFN, "router", *EXPERTS, *SHARED_EXPERTS, "lm_head")
+PARTS = (*MATRICES, CACHE, *PRODUCTS)
+"""What has a format of its own."""
+OUTSIDE_LAYERS = ("embedding", "lm_head")
+
+GROUPS = {
+    "qkv_proj": QKV,
+    "gate_up_proj": FFN[:2],
+    "ffn": FFN,
+    "experts": EXPERTS,
+    "shared_experts": SHARED_EXPERTS,
+    "attention": (*QKV, "o_proj"),
+    "mlp": (*FFN, *EXPERTS, *SHARED_EXPERTS),
+    "attention_products": PRODUCTS,
+}
+"""Names for several parts; of two names for one part, the one that names fewer parts is stronger."""
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return the parts behind a name: a group's, or the part itself."""
+    return GROUPS.get(name, (name,))
+
+
+def ffn_parts_of(prefix: str, *, is_gated: bool) -> tuple[str, ...]:
+    """Return the matrices of a feed-forward block that read its input; `prefix` is empty, `experts_` or `shared_`."""
+    return tuple(f"{prefix}{name}" for name in (("gate_proj", "up_proj") if is_gated else ("up_proj",)))
+
+
+def attention_part(matrix: str) -> str:
+    """Return the part that a matrix of `model_parameters.attention_matrices` belongs to: q_b_proj → q_proj, kv_a_proj → k_proj."""
+    return matrix if matrix == "o_proj" else f"{matrix[0]}_proj"
+
 
 AS_PUBLISHED = "checkpoint"
 """The plan's name for the formats the checkpoint itself is stored in."""
@@ -88,30 +124,31 @@ class FormatPlan:
     label: str = field(default="", compare=False)
     has_group_scales: bool = True
     """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
-    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps them."""
+    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps
+    them."""
 
     def of(self, name: str, layer: int | None = None) -> PartFormats:
         """Return the formats of a part in a layer, or of a group whose parts agree there.
 
         Raises `InvalidValueError` for a group whose parts differ.
         """
-        found = self.agreeing(parts_of(name), layer)
-        if len(found) > 1:
-            listed = ", ".join(f"{'+'.join(parts)}={formats.label}" for parts, formats in found)
+        groups = self.agreeing(parts_of(name), layer)
+        if len(groups) > 1:
+            listed = ", ".join(f"{'+'.join(parts)}={formats.label}" for parts, formats in groups)
             raise InvalidValueError(f"the parts of {name} differ in this plan ({listed}); ask for one of them")
-        return found[0][1]
+        return groups[0][1]
 
     def agreeing(self, parts: Sequence[str], layer: int | None = None) -> list[tuple[tuple[str, ...], PartFormats]]:
         """Return the parts gathered by equal formats, in order: those that can run as one product, and their formats."""
-        found: dict[PartFormats, list[str]] = {}
+        groups: dict[PartFormats, list[str]] = {}
         for part in parts:
-            found.setdefault(self._named(part, layer) or self.base, []).append(part)
-        return [(tuple(names), formats) for formats, names in found.items()]
+            groups.setdefault(self._named(part, layer) or self.base, []).append(part)
+        return [(tuple(names), formats) for formats, names in groups.items()]
 
     def stored(self, weights: str) -> NumberFormat:
         """Return a weight format as this plan stores it: with group scales where they count."""
-        found = get_format(weights)
-        return with_group_scales(found) if self.has_group_scales else found
+        fmt = get_format(weights)
+        return with_group_scales(fmt) if self.has_group_scales else fmt
 
     def weight_bytes_per_element(self, weights: str) -> float:
         """Return the bytes of one element of a weight in a format, with its scales."""
@@ -120,14 +157,14 @@ class FormatPlan:
     @property
     def grouped_weights(self) -> tuple[str, ...]:
         """The plan's weight formats to which group scales belong, each once."""
-        named = [self.base, *(one.formats for one in self.exceptions if one.is_of_weights)]
-        keys = dict.fromkeys(one.weights for one in named)
+        named = [self.base, *(exception.formats for exception in self.exceptions if exception.is_of_weights)]
+        keys = dict.fromkeys(operands.weights for operands in named)
         return tuple(key for key in keys if with_group_scales(get_format(key)) != get_format(key))
 
     def kv_of(self, layer: int) -> str:
         """Return the KV-cache format of a layer."""
-        found = self._named(CACHE, layer)
-        return self.kv if found is None else found.weights
+        named = self._named(CACHE, layer)
+        return self.kv if named is None else named.weights
 
     def products_of(self, layer: int) -> tuple[str, str]:
         """Return the formats that attention multiplies in: query by key, scores by value. The wide one unless named."""
@@ -136,28 +173,29 @@ class FormatPlan:
 
     def _named(self, part: str, layer: int | None) -> PartFormats | None:
         """Return what the strongest exception says of a part in a layer; None: nothing."""
-        found = [one for one in self.exceptions if part in one.parts and one.covers(layer)]
-        return max(found, key=lambda one: one.strength).formats if found else None
+        matching = [exception for exception in self.exceptions if part in exception.parts and exception.covers(layer)]
+        return max(matching, key=lambda exception: exception.strength).formats if matching else None
 
     def layer_keys(self, layer_count: int) -> list[tuple[object, ...]]:
         """Return for every layer what tells its formats from another's; layers with equal keys have equal formats."""
         layered = sorted(
-            (one for one in self.exceptions if one.first_layer_index is not None), key=lambda one: one.strength
+            (exception for exception in self.exceptions if exception.first_layer_index is not None),
+            key=lambda exception: exception.strength,
         )
         chosen: list[dict[str, PartFormats]] = [{} for _ in range(layer_count)]
-        for one in layered:
-            assert one.first_layer_index is not None and one.last_layer_index is not None  # noqa: PT018
-            for layer in range(one.first_layer_index, one.last_layer_index + 1):
-                chosen[layer].update(dict.fromkeys(one.parts, one.formats))
+        for exception in layered:
+            assert exception.first_layer_index is not None and exception.last_layer_index is not None  # noqa: PT018
+            for layer in range(exception.first_layer_index, exception.last_layer_index + 1):
+                chosen[layer].update(dict.fromkeys(exception.parts, exception.formats))
         return [tuple((part, formats[part]) for part in PARTS if part in formats) for formats in chosen]
 
 
 def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     """Return the plan of the checkpoint as it was published.
 
-    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16). Embedding,
-    router and head stay in the checkpoint's 16-bit format, and so does the cache.
-    Raises `InvalidValueError` when the checkpoint's quantisation is not one we know.
+    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16).
+    Embedding, router and head stay in the checkpoint's 16-bit format, and so does the cache. Raises `InvalidValueError`
+    when the checkpoint's quantisation is not one we know.
     """
     if shape.weight_format is None:
         raise InvalidValueError(
@@ -166,8 +204,8 @@ def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     wide = shape.wide_format
     exceptions = []
     if shape.weight_format != wide:
-        kept = ("embedding", "lm_head", *(("router",) if shape.experts else ()))
-        exceptions = [FormatException(part, PartFormats(wide, wide)) for part in kept]
+        wide_parts = ("embedding", "lm_head", *(("router",) if shape.experts else ()))
+        exceptions = [FormatException(part, PartFormats(wide, wide)) for part in wide_parts]
     if shape.expert_format is not None:
         exceptions.append(FormatException("experts", PartFormats(shape.expert_format, wide)))
     narrow = shape.weight_format if shape.weight_format in ("FP8_E4M3", "NVFP4") else wide
@@ -200,9 +238,9 @@ def plan_from_text(
     added = tuple(_parse_exception(item, plan, shape) for item in exceptions)
     _check_overlaps(added)
     # What the user says replaces what a published plan says of the same part.
-    kept = tuple(one for one in plan.exceptions if not any(_replaces(new, one) for new in added))
+    remaining = tuple(exception for exception in plan.exceptions if not any(_replaces(new, exception) for new in added))
     label = " ".join([plan.label, *(item.strip() for item in exceptions)])
-    return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*kept, *added), label=label), shape)
+    return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*remaining, *added), label=label), shape)
 
 
 def _replaces(new: FormatException, old: FormatException) -> bool:
@@ -280,19 +318,19 @@ def _parse_layers(layers: str, text: str, shape: ModelShape) -> tuple[int, int]:
 def _check_overlaps(exceptions: Iterable[FormatException]) -> None:
     """Raise when two exceptions of equal strength name one part in one layer: neither can win."""
     rivals: dict[tuple[object, ...], list[FormatException]] = {}
-    for one in exceptions:
-        for part in one.parts:
-            rivals.setdefault((part, *one.strength), []).append(one)
-    for found in rivals.values():
-        found.sort(key=lambda one: one.first_layer_index or 0)
-        for one, other in pairwise(found):
+    for exception in exceptions:
+        for part in exception.parts:
+            rivals.setdefault((part, *exception.strength), []).append(exception)
+    for rival in rivals.values():
+        rival.sort(key=lambda exception: exception.first_layer_index or 0)
+        for exception, other in pairwise(rival):
             if (
-                one.last_layer_index is None
+                exception.last_layer_index is None
                 or other.first_layer_index is None
-                or other.first_layer_index <= one.last_layer_index
+                or other.first_layer_index <= exception.last_layer_index
             ):
                 raise InvalidValueError(
-                    f"{one.name} is given twice for the same layers: {one.formats.label} and {other.formats.label}; keep one"
+                    f"{exception.name} is given twice for the same layers: {exception.formats.label} and {other.formats.label}; keep one"
                 )
 
 
@@ -301,20 +339,27 @@ def checked_plan(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
     wide = get_format(plan.wide)
     if not is_wide_float(wide):
         raise InvalidValueError(f"the residual stream needs a float of 16 bits or more, got {wide.key}")
-    named = [("formats", plan.base), *((one.name, one.formats) for one in plan.exceptions if one.is_of_weights)]
+    named = [
+        ("formats", plan.base),
+        *((exception.name, exception.formats) for exception in plan.exceptions if exception.is_of_weights),
+    ]
     for name, formats in named:
         check_pair(name, get_format(formats.weights), get_format(formats.activations))
-    caches = [plan.kv, *(one.formats.weights for one in plan.exceptions if one.name == CACHE)]
+    caches = [plan.kv, *(exception.formats.weights for exception in plan.exceptions if exception.name == CACHE)]
     for key in caches:
         if get_format(key).element_bits > wide.element_bits:
             raise InvalidValueError(
                 f"kv={key} contradicts activations of {wide.key}: a cache wider than what is written into it holds nothing more"
             )
-    for one in plan.exceptions:
-        if shape.experts is None and set(one.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:
-            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has no experts; leave it out")
-        if shape.ffn == "plain" and one.name == "gate_proj":
-            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has a plain FFN; leave it out")
+    for exception in plan.exceptions:
+        if shape.experts is None and set(exception.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:
+            raise InvalidValueError(
+                f"{exception.name}={exception.formats.label}: {shape.name} has no experts; leave it out"
+            )
+        if shape.ffn == "plain" and exception.name == "gate_proj":
+            raise InvalidValueError(
+                f"{exception.name}={exception.formats.label}: {shape.name} has a plain FFN; leave it out"
+            )
     seen: set[tuple[object, ...]] = set()
     for layer, kind in enumerate(plan.layer_keys(shape.layer_count)):
         if kind not in seen:
@@ -335,13 +380,13 @@ def _check_attention(plan: FormatPlan, shape: ModelShape, layer: int) -> None:
         return
     cache, wide = get_format(plan.kv_of(layer)), get_format(plan.wide)
     for name, key in zip(PRODUCTS, products, strict=True):
-        found = activation_format(name, key)
-        if key != plan.wide and found.element_bits >= wide.element_bits:
+        fmt = activation_format(name, key)
+        if key != plan.wide and fmt.element_bits >= wide.element_bits:
             raise InvalidValueError(
                 f"{name}={key}: attention multiplies in the residual stream's {plan.wide} or in a narrower format"
             )
-        product_format(name, found, CACHE, cache)
-        if cache.element_bits > found.element_bits:
+        product_format(name, fmt, CACHE, cache)
+        if cache.element_bits > fmt.element_bits:
             raise InvalidValueError(
                 f"kv={cache.key} is wider than {name}={key}; no kernel narrows the cache on the way. Store the cache in {key} "
                 f"(kv={key}) or multiply in {cache.key}"
@@ -362,3 +407,54 @@ def check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> N
             f"{name}: weights {weights.key} are wider than activations {activations.key}; no kernel narrows weights on the way. "
             f"Write {activations.key} for both, or {weights.key}.{weights.key}"
         )
+
+
+def joined_layers(exceptions: Iterable[FormatException]) -> Iterator[FormatException]:
+    """Yield the exceptions with neighbouring layers of equal formats joined."""
+    by_part: dict[str, list[FormatException]] = {}
+    for exception in exceptions:
+        by_part.setdefault(exception.name, []).append(exception)
+    for of_part in by_part.values():
+        of_part.sort(key=lambda exception: exception.first_layer_index or 0)
+        last = of_part[0]
+        for exception in of_part[1:]:
+            if (
+                last.last_layer_index is not None
+                and exception.first_layer_index == last.last_layer_index + 1
+                and exception.formats == last.formats
+            ):
+                last = replace(last, last_layer_index=exception.last_layer_index)
+                continue
+            yield last
+            last = exception
+        yield last
+
+
+HEAD_PARTS = ("lm_head", "embedding")
+_WIDE_BITS = 16
+
+
+def wide_head_exceptions(plan: FormatPlan, shape: ModelShape) -> tuple[str, ...]:
+    """Return the exceptions that keep head and embedding (and a router) in the plan's 16 bit, as recommendations do.
+
+    Spelled as for `plan_from_text` and `--set`: `lm_head=BF16`. Empty where the plan is that wide itself.
+    """
+    if get_format(plan.base.weights).element_bits >= _WIDE_BITS:
+        return ()
+    parts = (*HEAD_PARTS, *(("router",) if shape.experts is not None else ()))
+    return tuple(f"{part}={plan.wide}" for part in parts)
+
+
+def plan_coverage(plan: FormatPlan) -> Finding | None:
+    """Return which matrices have a narrow plan's format and what head and embedding are in; None for a wide plan."""
+    if get_format(plan.base.weights).element_bits >= _WIDE_BITS:
+        return None
+    head, embedding = (plan.of(part).label for part in HEAD_PARTS)
+    if head == embedding == plan.base.label:
+        return finding("narrow-everywhere", formats=plan.base.label)
+    return finding("narrow-layers", formats=plan.base.label, head=head, embedding=embedding)
+
+
+def narrow_heads(plans: Sequence[FormatPlan]) -> tuple[FormatPlan, ...]:
+    """Return the plans whose head is narrow: recommendations keep it in 16 bit, so that their times and bytes are others."""
+    return tuple(plan for plan in plans if get_format(plan.of("lm_head").weights).element_bits < _WIDE_BITS)

@@ -8,10 +8,9 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import Workload, layer_kinds
-from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.format_plan import EXPERTS, FFN, SHARED_EXPERTS, FormatPlan, attention_part
 from roofline_model.models.hf.parameters import attention_matrices, ffn_matrix_count, parameter_counts
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import EXPERTS, FFN, SHARED_EXPERTS, attention_part
 
 LOGIT_BYTES = 4
 """Logits are kept in FP32 for sampling."""
@@ -102,13 +101,13 @@ def plan_kv_bytes(shape: ModelShape, plan: FormatPlan, context: int, batch: int 
 def layer_matrices(shape: ModelShape, layer: int) -> list[tuple[str, int]]:
     """Return (part, elements) of one layer's matrices; a part may come more than once, and may be empty."""
     hidden, experts = shape.hidden_size, shape.experts
-    found = [(attention_part(name), rows * columns) for name, (rows, columns) in attention_matrices(shape).items()]
+    matrices = [(attention_part(name), rows * columns) for name, (rows, columns) in attention_matrices(shape).items()]
     if experts is None or not shape.has_experts(layer):
         names = FFN if shape.ffn == "gated" else FFN[1:]
-        return [*found, *((name, hidden * shape.ffn_size) for name in names)]
+        return [*matrices, *((name, hidden * shape.ffn_size) for name in names)]
     routed, shared = experts.expert_count * hidden * experts.ffn_size, hidden * experts.shared_ffn_size
     return [
-        *found,
+        *matrices,
         ("router", hidden * experts.expert_count),
         *((name, routed) for name in EXPERTS),
         *((name, shared) for name in SHARED_EXPERTS),

@@ -11,18 +11,17 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Memory, Option, Source, Times, is_comparable
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.predict import ExpectedPrediction, predict_expected
-from roofline_model.expected.reference_kernel import reference_kernel
-from roofline_model.formats.catalog import get_format
-from roofline_model.formats.quantization_method import method_of
-from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS
-from roofline_model.kernels.serving_kernels import cache_gap, cache_kernel, product_gap, product_kernel
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import ExpectedPrediction
+from roofline_model.expected.products.formats import reference_kernel
+from roofline_model.formats.catalog import get_format, method_of
+from roofline_model.kernels.known_kernels import cache_gap, cache_kernel, product_gap, product_kernel
 from roofline_model.models.format_plan import FormatPlan
 from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model
 from roofline_model.models.model_memory import ModelMemory
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import why_no_step
-from roofline_model.operators.product import Operator
+from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, Operator
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import CACHE, PlanFormats, formats_by_part
@@ -276,23 +275,20 @@ NO_KERNELS = PlanKernels((), None)
 def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
     """Return the kernels of a plan's narrow parts on a chip, and the first gap."""
     caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
-    names, gaps = [], []
+    names: list[str] = []
+    gaps: list[Finding] = []
     for label in formats.product_labels:
         pair = parse_formats(label)
-        gaps.append((label, product_gap(device, pair.weights, pair.activations)))
+        gap = product_gap(device, pair.weights, pair.activations)
+        gaps += [replace(gap, subject=label)] if gap is not None else []
         kernel = product_kernel(device, pair.weights, pair.activations)
         names += [kernel.name_on(device)] if kernel is not None else []
     for label in caches:
-        gaps.append((f"{CACHE} {label}", cache_gap(device, label)))
+        gap = cache_gap(device, label)
+        gaps += [gap] if gap is not None else []
         kernel = cache_kernel(device, label)
         names += [kernel.name_on(device)] if kernel is not None else []
-    missing = next(((label, gap) for label, gap in gaps if gap), None)
-    gap = None if missing is None else _gap_finding(*missing, device)
-    return PlanKernels(tuple(dict.fromkeys(names)), gap)
-
-
-def _gap_finding(label: str, missing: str, device: Device) -> Finding:
-    return finding("kernel-gap", label, hardware=device.key, missing=missing)
+    return PlanKernels(tuple(dict.fromkeys(names)), gaps[0] if gaps else None)
 
 
 def missing_kernel(device: Device, label: str) -> Finding | None:
@@ -302,8 +298,8 @@ def missing_kernel(device: Device, label: str) -> Finding | None:
     """
     name, _, cache = label.partition("=")
     weights, _, rest = name.partition(".")
-    missing = cache_gap(device, cache) if cache else product_gap(device, weights, rest.partition(".")[0] or weights)
-    return _gap_finding(label, missing, device) if missing else None
+    gap = cache_gap(device, cache) if cache else product_gap(device, weights, rest.partition(".")[0] or weights)
+    return None if gap is None else replace(gap, subject=label)
 
 
 def _plan_reference_kernel(formats: PlanFormats, provenance: str) -> str:

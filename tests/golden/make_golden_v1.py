@@ -25,6 +25,7 @@ from results.records.records import (
     TelemetrySample,
 )
 from results.store.store import open_store
+from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case
 
 RUN = RunInfo(
@@ -65,7 +66,7 @@ PREDICTION = PredictionRecord(
     provenance="placeholder",
     low_s=3e-05,
     high_s=4e-05,
-    notes=("a note",),
+    findings=(finding("legacy-note", text="a note"),),  # stored as the text alone
     error_ratio=-0.25,
 )
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from results.exchange.exported.export import export_run_json
+from results.exchange.exported.export import EXPORT_VERSION, export_run_json
 from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
@@ -27,6 +27,7 @@ from results.records.records import (
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from results.store.store import open_store
+from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case
 
 RUN = RunInfo(
@@ -67,7 +68,7 @@ PREDICTION = PredictionRecord(
     provenance="placeholder",
     low_s=3e-05,
     high_s=4e-05,
-    notes=("a note",),
+    findings=(finding("legacy-note", text="a note"),),  # stored as the text alone
     terms_s={"dram": 2.5e-05, "launch": 5e-06},
     error_ratio=-0.25,
 )
@@ -248,7 +249,7 @@ def main(folder: Path) -> None:
             "PRAGMA journal_mode = WAL",
         ):
             raw.execute(statement)
-    (folder / "run_v2.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (folder / f"run_v{EXPORT_VERSION}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 
 from results import open_store
 from results.records.model_figures import model_figures
+from roofline_model.core.finding import short_text
 
 SUITE = """
     from dataclasses import replace
@@ -80,7 +81,7 @@ def test_the_refined_prediction_is_the_one_that_is_stored(stored):
     assert record.status == "measured"
     assert record.expected is not None
     assert record.expected.time_s == 1.0
-    assert any("a slow host" in note for note in record.expected.notes)
+    assert any("a slow host" in short_text(item) for item in record.expected.findings)
     assert record.expected.model_version.endswith("+pass-1")
     assert record.ideal is not None
     assert record.ideal.time_s < 1e-2

@@ -31,6 +31,7 @@ from results.records.records import (
 )
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
 from results.store.store import ResultStore, open_store
+from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case
 
 
@@ -207,7 +208,7 @@ def make_record() -> Callable[..., Record]:
         path="native",
         memory_level="DRAM",
         provenance="placeholder",
-        notes=("may run faster",),
+        findings=(finding("cache-bandwidth-unknown", level="L2"),),
         error_ratio=-0.25,
     )
     measurement = Measurement(

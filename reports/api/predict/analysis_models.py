@@ -12,6 +12,7 @@ from reports.api.predict.base_models import (
     Answer,
     CacheName,
     Dimension,
+    FindingBody,
     FormatName,
     PhaseName,
     Request,
@@ -56,7 +57,7 @@ class Analysis(PredictedKernel):
     weight_format: str = Field(description="format key of B")
     operands: str = Field(description="widths in short: W4A16")
     cache: str = Field(description=CACHE_TEXT)
-    engine_gap: str | None = Field(
+    engine_gap: FindingBody | None = Field(
         description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
     )
 
@@ -104,10 +105,10 @@ class Candidate(Answer):
     bound: str = Field(description="memory or compute, of the ideal time")
     quality: str = Field(description="what is known of the loss; a claim until it is measured")
     reason: str = Field(description="why it stands where it stands")
-    kernel_gap: str | None = Field(
+    kernel_gap: FindingBody | None = Field(
         description="why no kernel is known to run it on this chip: it is ranked last; null where none is known to be missing"
     )
-    engine_gap: str | None = Field(
+    engine_gap: FindingBody | None = Field(
         description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
     )
 
@@ -139,7 +140,7 @@ class Recommendation(Answer):
     baseline: Candidate = Field(description="the 16-bit product that speed-ups are counted against")
     candidates: list[Candidate] = Field(description="best first")
     excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
-    notes: list[str] = Field(description="remarks, may be empty")
+    findings: list[FindingBody] = Field(description="what to know about it, may be empty")
 
 
 class TilingRequest(ProductRequest):

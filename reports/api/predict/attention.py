@@ -19,13 +19,14 @@ from reports.api.predict.attention_models import (
     AttentionRequest,
     AttentionShape,
 )
+from reports.api.predict.base_models import finding_bodies, finding_body
 from reports.api.predict.cache_ranking import rank_caches
 from reports.api.predict.prediction_fields import kernel_fields
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
 from roofline_model.kernels.attention_kernels import find_attention_kernel
-from roofline_model.kernels.serving_kernels import cache_gap
+from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.attention import attention, unfused_attention_parts
 from roofline_model.operators.attention_shape import check_attention_shape
 from roofline_model.operators.product import Operator
@@ -92,7 +93,7 @@ def attention_json(chip_key: str, asked: _Question, query: str, cache: str, kern
         **fields,
         **asked._asdict(),
         kv_format=dict(work.formats)["kv"],
-        kernel_gap=cache_gap(chip, dict(work.formats)["kv"]) or None,
+        kernel_gap=finding_body(cache_gap(chip, dict(work.formats)["kv"])),
         kernel=kernel,
         expected_covered_ops=None if expected is None else list(expected.covered_ops),
         kv_read_bytes=reads["K"] + reads.get("V", 0.0),
@@ -135,7 +136,7 @@ def cache_recommendation_json(chip_key: str, asked: _Question, query: str, names
         baseline=found.baseline,
         candidates=found.candidates,
         excluded=found.excluded,
-        notes=found.notes,
+        findings=finding_bodies(found.findings),
     ).model_dump_json()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from reports.api.predict.analysis_models import Excluded
-from reports.api.predict.base_models import Answer, Dimension, FormatName, Request
+from reports.api.predict.base_models import Answer, Dimension, FindingBody, FormatName, Request
 from reports.api.predict.prediction_models import PredictedKernel
 
 _DECODE: dict[str, Any] = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
@@ -105,7 +105,7 @@ class CacheCandidate(Answer):
     bound: str = Field(description="memory or compute, of the ideal time")
     quality: str = Field(description="what is known of the loss")
     reason: str = Field(description="why it stands where it stands")
-    kernel_gap: str | None = Field(
+    kernel_gap: FindingBody | None = Field(
         description="why no attention kernel is known to read it on this chip: it is ranked last; null where none is known to be missing"
     )
 
@@ -130,4 +130,4 @@ class AttentionRecommendation(Answer):
     baseline: CacheCandidate = Field(description="the 16-bit cache that speed-ups are counted against")
     candidates: list[CacheCandidate] = Field(description="best first")
     excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
-    notes: list[str] = Field(description="remarks, may be empty")
+    findings: list[FindingBody] = Field(description="what to know about it, may be empty")

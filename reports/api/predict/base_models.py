@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from roofline_model.core.finding import Finding, finding_json, findings_json
 from roofline_model.operators.product import MAX_DIMENSION
 
 Dimension = Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)]
@@ -35,6 +37,28 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null", protected_namespaces=())
 
 
+class FindingBody(Answer):
+    """One thing to know about an answer: a code with values, and its line of words."""
+
+    code: str = Field(description="`roofline explain CODE` and docs/findings.md say what it means")
+    severity: Literal["info", "caution", "warning"] = Field(
+        description="info: context; caution: weakens the number; warning: do not act on the number before this is settled"
+    )
+    subject: str = Field(description="what it is about where that is not the answer itself; may be empty")
+    values: dict[str, str | bool | int | float | list[str]] = Field(description="name → value; names end in their unit")
+    text: str = Field(description="the finding in one line")
+
+
+def finding_body(item: Finding | None) -> FindingBody | None:
+    """Return a finding as the API gives it; None where there is none."""
+    return None if item is None else FindingBody(**finding_json(item))
+
+
+def finding_bodies(items: Iterable[Finding | None]) -> list[FindingBody]:
+    """Return findings as the API gives them, each once; those that are None are left out."""
+    return [FindingBody(**form) for form in findings_json(items)]
+
+
 class ExpectedTime(Answer):
     """What a good kernel takes on this chip, launch included, with the interval that holds four times in five."""
 
@@ -47,5 +71,5 @@ class ExpectedTime(Answer):
     kernel: str = Field(description="kernel the model chose: `128x256x1` (tile and split-K), `gemv`, …; may be empty")
     provenance: str = Field(description="fitted, transferred-sibling, …: where the constants come from")
     parts_s: dict[str, float] = Field(description="part → seconds; the parts add up to time_s")
-    notes: list[str] = Field(description="remarks, may be empty")
+    findings: list[FindingBody] = Field(description="what to know about it, may be empty")
     model_version: str = Field(description="changes when the same question would get another answer")

@@ -12,16 +12,17 @@ from typing import Literal, NamedTuple
 
 from reports.api.predict.analysis_models import Excluded
 from reports.api.predict.attention_models import CacheCandidate
+from reports.api.predict.base_models import finding_body
 from results.verdicts.gain import times_faster
-from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.calibrated import doubts_of
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction
-from roofline_model.kernels.serving_kernels import cache_gap
+from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.product import Operator
 from roofline_model.recommend.ranking import LEVEL_RATIO, Standing, order_predictions
 
@@ -42,7 +43,7 @@ class CacheRanking:
     baseline: CacheCandidate
     excluded: list[Excluded]
     summary: str
-    notes: list[str]
+    findings: list[Finding]
 
 
 class _Time(NamedTuple):
@@ -83,7 +84,7 @@ def rank_caches(
         tiers[2 if one.kernel_gap else int(one.time_source != baseline.time_source)].append(one)
     ranked = [one for tier in tiers for one in _by_time(tier)]
     return CacheRanking(
-        ranked, baseline, excluded, _summary(ranked[0], baseline), [*_notes(ranked), *map(short_text, doubts_of(chip))]
+        ranked, baseline, excluded, _summary(ranked[0], baseline), [*_remarks(ranked), *doubts_of(chip)]
     )
 
 
@@ -128,7 +129,7 @@ def _candidate(
         bound=ideal.bound,
         quality="reference" if is_baseline else UNKNOWN_LOSS,
         reason="the 16-bit baseline" if is_baseline else _reason(ideal, kv_bytes / wide_bytes, speedup),
-        kernel_gap=cache_gap(chip, fmt.key) or None,
+        kernel_gap=finding_body(cache_gap(chip, fmt.key)),
     )
 
 
@@ -157,7 +158,5 @@ def _summary(best: CacheCandidate, baseline: CacheCandidate) -> str:
     return f"cache in {best.kv_format}: {best.time_source} {times_faster(best.speedup_ratio)} {baseline.kv_format}, {saved}; its loss has to be measured"
 
 
-def _notes(ranked: list[CacheCandidate]) -> list[str]:
-    if all(one.bound == "compute" for one in ranked):
-        return ["compute-bound in every format: a narrow cache saves memory here, not time"]
-    return []
+def _remarks(ranked: list[CacheCandidate]) -> list[Finding]:
+    return [finding("compute-bound-in-all")] if all(one.bound == "compute" for one in ranked) else []

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from reports.api.catalog.catalog_models import ModelPrediction
-from reports.api.predict.base_models import Answer, Dimension, PhaseName, Request
+from reports.api.predict.base_models import Answer, Dimension, FindingBody, PhaseName, Request
 
 _PLAN_NAME = Annotated[str, Field(strict=True, min_length=1, max_length=121)]
 
@@ -108,7 +108,7 @@ class ModelPlan(Answer):
     kernels: str | None = Field(
         description="kernels of released engines that its narrow parts need; null where none is listed"
     )
-    kernel_gap: str | None = Field(
+    kernel_gap: FindingBody | None = Field(
         description="why no kernel is known for a part of a plan that was named, which is never the one to take; null for others"
     )
     ideal_s: float = Field(description="speed of light of a pass, seconds")
@@ -176,7 +176,7 @@ class ModelRecommendation(Answer):
     lower_loss_alternative: AlternativePlanBody | None = Field(
         description="what loses little in place of the chosen plan; null where that loses little, or nothing else does"
     )
-    notes: list[str] = Field(description="remarks, may be empty")
+    findings: list[FindingBody] = Field(description="what to know about it, may be empty")
     baseline: ModelPlan = Field(description="the 16-bit plan that speed-ups are counted against")
     candidates: list[ModelPlan] = Field(description="best first; those whose loss nobody knows stand last")
     excluded: list[ExcludedPlanBody] = Field(description="nearest to the limits first, then what cannot run")

@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from reports.api.catalog.catalog_models import ModelKernel, ModelMemory, ModelPrediction, ModelPredictRequest
 from reports.api.catalog.chip_lookup import find_chip, find_model
-from roofline_model.chips.calibration_doubt import doubts_of
+from reports.api.predict.base_models import finding_bodies, finding_body
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import reason_text, short_text
+from roofline_model.core.finding import optional_text, reason_text
 from roofline_model.core.memo import Memo
-from roofline_model.kernels.serving_kernels import plan_gap
+from roofline_model.expected.calibrated import doubts_of
+from roofline_model.kernels.known_kernels import plan_gap
 from roofline_model.models import llm
 from roofline_model.models.decoder_step import Workload
-from roofline_model.models.format_plan import AS_PUBLISHED, plan_from_text
+from roofline_model.models.format_plan import AS_PUBLISHED, plan_coverage, plan_from_text, wide_head_exceptions
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
-from roofline_model.models.plan_coverage import plan_coverage, wide_head_exceptions
 from roofline_model.models.step_expected import expected_step, why_no_step
 from roofline_model.recommend.plans import wide_format
 
@@ -87,7 +87,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_speedup_ratio=None
         if wide.expected_s is None or expected is None
         else wide.expected_s / expected.time_s,
-        coverage=plan_coverage(found.plan) or None,
+        coverage=optional_text(plan_coverage(found.plan)),
         activation_format=used.activations,
         kv_format=found.plan.kv,
         attention_kernel=found.attention_kernel,
@@ -98,14 +98,14 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_reason=reason_text(why_no_step(found, chip)) if expected is None else None,
         tokens_per_s=found.tokens_per_s,
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
-        kernel_gap=plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
+        kernel_gap=finding_body(plan_gap(chip, used.weights, used.activations, found.plan.kv)),
         launch_count=found.launch_count,
         flops=found.flops,
         moved_bytes=found.moved_bytes,
         bound=found.bound,
         provenance=found.provenance,
         kernels=kernels,
-        notes=[short_text(item) for item in (*found.findings, *doubts_of(chip))],
+        findings=finding_bodies((*found.findings, *doubts_of(chip))),
         memory=ModelMemory(
             weights_bytes=memory.weights_bytes,
             kv_bytes=memory.kv_bytes,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.api.predict.base_models import ExpectedTime
-from roofline_model.chips.calibration_doubt import doubt_of_ideals
+from reports.api.predict.base_models import ExpectedTime, finding_bodies
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import reason_text, short_text
-from roofline_model.expected.predict import ExpectedPrediction, why_no_expected
+from roofline_model.core.finding import reason_text
+from roofline_model.expected.calibrated import doubt_of_ideals
+from roofline_model.expected.predict import why_no_expected
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.operators.product import Operator
 
@@ -58,9 +59,9 @@ def kernel_fields(
         "expected_speedup_ratio": None
         if wide_expected_s is None or expected is None
         else wide_expected_s / expected.time_s,
-        # That of the expected times is among their own notes.
+        # That of the expected times is among their own findings.
         "provenance": found.provenance,
-        "notes": [short_text(item) for item in (*found.findings, doubt_of_ideals(chip)) if item is not None],
+        "findings": finding_bodies((*found.findings, doubt_of_ideals(chip))),
         "model_version": found.model_version,
     }
 
@@ -75,6 +76,6 @@ def expected_body(found: ExpectedPrediction) -> ExpectedTime:
         kernel=found.kernel,
         provenance=found.provenance,
         parts_s=dict(found.parts),
-        notes=list(map(short_text, found.findings)),
+        findings=finding_bodies(found.findings),
         model_version=found.model_version,
     )

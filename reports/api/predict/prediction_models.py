@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from reports.api.predict.base_models import RATE_TEXT, Answer, ExpectedTime
+from reports.api.predict.base_models import RATE_TEXT, Answer, ExpectedTime, FindingBody
 
 
 class Predicted(Answer):
@@ -20,10 +20,10 @@ class Predicted(Answer):
         description="status of the weakest number used: datasheet, measured, derived, …, placeholder"
     )
     expected_reason: str | None = Field(description="why no expected time is known; null where one is")
-    kernel_gap: str | None = Field(
+    kernel_gap: FindingBody | None = Field(
         description="why no kernel is known to run these formats on this chip, though its numbers allow them; null where none is known to be missing"
     )
-    notes: list[str] = Field(description="remarks, may be empty")
+    findings: list[FindingBody] = Field(description="what to know about it, may be empty")
 
 
 class PredictedKernel(Predicted):

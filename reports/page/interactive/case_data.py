@@ -7,8 +7,10 @@ from typing import Any
 from reports.cases.summary import CaseSummary
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult, fastest_by_case
+from reports.text.display_text import shown
 from reports.view.views import ChipView
 from results.records.case_names import pass_name
+from roofline_model.core.finding import short_text
 from roofline_model.operators.case import Case
 
 TEXT_COLUMNS = (
@@ -86,7 +88,7 @@ def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> 
         "expected_provenance": "" if expected is None else expected.provenance[:60],
         "total_basis": case.total_basis,
         "flags": case.flags,
-        "remarks": "; ".join((*case.remarks, *row.notes)),
+        "remarks": "; ".join((*case.remarks, *(shown(short_text(item)) for item in row.findings))),
         "standing": "" if fastest_of is None else fastest_of.standing,
         "measured_s": row.measured_s,
         "within_ratio": row.interval_ratio,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Measurement, PredictionRecord, Record, RunInfo
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from roofline_model.core.finding import findings_text
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -280,4 +281,4 @@ def _per_measured_second(record: Record, name: str) -> float | None:
 
 def _predicted(kind: str, prediction: PredictionRecord | None) -> Row:
     row = {f"{kind}_{name}": None if prediction is None else getattr(prediction, name) for name in _PREDICTION}
-    return {**row, f"{kind}_notes": None if prediction is None else "; ".join(prediction.notes)}
+    return {**row, f"{kind}_notes": None if prediction is None else findings_text(prediction.findings)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +163,7 @@ def parse_export(document: Any) -> ExportedRun:
         )
     run = from_plain(RunInfo, document.get("run"), "run")
     profiles = _listed(document, "profiles", HardwareProfile)
-    records = _listed(document, "records", Record)
+    records = _listed(_with_findings(document) if version < 3 else document, "records", Record)
     _check_ids(run, profiles, records)
     try:
         check_label(run.label)
@@ -179,6 +179,21 @@ def parse_export(document: Any) -> ExportedRun:
     return run_in_utc(
         ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
     )
+
+
+def _with_findings(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document whose predictions have `findings`: up to version 2 they were sentences, named `notes`."""
+
+    def renamed(item: Any, inner: str, rename: Callable[[Any], Any]) -> Any:
+        is_list = isinstance(item, dict) and isinstance(item.get(inner), list)
+        return {**item, inner: [rename(part) for part in item[inner]]} if is_list else item
+
+    def prediction(item: Any) -> Any:
+        if not isinstance(item, dict) or "notes" not in item:
+            return item
+        return {("findings" if name == "notes" else name): value for name, value in item.items()}
+
+    return renamed(document, "records", lambda record: renamed(record, "predictions", prediction))  # type: ignore[no-any-return]
 
 
 def _check_ids(run: RunInfo, profiles: Sequence[HardwareProfile], records: Sequence[Record]) -> None:

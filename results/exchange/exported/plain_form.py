@@ -13,7 +13,9 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from results.records.json_values import NON_FINITE, float_name, tag, untag
+from results.records.stored_findings import read_findings
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, stored_form
 from roofline_model.operators.case import Case
 
 T = TypeVar("T")
@@ -35,6 +37,8 @@ def to_plain(value: Any) -> Any:
     """Return a record type as JSON values: objects, lists, text, finite numbers, booleans, null."""
     if isinstance(value, Case):
         return value.to_dict()
+    if isinstance(value, Finding):
+        return stored_form(value)
     if is_dataclass(value):
         return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, float):
@@ -83,6 +87,11 @@ def _value(hint: Any, data: Any, where: str) -> Any:
         if data not in arguments:
             raise FormError(f"{where} is {str(data)[:40]!r}, not one of {', '.join(map(str, arguments))}")
         return data
+    if hint == tuple[Finding, ...]:
+        try:
+            return read_findings(data)
+        except ValueError as error:
+            raise FormError(f"{where} is {error}") from None
     if origin is tuple:
         return _tuple(arguments[0], data, where)
     if isinstance(origin, type) and issubclass(origin, Mapping):

@@ -68,9 +68,9 @@ def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
     assert [name for name, _ in matrix.barred] == ["MXFP4"]
     assert "MXFP4" not in {column.precision for column in matrix.columns}
     (ranking,) = view.chips[0].recommendations
-    assert ranking.rows[-1].kernel_gap.endswith("10.x only, gb10 has 12.1")
+    assert "10.x" in ranking.rows[-1].kernel_gap
     assert "MXFP4" not in ranking.summary
-    assert "no kernel is known to run it here: torch multiplies MXFP4" in render_page(view)
+    assert ranking.rows[-1].kernel_gap in render_page(view)
     (text,) = [one.text for one in matrix_blocks(view.chips[0]) if hasattr(one, "text")]
     assert "MXFP4" in text
 

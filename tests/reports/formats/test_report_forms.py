@@ -207,8 +207,8 @@ def test_every_key_is_documented(rich, pytestconfig):
     def keys(value):
         if isinstance(value, dict):
             yield from value
-            for item in value.values():
-                yield from keys(item)
+            for name, item in value.items():
+                yield from keys(item) if name != "values" else ()  # names of a finding's values: docs/findings.md
         elif isinstance(value, list | tuple):
             for item in value:
                 yield from keys(item)

@@ -10,12 +10,13 @@ from types import ModuleType
 
 import pytest
 
-from results.exchange.exported.export import export_run_json
+from results.exchange.exported.export import EXPORT_VERSION, export_run_json
 from results.exchange.exported.load import import_file, read_export
 from results.records.records import RunInfo
 from results.store.schema import SCHEMA_VERSION
 from results.store.store import ResultStore, open_store
 from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import finding
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -105,7 +106,14 @@ def test_todays_export_of_it_is_still_understood(tmp_path: Path, written: Module
         check(other, written)
 
 
+def test_findings_of_a_prediction_are_exported_as_codes() -> None:
+    exported, written = read_export(GOLDEN / f"run_v{EXPORT_VERSION}.json"), generator(SCHEMA_VERSION)
+    assert exported.records == written.RECORDS
+    notes = json.loads((GOLDEN / "run_v2.json").read_text(encoding="utf-8"))["records"][0]["predictions"][0]["notes"]
+    assert exported.records[0].predictions[0].findings == (finding("legacy-note", text=notes[0]),)
+
+
 def test_todays_generator_still_writes_todays_document(tmp_path: Path) -> None:
     generator(SCHEMA_VERSION).main(tmp_path)
-    name = f"run_v{SCHEMA_VERSION}.json"
+    name = f"run_v{EXPORT_VERSION}.json"
     assert (tmp_path / name).read_text(encoding="utf-8") == (GOLDEN / name).read_text(encoding="utf-8")

@@ -31,6 +31,7 @@ from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.column_types import ESCAPED_TEXT, pack_samples, unpack_samples
 from results.store.store import ResultStore, open_store
 from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import Finding
 from roofline_model.operators.case import Case
 
 HOSTILE = [
@@ -71,6 +72,15 @@ CASES = st.builds(
 )
 
 
+VALUES = TEXT | INTS | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.lists(TEXT).map(tuple)
+FINDINGS = st.builds(
+    Finding,
+    code=NAME,
+    subject=TEXT,
+    values=st.dictionaries(TEXT, VALUES, max_size=3).map(lambda values: tuple(values.items())),
+)
+
+
 def strategy(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a field of a record type, from its annotation: a new field is tested without anyone thinking of it."""
     origin, arguments = get_origin(hint), get_args(hint)
@@ -82,7 +92,7 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
         return st.lists(strategy(arguments[0]), max_size=3).map(tuple)
     if origin is not None and origin is not Union:
         return st.dictionaries(TEXT, JSON if arguments[1] is Any else strategy(arguments[1]), max_size=3)
-    simple = {str: TEXT, int: INTS, float: FLOATS, bool: st.booleans(), Case: CASES}
+    simple = {str: TEXT, int: INTS, float: FLOATS, bool: st.booleans(), Case: CASES, Finding: FINDINGS}
     return simple[hint] if hint in simple else fields_of(hint)
 
 

@@ -15,10 +15,10 @@ from plugin.calibrate.cpu_ceilings import CpuReadings
 from plugin.machine import facts as machine
 from roofline_cli.machine import kernel_calibration
 from roofline_cli.main import app
+from roofline_model.chips.curve import TimedCall
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Constant
 from roofline_model.core.errors import RooflineError
-from roofline_model.expected.local.timed import TimedCall
 from roofline_model.operators.product import gemm
 
 runner = CliRunner()
@@ -137,7 +137,7 @@ def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_
     assert expected_s() == pytest.approx(8 * 1024e-7)
     doubt = "other work ran while the kernels of cpu-test-cpu-2t were timed (contended)"
     for asked in (("-M", "1", "-N", "1024", "-K", "1024"), ("--model", "llama-3.2-1b", "--context", "512")):
-        assert doubt in str(json.loads(runner.invoke(app, ["recommend", *asked, "--json"]).stdout)["notes"])
+        assert doubt in str(json.loads(runner.invoke(app, ["recommend", *asked, "--json"]).stdout)["findings"])
     assert "doubtful (contended)" in calibration.calibration_text(calibration.cached_cpu_device(machine.find_machine()))
     monkeypatch.setattr(kernel_calibration, "time_kernels", quiet)
     assert "busy" not in run().stdout
@@ -182,7 +182,7 @@ def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypa
         ("compare", "gemv", *shape, "--no-measure"),
     ):
         assert f"note: ideal times are doubtful, most too long: {doubt}" in runner.invoke(app, asked).stdout, asked
-        assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["notes"]), asked
+        assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["findings"]), asked
 
 
 def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_the_same_words(here):
@@ -195,7 +195,7 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
 
     hint = json.loads(said("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]
     assert "`roofline calibrate` times them" in hint
-    assert json.loads(said("recommend", *shape, "--json"))["notes"] == [hint]
+    assert json.loads(said("recommend", *shape, "--json"))["findings"][0]["text"] == hint
     assert f"note: {hint}\n" in said("recommend", *shape)
     whole = ("--model", "llama-3.2-1b", "--context", "512")
     assert json.loads(said("predict", "model", *whole, "--json"))["expected_reason"] == hint

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from roofline_cli.main import app
 from roofline_model.chips.hardware import get_hardware
-from roofline_model.kernels.kernel_gaps import kernel_gap
-from roofline_model.kernels.serving_kernels import engine_gap
+from roofline_model.core.finding import optional_json
+from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 
 runner = CliRunner()
 
@@ -21,33 +21,33 @@ def invoke(*arguments):
     return done.stdout
 
 
-def test_a_format_without_a_known_kernel_says_so_in_the_words_of_the_api():
+def test_a_format_without_a_known_kernel_says_so_as_the_api_does():
     arguments = ("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "gb10", "--formats", "MXFP4,INT8,INT4,FP8")
     rows = {one["format"]: one for one in json.loads(invoke(*arguments, "--json"))["predictions"]}
     chip = get_hardware("gb10")
     for name, row in rows.items():
-        assert row["kernel_gap"] == (kernel_gap(chip, name, name) or None)
-        assert row["engine_gap"] == (engine_gap(chip, name, name) or None)
+        assert row["kernel_gap"] == optional_json(kernel_gap(chip, name, name))
+        assert row["engine_gap"] == optional_json(engine_gap(chip, name, name))
     assert rows["FP8_E4M3"]["kernel_gap"] is rows["FP8_E4M3"]["engine_gap"] is None
     text = invoke(*arguments)
     for name in ("MXFP4", "INT4"):
-        assert f"  {name}: no kernel is known to run it here: {rows[name]['kernel_gap']}\n" in text
-    assert f"  INT8: {rows['INT8']['engine_gap']}\n" in text
-    assert text.count("no kernel is known") == 2
+        assert f"  {name}: {rows[name]['kernel_gap']['text']}\n" in text
+    assert f"  INT8: {rows['INT8']['engine_gap']['text']}\n" in text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "label", "words"),
+    ("arguments", "label", "subject", "capabilities"),
     [
-        (("ffn", "--hidden", "64", "--ffn-dim", "128"), "NVFP4", "torch multiplies NVFP4 by NVFP4 on compute capability 10.0"),
-        (("attention", "--heads", "8", "--head-dim", "64"), "NVFP4.FP16", "no released attention kernel reads a NVFP4 cache"),
-        (("model", "--model", "llama-3.2-1b"), "NVFP4", "torch multiplies NVFP4 by NVFP4 on compute capability 10.0"),
-        (("model", "--model", "llama-3.2-1b", "--kv", "NVFP4"), "BF16", "no released attention kernel reads a NVFP4 cache"),
+        (("ffn", "--hidden", "64", "--ffn-dim", "128"), "NVFP4", "NVFP4", "10.0+"),
+        (("attention", "--heads", "8", "--head-dim", "64"), "NVFP4.FP16", "kv NVFP4", "10.x"),
+        (("model", "--model", "llama-3.2-1b"), "NVFP4", "NVFP4", "10.0+"),
+        (("model", "--model", "llama-3.2-1b", "--kv", "NVFP4"), "BF16", "kv NVFP4", "10.x"),
     ],
-)  # fmt: skip
-def test_blocks_attention_and_models_name_a_missing_kernel_too(arguments, label, words):
+)
+def test_blocks_attention_and_models_name_a_missing_kernel_too(arguments, label, subject, capabilities):
     asked = ("predict", *arguments, "--hw", "h100", "--formats", label)
     document = json.loads(invoke(*asked, "--json"))
     (row,) = document.get("predictions", [document])
-    assert row["kernel_gap"].startswith(words)
-    assert f"no kernel is known to run it here: {row['kernel_gap']}\n" in invoke(*asked)
+    gap = row["kernel_gap"]
+    assert (gap["code"], gap["subject"], gap["values"]["capabilities"]) == ("kernel-gap", subject, capabilities)
+    assert f": {gap['text']}\n" in invoke(*asked)

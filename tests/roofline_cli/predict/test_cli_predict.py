@@ -107,7 +107,7 @@ def test_predict_json_carries_si_units():
         "memory_level",
         "provenance",
         "model_version",
-        "notes",
+        "findings",
         "expected_s",
         "expected_reason",
         "kernel_gap",
@@ -215,7 +215,7 @@ def test_recommend_json_and_memory_limit():
         "baseline",
         "candidates",
         "excluded",
-        "notes",
+        "findings",
     }
     assert data["fits_memory_limit"] is True
     assert data["phase"] == "decode"
@@ -342,7 +342,9 @@ def test_nothing_fits_is_no_recommendation():
 def test_a_limit_without_a_model_says_what_it_was_applied_to():
     arguments = ["recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10"]
     assert "this one product" in invoke(*arguments, "--memory-limit-gb", "3")
-    assert "this one product" in json.loads(invoke(*arguments, "--memory-limit-gb", "3", "--json"))["notes"][-1]
+    assert (
+        "this one product" in json.loads(invoke(*arguments, "--memory-limit-gb", "3", "--json"))["findings"][-1]["text"]
+    )
     assert "this one product" not in invoke(*arguments)
 
 

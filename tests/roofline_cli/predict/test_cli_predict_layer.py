@@ -182,7 +182,7 @@ def test_the_expected_time_of_a_block_is_the_sum_of_its_kernels(chip: str, optio
         assert row["expected_provenance"] in {kernel["expected_provenance"] for kernel in kernels}
     text = invoke(*command)
     assert row["expected_provenance"] in text
-    assert all(note in text for note in row["expected_notes"])
+    assert all(finding["text"] in text for finding in row["expected_findings"])
     assert {"Ideal", "Expected"} <= set(next(line for line in text.splitlines() if line.startswith("Format")).split())
 
 

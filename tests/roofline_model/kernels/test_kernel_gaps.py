@@ -8,9 +8,9 @@ from bench_cases.kernels.guards import chip_reason
 from bench_cases.kernels.products.catalog import KERNELS
 from roofline_model.chips.hardware import create_custom_asic, get_hardware, list_hardware
 from roofline_model.core.finding import has_code
-from roofline_model.expected.case_times import expected_times
+from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import FORMATS
-from roofline_model.kernels.kernel_gaps import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
+from roofline_model.kernels.known_kernels import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
 from roofline_model.recommend.shape import recommend_quantization
 
 CHIPS = [one for one in list_hardware() if one.match.compute_capability]
@@ -37,21 +37,21 @@ def test_a_cpu_runs_few_formats(make_cpu):
     missing = {key for key in FORMATS if FORMATS[key].nominal_bits < 16 and kernel_gap(make_cpu, key, "FP16")}
     assert {"MXFP4", "NVFP4", "MXFP8_E4M3", "FP8_E4M3"} <= missing
     assert missing.isdisjoint({"INT8", "INT4"})
-    assert kernel_gap(make_cpu, "BF16", "BF16") == ""
+    assert kernel_gap(make_cpu, "BF16", "BF16") is None
 
 
 def test_no_library_multiplies_int4_by_int4():
     for chip in ("a100", "gb10", "mi300x"):
-        assert kernel_gap(get_hardware(chip), "INT4", "INT4") == "neither cuBLAS nor torch multiplies INT4 by INT4"
-    assert kernel_gap(get_hardware("b10"), "INT4", "INT4") == kernel_gap(get_hardware("a100"), "INT4", "BF16") == ""
+        assert dict(kernel_gap(get_hardware(chip), "INT4", "INT4").values).keys() == {"hardware"}
+    assert kernel_gap(get_hardware("b10"), "INT4", "INT4") is kernel_gap(get_hardware("a100"), "INT4", "BF16") is None
 
 
 def test_what_nobody_knows_is_no_gap():
     own = create_custom_asic("own", 1e3, {"FP16": 100.0, "MXFP4": 400.0})
     for chip in (own, get_hardware("b10"), get_hardware("mi300x")):
-        assert kernel_gap(chip, "MXFP4", "MXFP4") == ""
-    assert kernel_gap(get_hardware("gb10"), "MINE", "MINE") == ""
-    assert kernel_gap(get_hardware("h100"), "MXFP4", "BF16") == ""  # weight-only: any framework can decode first
+        assert kernel_gap(chip, "MXFP4", "MXFP4") is None
+    assert kernel_gap(get_hardware("gb10"), "MINE", "MINE") is None
+    assert kernel_gap(get_hardware("h100"), "MXFP4", "BF16") is None  # weight-only: any framework can decode first
 
 
 @pytest.mark.parametrize("shape", [(1, 4096, 4096), (4096, 4096, 4096)])

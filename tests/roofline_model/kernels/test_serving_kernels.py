@@ -7,8 +7,9 @@ import doctest
 import pytest
 
 from roofline_model.chips.hardware import create_custom_asic, get_hardware
-from roofline_model.kernels import serving_kernels
-from roofline_model.kernels.serving_kernels import (
+from roofline_model.core.finding import finding
+from roofline_model.kernels import known_kernels
+from roofline_model.kernels.known_kernels import (
     BOTH_OPERANDS,
     CACHES,
     WEIGHT_ONLY,
@@ -32,9 +33,9 @@ from roofline_model.kernels.serving_kernels import (
 def test_a_narrow_cache_needs_an_attention_kernel(cache, chips):
     for chip in ("a100", "orin", "l40s", "h100", "h200", "b200", "b300", "gb10", "rtx-pro-6000", "mi300x"):
         device = get_hardware(chip)
-        assert (cache_gap(device, cache) == "") == (chip in chips), chip
+        assert (cache_gap(device, cache) is None) == (chip in chips), chip
         assert (cache_kernel(device, cache) is not None) == (chip in chips), chip
-        assert cache_gap(device, "BF16") == ""
+        assert cache_gap(device, "BF16") is None
 
 
 @pytest.mark.parametrize(
@@ -51,12 +52,12 @@ def test_a_narrow_cache_needs_an_attention_kernel(cache, chips):
 def test_products_run_where_a_released_kernel_does(weights, activations, chips):
     for chip in ("a100", "orin", "h100", "b200", "gb10", "mi300x"):
         device = get_hardware(chip)
-        assert (product_gap(device, weights, activations) == "") == (chip in chips), (
+        assert (product_gap(device, weights, activations) is None) == (chip in chips), (
             chip,
             product_gap(device, weights, activations),
         )
         assert (product_kernel(device, weights, activations) is not None) == (chip in chips), chip
-        assert product_gap(device, "BF16", "BF16") == ""
+        assert product_gap(device, "BF16", "BF16") is None
 
 
 def test_a_kernel_is_named_as_the_vendor_s_users_know_it():
@@ -66,19 +67,22 @@ def test_a_kernel_is_named_as_the_vendor_s_users_know_it():
     reads_fp8 = {chip: cache_kernel(get_hardware(chip), "FP8_E4M3") for chip in ("h100", "rtx4090", "b200")}
     names = {chip: one.name_on(get_hardware(chip)) for chip, one in reads_fp8.items()}
     assert [chip for chip, name in names.items() if "FlashAttention-3" in name] == ["h100"]
-    assert product_gap(amd, "INT8", "BF16") == "no released kernel multiplies INT8 weights under BF16 on AMD"
+    assert product_gap(amd, "INT8", "BF16") == finding("kernel-gap", "INT8.BF16", hardware="mi300x")
 
 
 def test_what_torch_alone_multiplies_lacks_an_engine_and_not_a_kernel():
     gb10 = get_hardware("gb10")
-    words = "no serving engine multiplies INT8 by INT8 on compute capability 12.1 (torch does; "
-    assert plan_gap(gb10, "INT8", "INT8", "BF16").startswith(words)
-    assert "torch" not in product_gap(gb10, "MXFP6_E3M2", "MXFP6_E3M2") + engine_gap(gb10, "MXFP6_E3M2", "MXFP6_E3M2")
+    gap = plan_gap(gb10, "INT8", "INT8", "BF16")
+    assert (gap.code, gap.value("library"), gap.value("capability")) == ("kernel-gap", "torch", "12.1")
+    assert engine_gap(gb10, "INT8", "INT8").value("library") == "torch"
+    assert engine_gap(gb10, "MXFP6_E3M2", "BF16").value("decoded") == "MXFP6_E3M2"
+    for gap in (product_gap(gb10, "MXFP6_E3M2", "MXFP6_E3M2"), engine_gap(gb10, "MXFP6_E3M2", "MXFP6_E3M2")):
+        assert gap.value("library") is None
 
 
 def test_invented_and_own_chips_have_no_list_and_no_gap():
     for device in (get_hardware("b10"), create_custom_asic("own", 500.0, {"FP16": 100.0, "NVFP4": 400.0})):
-        assert product_gap(device, "NVFP4", "NVFP4") == cache_gap(device, "NVFP4") == ""
+        assert product_gap(device, "NVFP4", "NVFP4") is cache_gap(device, "NVFP4") is None
         assert product_kernel(device, "INT4", "BF16") is None
 
 
@@ -88,4 +92,4 @@ def test_every_kernel_has_a_name_and_a_source():
             assert one.name
             assert len(one.source) > 15
             assert one.highest is None or one.lowest <= one.highest
-    assert doctest.testmod(serving_kernels).failed == 0
+    assert doctest.testmod(known_kernels).failed == 0

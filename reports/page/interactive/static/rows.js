@@ -162,5 +162,5 @@ function rowName(figure, row, narrow) {
 // Pixels for the names left of the rows: the longest line of them.
 function nameRoom(names, most) {
   const longest = names.reduce((a, text) => Math.max(a, ...text.split("<br>").map((line) => line.replace(/<[^>]*>/g, "").length)), 8);
-  return Math.min(14 + 7.1 * longest, most);
+  return Math.min(14 + 7.7 * longest, most);
 }

@@ -1,20 +1,251 @@
-"""The attention constants that ship with the package (`constants/attention-*.toml`), read, written and looked up."""
+"""Attention constants for any chip: shipped with the package (`constants/attention-*.toml`), or transferred from other chips.
+
+Transferred constants are of a sibling or a relative, rescaled, with a wider interval. Rules: attention study of
+2026-11-21, section 2.5. Ratios, floors and rates per clock are kept; what counts clocks goes with 1 / clock. A chip's
+nearest relative is of its own class: constants of an mma.sync chip on Hopper or datacentre Blackwell (or the reverse)
+were 20 to 84 % off as a whole, and are refused. Single decode kernels do run in both classes (A100, L40S, RTX PRO 6000
+and H100 share the 16-bit one): across families each kernel takes the constants of the chips that run it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 from roofline_model.core.definition_text import parse_definition, shown
 from roofline_model.core.errors import DefinitionError, RooflineError, UnsupportedError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.correction import GRIDS, AttentionCorrection
-from roofline_model.expected.attention.fitted.constants import PHASES, WIDTHS, FittedAttention
-from roofline_model.expected.attention.fitted.transfer import nearest
+from roofline_model.expected.attention.decode import grouped_kernel
+from roofline_model.expected.attention.fitted.constants import (
+    GRIDS,
+    MIXES,
+    PHASES,
+    REGIMES,
+    WIDTHS,
+    AttentionCorrection,
+    FittedAttention,
+    constant_ranges,
+)
+from roofline_model.expected.chip import broad_family, transfer_step
+from roofline_model.expected.intervals import joined_factors
 from roofline_model.expected.products.fitted.constants import Evidence
+
+DRIFT: Mapping[str, float] = MappingProxyType(
+    {
+        "sibling": 0.065, "prefill-near": 0.15, "decode-near": 0.107,
+        "prefill-sync": 0.219, "prefill-async": 0.178, "decode-same": 0.085, "decode-other": 0.463,
+    }
+)  # fmt: skip
+"""Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the lender's own interval.
+
+The last four leave a family and are estimated as `intervals.DRIFT` is, from whole chips left out: a prefill between
+mma.sync chips (7 transfers to 3 chips) and between the others (6 to 2); a 16-bit decode on a kernel that the lenders
+run, too (4 to 4); a decode on another grouped kernel or from an 8-bit cache (5 to 4). Near (same family, another
+product) is a judgement, as no two chips of the rows are of one family: half the variance of leaving the family in
+prefill, and what 16-bit products need between sm89 and sm120 in decode. Sibling: as for products."""
+SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
+"""Share of the lender's library surface that the chip keeps."""
+GENERIC_INTERVAL = (0.7, 1.45)
+"""Factors where nothing is known of the constants, as where a fit without folds begins. A judgement."""
+
+GROUPED = ("launch_us", "cta_us", "tile_growth", "token_ns", "combine_us", "combine_split_us")
+PER_HEAD = ("head_launch_us", "head_cta_us", "head_token_ns", "head_split_us", "head_fill_us")
+"""Constants of the two kinds of decode kernels, by stem."""
+LAUNCH = "launch_us"
+_ASYNCHRONOUS = ("gmma", "gen")
+
+DOUBLE_EXP = {"efficiency_64": 1.22, "efficiency_128": 1.16, "efficiency_256": 1.10}
+"""sm103 computes twice as many exponentials per clock as sm100. Assumed: half of the softmax time is exp; not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinship:
+    """Families whose constants a family may take, nearest first, and what that is called."""
+
+    family: str
+    provenance: str
+
+
+# sm110 (Thor) has the tensor units of sm100 but a twentieth of its bandwidth: nobody has compared their attention.
+_RELATIVES: Mapping[str, tuple[_Kinship, ...]] = {
+    "sm80": (
+        _Kinship("sm80", "transferred-sibling"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm120", "transferred-class"),
+    ),
+    "sm86": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
+    "sm87": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
+    "sm89": (
+        _Kinship("sm89", "transferred-family"),
+        _Kinship("sm120", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+    "sm90": (_Kinship("sm90", "transferred-sibling"), _Kinship("sm100", "transferred-class")),
+    "sm100": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
+    "sm103": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
+    "sm110": (_Kinship("sm100", "transferred-class"),),
+    "sm120": (
+        _Kinship("sm120", "transferred-family"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+    "sm121": (
+        _Kinship("sm120", "transferred-family"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+}
+
+
+def nearest(
+    chip: AttentionChip, phase: str, library: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
+) -> FittedAttention | None:
+    """Return constants for `chip` from the nearest relative in `library`, or None where no family may lend any.
+
+    Across families a decode kernel takes the constants of every chip that runs the same one. `drift` says how much each
+    step adds to the interval.
+    """
+    own = [
+        fitted for fitted in library if fitted.provenance in ("fitted", "measured-here") and fitted.chip.key != chip.key
+    ]
+    own = [fitted for fitted in own if fitted.phase == phase]
+    for kin in _RELATIVES.get(chip.family, ()):
+        sources = [fitted for fitted in own if fitted.chip.family == kin.family]
+        if sources:
+            # Several chips of one family: the one with the nearest clock shares the product line.
+            source = min(sources, key=lambda source: abs(math.log(source.chip.clock_hz / chip.clock_hz)))
+            lent = transferred(source, chip, kin.provenance, drift)
+            if phase == "decode" and broad_family(chip.family) != broad_family(kin.family):
+                return _by_kernel(lent, source, own, drift)
+            return lent
+    return None
+
+
+def transferred(
+    source: FittedAttention, chip: AttentionChip, provenance: str, drift: Mapping[str, float] = DRIFT
+) -> FittedAttention:
+    """Return the constants of `source` as `chip` would have them, named by `provenance`."""
+    stretch = source.chip.clock_hz / chip.clock_hz
+    values = _rescaled(source, chip)
+    findings: list[Finding] = []
+    if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
+        values = {name: value * _exp_gain(name) for name, value in values.items()}
+        findings.append(finding("exponentials-doubled"))
+    if abs(stretch - 1) > 0.005:
+        findings.append(finding("latencies-rescaled", latency_factor=stretch))
+    step = _step(chip, source.chip, source.phase, provenance)
+    surface, share = source.correction, SURFACE_TRUST[provenance]
+    return replace(
+        source,
+        chip=chip,
+        values=values,
+        intervals=_widened(source, dict.fromkeys(MIXES, drift[step])),
+        provenance=provenance,
+        sources=(source.chip.key,),
+        findings=tuple(findings),
+        correction=surface.scaled(share) if surface is not None and share > 0 else None,
+        correction_chip=source.chip,
+    )
+
+
+def _step(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> str:
+    """Return the step from a lender, a key of `DRIFT`; decode across families has one for each width (`class_steps`)."""
+    if provenance == "transferred-class":
+        return f"prefill-{'sync' if chip.rules.is_sync else 'async'}" if phase == "prefill" else "decode-other"
+    is_sibling = provenance == "transferred-sibling" and transfer_step(chip, lender) == "sibling"
+    return "sibling" if is_sibling else f"{phase}-near"
+
+
+def class_steps(chip: AttentionChip, phase: str, library: Sequence[FittedAttention]) -> dict[str, str]:
+    """Return the step of each of `MIXES` when `library`, of which none is of the chip's family, lends to it."""
+    if phase == "prefill":
+        return dict.fromkeys(MIXES, f"prefill-{'sync' if chip.rules.is_sync else 'async'}")
+    _, is_same = _grouped_lenders(chip, "16bit", library)
+    return {mix: "decode-same" if is_same and mix == "16bit" else "decode-other" for mix in MIXES}
+
+
+def _rescaled(source: FittedAttention, chip: AttentionChip) -> dict[str, float]:
+    """Return the constants in the chip's clock: what counts clocks goes with 1 / clock."""
+    ranges = constant_ranges(source.phase)
+    stretch = source.chip.clock_hz / chip.clock_hz
+    return {name: value * (stretch if ranges[name].is_cycles else 1.0) for name, value in source.values.items()}
+
+
+def _by_kernel(
+    fitted: FittedAttention, source: FittedAttention, library: Sequence[FittedAttention], drift: Mapping[str, float]
+) -> FittedAttention:
+    """Return decode constants with those of every chip that runs the same kernel, in place of one relative's.
+
+    Grouped kernels: the geometric mean over the chips that run the same one, else over those that run another
+    asynchronous one. The per-head kernel is plain CUDA and the same everywhere: the median over all chips, because one
+    of them (L40S, 8-bit cache) is four times as slow as the others. So is the launch floor of a kernel that nobody
+    shares: it is software, not silicon (B200's is twice that of four other chips).
+    """
+    chip, lenders = fitted.chip, {source.chip.key}
+    values = dict(fitted.values)
+    for width in fitted.widths:
+        grouped, is_same = _grouped_lenders(chip, width, library)
+        for stem in GROUPED if grouped else ():
+            lent = [_rescaled(lender, chip)[f"{stem}_{theirs}"] for lender, theirs in grouped]
+            values[f"{stem}_{width}"] = math.exp(math.fsum(map(math.log, lent)) / len(lent))
+        everyone = [fitted for fitted in library if width in fitted.widths]
+        for stem in PER_HEAD if is_same else (*PER_HEAD, LAUNCH):
+            values[f"{stem}_{width}"] = statistics.median(
+                _rescaled(lender, chip)[f"{stem}_{width}"] for lender in everyone
+            )
+        lenders |= {one.chip.key for one, _ in grouped} | {lender.chip.key for lender in everyone}
+    half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", library).items()}
+    names = tuple(sorted(lenders))
+    findings = (finding("kernel-by-kernel"),)
+    return replace(fitted, values=values, intervals=_widened(source, half_widths), sources=names, findings=findings)
+
+
+def _grouped_lenders(
+    chip: AttentionChip, width: str, library: Sequence[FittedAttention]
+) -> tuple[list[tuple[FittedAttention, str]], bool]:
+    """Return (lender, its width) for the grouped kernel of a width, and whether they run the same kernel as the chip.
+
+    Nobody lends to an mma kernel but those that run one.
+    """
+    kernel = grouped_kernel(chip, is_8bit=width == "8bit")
+    every = [
+        (fitted, theirs, grouped_kernel(fitted.chip, is_8bit=theirs == "8bit"))
+        for fitted in library
+        for theirs in fitted.widths
+    ]
+    same = [(lender, theirs) for lender, theirs, runs in every if runs == kernel and theirs == width]
+    same = same or [(lender, theirs) for lender, theirs, runs in every if runs == kernel]
+    if same:
+        return same, True
+    akin = kernel in _ASYNCHRONOUS
+    return [(lender, theirs) for lender, theirs, runs in every if akin and runs in _ASYNCHRONOUS], False
+
+
+def _exp_gain(name: str) -> float:
+    return next((gain for stem, gain in DOUBLE_EXP.items() if name.startswith(f"{stem}_")), 1.0)
+
+
+def _widened(source: FittedAttention, half_widths: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the interval factors of transferred constants: the lender's own and the transfer's error, by formats.
+
+    `half_widths` has one entry per mix of formats; rows of a mix without one get the widest.
+    """
+    widest = max(half_widths.values())
+    plain = {regime: joined_factors(source.intervals[regime], widest) for regime in REGIMES}
+    of_mix = {
+        f"{regime}-{mix}": joined_factors(source.factors(mix)[number], half_width)
+        for mix, half_width in half_widths.items()
+        for number, regime in enumerate(REGIMES)
+    }
+    return {**plain, **of_mix}
+
 
 SCHEMA = 1
 """Layout of the file."""
@@ -27,32 +258,32 @@ def shipped_attention() -> tuple[FittedAttention, ...]:
     folder = resources.files("roofline_model.expected").joinpath("constants")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.startswith(FILE_PREFIX))
     return tuple(
-        one
+        fitted
         for name in names
-        for one in read_attention(folder.joinpath(name).read_text(encoding="utf-8"), f"expected/constants/{name}")
+        for fitted in read_attention(folder.joinpath(name).read_text(encoding="utf-8"), f"expected/constants/{name}")
     )
 
 
 @lru_cache(maxsize=256)
 def find_attention(
-    chip: AttentionChip, phase: str, known: tuple[FittedAttention, ...] | None = None
+    chip: AttentionChip, phase: str, lenders: tuple[FittedAttention, ...] | None = None
 ) -> FittedAttention:
     """Return the constants for `chip`: its own, else those of the nearest relative, rescaled.
 
-    `known` replaces the shipped library. Raises `UnsupportedError` when no chip of a related family was measured.
+    `lenders` replace the shipped library. Raises `UnsupportedError` when no chip of a related family was measured.
     """
-    library = shipped_attention() if known is None else known
-    own = [one for one in library if one.chip.key == chip.key and one.phase == phase]
+    library = shipped_attention() if lenders is None else lenders
+    own = [fitted for fitted in library if fitted.chip.key == chip.key and fitted.phase == phase]
     if own:
         return own[0]
-    found = nearest(chip, phase, library)
-    if found is None:
-        measured = ", ".join(sorted({f"{one.chip.key} ({one.chip.family})" for one in library})) or "none"
+    lent = nearest(chip, phase, library)
+    if lent is None:
+        measured = ", ".join(sorted({f"{fitted.chip.key} ({fitted.chip.family})" for fitted in library})) or "none"
         raise UnsupportedError(
             f"no expected {phase} attention for {chip.key} ({chip.family}): no chip of its family was measured. "
             f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal roofline stands."
         )
-    return found
+    return lent
 
 
 def read_attention(text: str, where: str) -> list[FittedAttention]:
@@ -71,10 +302,10 @@ def read_attention(text: str, where: str) -> list[FittedAttention]:
         chip = AttentionChip(key=data["device"], **{"peak_8bit_flops_per_s": None, **data["spec"]})
     except (KeyError, TypeError, RooflineError) as error:
         raise DefinitionError(f"constants file {where}: device or [spec] is incomplete: {error}") from None
-    found = [_phase(f"{where}, [{phase}]", chip, phase, data[phase]) for phase in PHASES if phase in data]
-    if not found:
+    phases = [_phase(f"{where}, [{phase}]", chip, phase, data[phase]) for phase in PHASES if phase in data]
+    if not phases:
         raise DefinitionError(f"constants file {where}: needs [prefill] or [decode]")
-    return found
+    return phases
 
 
 def attention_text(fitted: Sequence[FittedAttention], *, comment: str = "") -> str:
@@ -83,19 +314,23 @@ def attention_text(fitted: Sequence[FittedAttention], *, comment: str = "") -> s
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     lines += [f"schema = {SCHEMA}", f'device = "{chip.key}"', "", "[spec]"]
     lines += [f"{name} = {_plain(value)}" for name, value in chip.to_dict().items() if name != "key"]
-    for one in fitted:
-        if one.chip.key != chip.key:
-            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {one.chip.key}")
-        lines += ["", f"[{one.phase}.constants]", *(f"{name} = {_plain(value)}" for name, value in one.values.items())]
-        lines += ["", f"[{one.phase}.interval]"]
-        lines += [f"{regime} = [{low!r}, {high!r}]" for regime, (low, high) in one.intervals.items()]
-        named = {field.name: getattr(one.evidence, field.name) for field in fields(Evidence)}
-        lines += ["", f"[{one.phase}.evidence]"]
+    for family in fitted:
+        if family.chip.key != chip.key:
+            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {family.chip.key}")
+        lines += [
+            "",
+            f"[{family.phase}.constants]",
+            *(f"{name} = {_plain(value)}" for name, value in family.values.items()),
+        ]
+        lines += ["", f"[{family.phase}.interval]"]
+        lines += [f"{regime} = [{low!r}, {high!r}]" for regime, (low, high) in family.intervals.items()]
+        named = {field.name: getattr(family.evidence, field.name) for field in fields(Evidence)}
+        lines += ["", f"[{family.phase}.evidence]"]
         lines += [f"{name} = {_plain(value)}" for name, value in named.items() if value is not None]
-        if one.correction is not None:
-            lines += ["", f"[{one.phase}.correction]"]
-            for width, values in one.correction.log_ratio.items():
-                lines += [f"log_ratio_{width} = [", *_rows(values, len(GRIDS[one.phase].axes[-1])), "]"]
+        if family.correction is not None:
+            lines += ["", f"[{family.phase}.correction]"]
+            for width, values in family.correction.log_ratio.items():
+                lines += [f"log_ratio_{width} = [", *_rows(values, len(GRIDS[family.phase].axes[-1])), "]"]
     return "\n".join(lines) + "\n"
 
 
@@ -109,10 +344,10 @@ def _phase(where: str, chip: AttentionChip, phase: str, table: Any) -> FittedAtt
     values, intervals, evidence = (dict(part) for part in parts if part is not None)
     try:
         # An unquoted TOML date is a date object; the record keeps text.
-        told = Evidence(**{**evidence, "date": str(evidence.get("date", ""))})
+        read_evidence = Evidence(**{**evidence, "date": str(evidence.get("date", ""))})
         factors = {name: _pair(pair) for name, pair in intervals.items()}
         correction = _correction(f"{where}, correction", phase, table.get("correction"))
-        return FittedAttention(chip, phase, values, factors, told, correction=correction)
+        return FittedAttention(chip, phase, values, factors, read_evidence, correction=correction)
     except (RooflineError, TypeError, ValueError) as error:
         raise DefinitionError(f"constants file {where}: {error}") from None
 
@@ -141,15 +376,15 @@ def _rows(values: Sequence[float], width: int) -> list[str]:
 
 
 def _pair(value: Any) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(one, int | float) for one in value):
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(number, int | float) for number in value):
         raise ValueError(f"an interval is [low, high], got {shown(value)}")
     return float(value[0]), float(value[1])
 
 
-def _only(where: str, table: dict[str, Any], known: Sequence[str]) -> None:
+def _only(where: str, table: dict[str, Any], allowed: Sequence[str]) -> None:
     for name in table:
-        if name not in known:
-            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(known)}")
+        if name not in allowed:
+            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(allowed)}")
 
 
 def _plain(value: float | int | str) -> str:

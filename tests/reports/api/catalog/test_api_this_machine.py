@@ -70,8 +70,8 @@ def test_ceilings_of_a_busy_machine_are_doubted_in_every_answer():
     with TestClient(create_app(None, this_chip=lambda: busy)) as client:
         for path, body in (("/api/analyze", SHAPE), *QUESTIONS):
             if path != "/api/tiling":  # a CPU has no tiles
-                notes = client.post(f"{path}?hardware_key=auto", json=body).json()["notes"]
-                assert sum("other work ran while the ceilings of" in note for note in notes) == 1, path
+                findings = client.post(f"{path}?hardware_key=auto", json=body).json()["findings"]
+                assert [one["code"] for one in findings].count("ceilings-contended") == 1, path
 
 
 def test_the_catalog_names_it(client):
@@ -134,6 +134,6 @@ def test_it_is_looked_for_once():
 
 
 def test_the_command_line_finds_it_without_torch():
-    code = "import sys\nfrom roofline_cli.shared.chips import this_chip\ntry:\n  this_chip()\nexcept Exception as e:\n  print(type(e).__name__)\nprint('torch' in sys.modules)"
+    code = "import sys\nfrom roofline_cli.shared.options import this_chip\ntry:\n  this_chip()\nexcept Exception as e:\n  print(type(e).__name__)\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"

@@ -249,7 +249,7 @@ def test_a_format_without_a_kernel_is_marked_and_never_the_fastest(page, address
     assert "MXFP4" not in page.text_content("#advice .pick")
     page.check("input[name=focus][value=MXFP4]")
     drawn(page)
-    assert "No kernel is known to run it on this chip" in page.text_content("#remarks")
+    assert "No kernel known on gb10" in page.text_content("#remarks")
 
 
 def test_the_stored_runs_have_their_say_with_their_evidence(page, address):

@@ -1,0 +1,266 @@
+"""The path of one case of a whole model: predict, load, quantise, look at memory, quality and host time, then measure the step."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bench_cases.models.model_cases import ModelCase
+from bench_cases.quantization.plans.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
+from bench_cases.quantization.plans.recipes import recipes_of
+from bench_cases.quantization.target import Target, target_of_chip
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import MissingDependencyError, RooflineError, UnsupportedError
+from roofline_model.formats.catalog import get_format
+from roofline_model.models.decoder_step import check_context, step_kernels
+from roofline_model.models.format_plan import FormatPlan, PartFormats
+from roofline_model.models.hf.parameters import parameter_counts
+from roofline_model.models.model_memory import plan_kv_bytes
+
+if TYPE_CHECKING:
+    from bench_cases.models.held_models import HeldModel
+    from bench_cases.models.model_step import ModelStep
+    from bench_cases.models.step_quality import QualityText
+    from roofline_model.models.model_pass import ModelPass
+
+HEADROOM_RATIO = 0.9
+"""Share of the free memory that the models of a case may take."""
+TOKEN_ID_BYTES = 8
+"""Token ids are 64-bit integers."""
+QUANTIZING_RATIO = 1.6
+"""Bytes at the peak of quantising over the 16-bit bytes: weights of 16 bits and of 8 with their scales, and one layer's work."""
+
+
+def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = None) -> None:
+    """Declare, then skip with a reason or measure a case with the `roofline` fixture; torch is imported after `declare`."""
+    target = _target(roofline.hardware)
+    reason = _shape_reason(case)
+    work = None if target is None or reason else case.work(target)
+    described = {
+        "name": case.model.name,
+        "precision": case.precision,
+        "phase": case.phase,
+        "method": _method(case),
+        "is_emulated": _is_emulated(case, target),
+    }
+    roofline.declare(
+        case.case,
+        work,
+        unavailable=_chip_reason(case, roofline.hardware) or reason,
+        extra={"model": described, "tokens_per_call": case.workload.row_count},
+    )
+    try:
+        _measure(roofline, case, text_path)
+    except RooflineError as error:  # nothing was measured, and the line says why; a wrong result is no such error
+        pytest.skip(str(error))
+
+
+def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
+    if importlib.util.find_spec("transformers") is None:
+        raise MissingDependencyError("transformers", "quant", "measuring a whole model")
+    from bench_cases.models.held_models import MODELS
+    from bench_cases.models.host_time import host_time, loaded_reference
+    from bench_cases.models.model_step import compiled, make_step, step_ids, vocabulary_size
+    from bench_cases.models.step_memory import measure_memory
+    from bench_cases.models.step_quality import quality_text
+    from bench_cases.quantization.target import read_target
+
+    device = roofline.torch_device
+    pass_bytes = pass_bytes_of(case)
+    has_original = _has_room_for_both(case, roofline.free_bytes, MODELS.held_bytes, pass_bytes)
+    calibration = None
+    if case.method == "AWQ" and not case.is_plain:
+        reference = MODELS.reference(case.model, device).loaded
+        calibration = quality_text(reference, vocabulary_size(reference.model), device, text_path).calibration
+    held = MODELS.of(case, device, calibration, has_original=has_original)
+    model = held.loaded.model
+    vocabulary = vocabulary_size(model)
+    text = quality_text(held.loaded, vocabulary, device, text_path)
+    ids = step_ids(case.batch_count, case.context_count, vocabulary, device)
+    step = make_step(model, ids, case.workload, case.kv)
+    original = MODELS.reference(case.model, device) if has_original else None
+    roofline.keep(_model_facts(case, held), quality=_quality(case, original, held, text))
+    known = loaded_reference(case.model, model)
+    work = _executed_work(replace(case, model=known), held, read_target(device))
+    if work is not None:
+        # A compiled step leaves Python's part behind, and how much of it is nobody's to predict.
+        like = model if original is None else original.loaded.model
+        host = None if case.is_compiled else host_time(like, case, work, roofline.hardware, device)
+        roofline.refine(replace(work, host=host))
+    with compiled(model) if case.is_compiled else nullcontext():
+        roofline.keep(memory=memory_facts(held, step, measure_memory(step.fn, device), is_saved=case.is_saved))
+        roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
+
+
+def _executed_work(case: ModelCase, held: HeldModel, target: Target) -> ModelPass | None:
+    """Return the pass by what the layers really became, fallbacks included."""
+    if held.result is None:
+        return case.work(target)
+    known = (*PRECISIONS, *PLAIN_FORMATS)
+    became = {layer.name: layer.became for layer in held.result.layers if layer.became in known}
+    return case.executed_work(became, target)
+
+
+def memory_facts(held: HeldModel, step: ModelStep, memory: Any, *, is_saved: bool = False) -> dict[str, Any]:
+    """Return the bytes of a case: what the model held before and after, its cache, the step's peak, and the process.
+
+    `is_saved`: the model came quantised, and what it was before is not known.
+    """
+    result = held.result
+    return {
+        "original_bytes": None if is_saved else held.held_bytes if result is None else result.before_bytes,
+        "held_bytes": held.held_bytes,
+        "stated_bytes": None
+        if result is None
+        else result.after_bytes - sum(layer.held_bytes - layer.format_bytes for layer in result.quantized),
+        "cache_bytes": step.cached_bytes,
+        "peak_bytes": memory.peak_bytes,
+        "process_bytes": memory.process_bytes,
+    }
+
+
+def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "name": case.model.name,
+        "precision": case.precision,
+        "phase": case.phase,
+        "method": _method(case),
+        "source": held.loaded.source,
+        "is_compiled": case.is_compiled,
+        "parameters_count": held.loaded.parameters_count,
+    }
+    if held.result is not None:
+        became = Counter(layer.became for layer in held.result.layers)
+        facts |= {
+            "layers": dict(became),
+            "kernels": sorted({layer.kernel for layer in held.result.quantized}),
+            "is_emulated": not case.is_compiled and any(layer.is_emulated for layer in held.result.quantized),
+            "fallbacks": sorted({layer.reason for layer in held.result.fallbacks})[:8],
+            "torchao_release": held.result.torchao_release,
+            "calibration_tokens_count": held.result.calibration_tokens_count,
+        }
+    return {"model": facts}
+
+
+def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text: QualityText) -> dict[str, Any]:
+    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
+    from bench_cases.models.step_quality import measured_quality, quality_or_reason
+    from bench_cases.quantization.kv.cache import make_kv_cache
+
+    if case.is_saved:
+        return {"source": "none", "reason": "the model came quantised from its folder: its 16-bit original is not here"}
+    if held.result is None and case.kv == case.model.wide:
+        return {"source": "reference"}
+    if reference is None:
+        return {"source": "none", "reason": "there is no room for the 16-bit original beside its quantised copy"}
+    if case.kv != case.model.wide:
+        model = reference.loaded.model
+        return quality_or_reason(
+            lambda: measured_quality(reference.loaded, reference.loaded, text, lambda: make_kv_cache(model, case.kv))
+        )
+    if held.quality is None:
+        held.quality = quality_or_reason(lambda: measured_quality(reference.loaded, held.loaded, text))
+    return held.quality
+
+
+def _chip_reason(case: ModelCase, chip: Device) -> str | None:
+    """Return why the chip of --hw does not run the precision as it is; a fallback is a case of its own."""
+    if case.is_plain or case.plan:
+        return None
+    name, target = parse_precision(case.precision).name, _target(chip)
+    if target is None:
+        return f"{chip.key} declares no CUDA compute capability: torchao recipes are known for cpu and cuda"
+    recipes = recipes_of(name, target.device)
+    reasons = [recipe.reason_against_target(target) for recipe in recipes]
+    if recipes and (None in reasons or any(recipe.needs for recipe in recipes)):
+        return None  # what must be installed is asked when the model is there
+    return "; ".join(reason for reason in reasons if reason) or f"torchao has no {target.device} kernel for {name}"
+
+
+def _is_emulated(case: ModelCase, target: Target | None) -> bool:
+    """Return whether the first recipe that the chip can run decodes its weights apart; a measurement knows it of each layer."""
+    if case.is_plain or case.plan or case.is_compiled or target is None:
+        return False
+    recipes = recipes_of(parse_precision(case.precision).name, target.device)
+    return next((one.is_emulated for one in recipes if one.reason_against_target(target) is None), False)
+
+
+def _target(chip: Device) -> Target | None:
+    """Return the chip of --hw as the choice of a recipe sees it, without kernel packages; None where torchao runs nothing."""
+    if chip.kind == "cpu":
+        return Target("cpu")
+    try:
+        return target_of_chip(chip)
+    except RooflineError:
+        return None
+
+
+def _shape_reason(case: ModelCase) -> str | None:
+    """Return why this model has no such pass, from its shape and the mode alone."""
+    if case.mode == "graph":
+        return "a cache that grows cannot be captured in a CUDA graph: model cases run without --roofline-mode graph"
+    if case.model.shape is None:
+        return None
+    try:
+        check_context(case.model.shape, case.workload)
+        step_kernels(case.model.shape, case.workload, _wide_plan(case))  # a batch × context beyond every kernel's sizes
+    except RooflineError as error:
+        return str(error)
+    return None
+
+
+def pass_bytes_of(case: ModelCase) -> float:
+    """Return what a case takes beside its weights, at the least: token ids, the cache, and the logits of every token.
+
+    The check of a step reads the logits of its whole sequences once; where the shape is not known, the ids alone count.
+    """
+    tokens, shape = case.batch_count * case.context_count, case.model.shape
+    if shape is None:
+        return float(tokens * TOKEN_ID_BYTES)
+    logit_bytes = shape.vocab_size * get_format(case.model.wide).traffic_bytes_per_element
+    cache_bytes = plan_kv_bytes(shape, _wide_plan(case), case.context_count, case.batch_count)
+    return float(tokens * (TOKEN_ID_BYTES + logit_bytes) + cache_bytes)
+
+
+def _wide_plan(case: ModelCase) -> FormatPlan:
+    """Return the plan of the 16-bit model with the case's cache."""
+    wide = case.model.wide
+    return FormatPlan(PartFormats(wide, wide), case.kv, wide)
+
+
+def _has_room_for_both(case: ModelCase, free: float | None, held: float, pass_bytes: float = 0.0) -> bool:
+    """Return whether the 16-bit model fits beside its quantised copy; `held` bytes of models will be given back or used again.
+
+    `pass_bytes`: what the pass takes beside the weights. Raises `UnsupportedError` where not even the model alone can be
+    quantised (until the hand-over, its 16-bit weights and the quantised ones exist side by side), or the pass has no room.
+    """
+    shape = case.model.shape
+    if free is None:
+        return True
+    if pass_bytes > HEADROOM_RATIO * free:
+        raise UnsupportedError(
+            f"{case.batch_count:,} × {case.context_count:,} tokens need about {pass_bytes / 1e9:.3g} GB for cache and logits, "
+            f"{HEADROOM_RATIO * free / 1e9:.3g} GB are there; take a smaller batch or context"
+        )
+    if shape is None:
+        return True
+    size = parameter_counts(shape).total_count * get_format(case.model.wide).traffic_bytes_per_element
+    room = HEADROOM_RATIO * free + held
+    is_loaded_only = case.is_plain or case.is_saved
+    needed = size if is_loaded_only else QUANTIZING_RATIO * size
+    if needed > room:
+        raise UnsupportedError(
+            f"{case.model.name} needs about {needed / 1e9:.3g} GB to be {'loaded' if is_loaded_only else 'quantised'} here, "
+            f"{room / 1e9:.3g} GB are there for it; take a smaller model"
+        )
+    return is_loaded_only or needed + size <= room
+
+
+def _method(case: ModelCase) -> str:
+    return "" if case.is_plain else "saved" if case.is_saved else case.method

@@ -1,0 +1,433 @@
+"""The measured-kernel table: one row per timed kernel, read from CSV (or Parquet) into typed columns.
+
+The columns are those of the format's description (docs/validation.md, "The table"). A column nobody knows is carried
+through untouched. A row that cannot be used does not stop the others: it gets a reason that names its line and field.
+Numbers are float64 with NaN for an empty cell (sizes are exact up to 2**53), flags are 1, 0 or NaN. When rows are
+grouped, `phase_of` and `formats_label` say what a row is called.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
+from roofline_model.formats.catalog import get_format
+from roofline_model.operators.product import GEMV_MAX_ROWS, MAX_DIMENSION
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+SIZE_COLUMNS = (
+    "m",
+    "n",
+    "k",
+    "batch",
+    "q_len",
+    "kv_len",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "window",
+    "n_tokens",
+    "n_devices",
+)
+COUNT_COLUMNS = ("context",)
+"""Sizes that may be 0: a pass with nothing in its cache."""
+TIME_COLUMNS = ("time_s",)
+NUMBER_COLUMNS = ("weight_bytes", "bytes", "weight_copies")
+ASIDE_COLUMNS = ("power_w", "energy_j", "clock_hz", "weight")
+"""Numbers that no prediction needs: one that cannot be read counts as empty. `weight` is what a row counts in a fit."""
+FLAG_COLUMNS = ("causal", "dynamic_activation_quantization")
+FORMAT_COLUMNS = ("weight_format", "activation_format", "kv_format", "output_format")
+REQUIRED_COLUMNS = ("device", "op")
+OPS = ("gemm", "attention", "model", "copy")
+PHASES = ("decode", "prefill")
+MIN_TIME_S, MAX_TIME_S = 1e-12, 1e9
+"""No kernel is shorter than a clock or longer than decades: other times are slips of a unit."""
+MAX_NUMBER = 1e18
+"""The same for bytes and counts; far from where their products leave float64."""
+
+_ALIASES = {"gemv": "gemm"}
+_EMPTY = frozenset({"", "none", "null", "na", "<na>"})
+_NEEDED = {
+    "gemm": ("m", "n", "k"),
+    "attention": ("batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim"),
+    "model": (),
+    "copy": ("bytes",),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelTable:
+    """A table as it was read. All sequences have one entry per row, in the file's order."""
+
+    name: str
+    """The file's name, without its folder."""
+    sha256: str
+    """Of the file's bytes."""
+    header: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    """Every cell as written, for carrying through."""
+    line_numbers: tuple[int, ...]
+    """Where a row stands in the file: its line in a CSV (the header is line 1), its ordinal in a Parquet file."""
+    numbers: Mapping[str, NDArray[np.float64]]
+    """Sizes, times and flags by column name; NaN where empty or the column is absent."""
+    texts: Mapping[str, tuple[str, ...]]
+    """Every other column: `device` and `op` in lower case, formats as catalog keys, "" where empty."""
+    reasons: tuple[str, ...]
+    """Why a row cannot be predicted; "" where it can."""
+    time_problems: tuple[str, ...]
+    """Why a row's measured time cannot be compared with; "" where it can, or where there is none."""
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def take(self, rows: Sequence[int]) -> KernelTable:
+        """Return a table of some of the rows; line numbers and the file's name and hash stay."""
+        import numpy as np
+
+        index = np.asarray(rows, dtype=np.intp)
+        chosen = index.tolist()
+        return replace(
+            self,
+            cells=tuple(self.cells[i] for i in chosen),
+            line_numbers=tuple(self.line_numbers[i] for i in chosen),
+            numbers={name: values[index] for name, values in self.numbers.items()},
+            texts={name: tuple(values[i] for i in chosen) for name, values in self.texts.items()},
+            reasons=tuple(self.reasons[i] for i in chosen),
+            time_problems=tuple(self.time_problems[i] for i in chosen),
+        )
+
+    def text(self, column: str) -> tuple[str, ...]:
+        """Return a text column, "" everywhere when the table has none of that name."""
+        texts = self.texts.get(column)
+        return _blank(len(self)) if texts is None else texts
+
+
+@lru_cache(maxsize=2)
+def _blank(count: int) -> tuple[str, ...]:
+    """Return an empty column; remembered, because it is asked for once per row."""
+    return ("",) * count
+
+
+def read_kernel_table(path: str | Path) -> KernelTable:
+    """Read a measured-kernel table; the ending `.parquet` means Parquet, anything else CSV with a header line.
+
+    Raises `InvalidValueError` when the file as a whole cannot be used (absent, not text, no header, a required column
+    missing or given twice, no row), `MissingDependencyError` for Parquet without pyarrow.
+    """
+    file = Path(path)
+    try:
+        # Looked at before it is opened: a FIFO may never answer, a device never end.
+        mode = file.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise InvalidValueError(f"kernel table {_cut(str(file))} is {kind}; give the path of a CSV file")
+        raw = file.read_bytes()
+    except OSError as error:
+        raise InvalidValueError(
+            f"kernel table {_cut(str(file))} cannot be read: {error.strerror or error}; give the path of a CSV file"
+        ) from None
+    if file.suffix.lower() == ".parquet":
+        header, rows, lines = _parquet_rows(file, raw)
+    else:
+        header, rows, lines = _csv_rows(file, raw)
+    _check_header(file, header)
+    if not rows:
+        raise InvalidValueError(f"kernel table {_cut(str(file))} has a header but no row; nothing can be compared")
+    # The name goes into files and messages, which bytes that are no text would stop.
+    return _typed(_cut(file.name), hashlib.sha256(raw).hexdigest(), header, rows, lines)
+
+
+def _csv_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], list[int]]:
+    try:
+        # A byte-order mark is what spreadsheets write first.
+        reader = csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), strict=True)
+        header: list[str] | None = None
+        rows, lines = [], []
+        for cells in reader:
+            if not cells or cells == [""]:
+                continue
+            if header is None:
+                header = [cell.strip() for cell in cells]
+                continue
+            rows.append(cells)
+            lines.append(reader.line_num)
+    except UnicodeDecodeError:
+        raise InvalidValueError(f"kernel table {_cut(str(file))} is not UTF-8 text; save it as a UTF-8 CSV") from None
+    except csv.Error as error:
+        raise InvalidValueError(
+            f"kernel table {_cut(str(file))}, line {reader.line_num}: {error}; check the quotes of that line"
+        ) from None
+    if header is None:
+        raise InvalidValueError(f"kernel table {_cut(str(file))} is empty; the first line names the columns")
+    return header, rows, lines
+
+
+def _parquet_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], list[int]]:
+    import pandas
+
+    try:
+        frame = pandas.read_parquet(io.BytesIO(raw))
+    except ImportError:
+        raise MissingDependencyError("pyarrow", "parquet", "reading a Parquet table") from None
+    except Exception as error:  # pyarrow's own tree; the file is the user's and the message says what is wrong with it
+        raise InvalidValueError(
+            f"kernel table {_cut(str(file))} is no readable Parquet file: {_cut(str(error))}; or save it as CSV"
+        ) from None
+    columns = [[_plain_cell(value) for value in frame[name].tolist()] for name in frame.columns]
+    rows = [list(cells) for cells in zip(*columns, strict=True)]
+    return [str(name) for name in frame.columns], rows, list(range(1, len(rows) + 1))
+
+
+def _plain_cell(value: Any) -> str:
+    """Return a Parquet value as a CSV would hold it: nothing for a missing one, whole numbers without a point."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return "" if str(value) == "<NA>" else str(value)
+
+
+def _check_header(file: Path, header: Sequence[str]) -> None:
+    missing = [name for name in REQUIRED_COLUMNS if name not in header]
+    if missing:
+        raise InvalidValueError(
+            f"kernel table {_cut(str(file))} has no column {' and no column '.join(missing)}; its first line names "
+            f"{_cut(', '.join(header))}. Needed: device, op, time_s and the sizes of each op (docs/validation.md)"
+        )
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise InvalidValueError(f"kernel table {_cut(str(file))} names column {_cut(twice[0])} twice; keep one")
+
+
+class _Rows:
+    """The rows while they are read: cells in, typed columns and reasons out."""
+
+    def __init__(self, header: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
+        self.lines = lines
+        self.reasons = [""] * len(rows)
+        width = len(header)
+        self.cells: list[tuple[str, ...]] = []
+        for i, row in enumerate(rows):
+            if len(row) != width:
+                self.refuse(i, f"has {len(row)} cells, the header {width}")
+            self.cells.append(tuple((*row, *[""] * width)[:width]))
+        self.column = {name: [row[j].strip() for row in self.cells] for j, name in enumerate(header)}
+
+    def refuse(self, i: int, problem: str) -> None:
+        """Give row `i` a reason, unless it has one."""
+        if not self.reasons[i]:
+            self.reasons[i] = f"row {self.lines[i]}: {problem}"
+
+    def parsed(self, name: str, parse: Callable[[str], float | str], on_error: Callable[[int, str], None]) -> list[Any]:
+        """Return a column parsed cell by cell; the few distinct texts of a long column are parsed once."""
+        parsed_texts: dict[str, tuple[Any, str]] = {}
+        values = []
+        for i, text in enumerate(self.column[name]):
+            value = parsed_texts.get(text)
+            if value is None:
+                try:
+                    value = parse(text), ""
+                except (ValueError, RooflineError) as error:
+                    value = (math.nan, str(error))
+                parsed_texts[text] = value
+            if value[1]:
+                on_error(i, f"{name} {value[1]}")
+            values.append(value[0])
+        return values
+
+
+def _typed(
+    name: str, sha256: str, header: Sequence[str], raw: Sequence[Sequence[str]], lines: Sequence[int]
+) -> KernelTable:
+    import numpy as np
+
+    rows = _Rows(header, raw, lines)
+    time_problems = [""] * len(raw)
+
+    def bad_time(i: int, problem: str) -> None:
+        time_problems[i] = f"row {lines[i]}: {problem}"
+
+    numbers: dict[str, NDArray[np.float64]] = {}
+    kinds = (
+        (SIZE_COLUMNS, _size),
+        (COUNT_COLUMNS, _count),
+        (TIME_COLUMNS, _seconds),
+        (NUMBER_COLUMNS, _positive),
+        (FLAG_COLUMNS, _flag),
+        (ASIDE_COLUMNS, _aside),
+    )
+    for columns, parse in kinds:
+        for column in columns:
+            values: list[Any] = [math.nan] * len(raw)
+            if column in rows.column:
+                values = rows.parsed(column, parse, bad_time if column == "time_s" else rows.refuse)
+            numbers[column] = np.asarray(values, dtype=np.float64)
+    texts = {
+        column: tuple(_text(rows, column))
+        for column in rows.column
+        if column not in numbers or column in FORMAT_COLUMNS
+    }
+    _check_rows(rows, numbers, texts)
+    return KernelTable(
+        name,
+        sha256,
+        tuple(header),
+        tuple(rows.cells),
+        tuple(lines),
+        numbers,
+        texts,
+        tuple(rows.reasons),
+        tuple(time_problems),
+    )
+
+
+def _text(rows: _Rows, column: str) -> list[str]:
+    if column == "device":
+        # A path keeps its letters; a key has none that matter.
+        return [text if text.endswith(".toml") else text.lower() for text in rows.column[column]]
+    if column in ("op", "phase"):
+        return [_ALIASES.get(text.lower(), text.lower()) for text in rows.column[column]]
+    if column not in FORMAT_COLUMNS:
+        return rows.column[column]
+    parsed = rows.parsed(column, lambda text: "" if text.lower() in _EMPTY else get_format(text).key, rows.refuse)
+    return [value if isinstance(value, str) else "" for value in parsed]
+
+
+def _check_rows(rows: _Rows, numbers: Mapping[str, Any], texts: Mapping[str, Sequence[str]]) -> None:
+    """Give a reason to every row whose operator is unknown or whose sizes are missing or contradict each other."""
+    phases = texts.get("phase") or ("",) * len(rows.lines)
+    for i, (op, phase) in enumerate(zip(texts["op"], phases, strict=True)):
+        if rows.reasons[i]:
+            continue
+        if not texts["device"][i]:
+            rows.refuse(i, "device is empty; `roofline hardware list` shows the known ones")
+        elif op not in _NEEDED:
+            rows.refuse(i, f"op {_quoted(op)} is not one of {', '.join(OPS)}")
+        elif phase and phase not in PHASES:
+            rows.refuse(i, f"phase {_quoted(phase)} is neither decode nor prefill")
+        else:
+            missing = [name for name in _NEEDED[op] if math.isnan(numbers[name][i])]
+            if missing:
+                rows.refuse(i, f"{op} needs {', '.join(missing)}, empty here")
+            elif op == "attention":
+                _check_attention(rows, numbers, phase, i)
+
+
+def _check_attention(rows: _Rows, numbers: Mapping[str, Any], phase: str, i: int) -> None:
+    heads, kv_heads, q_len, kv_len = (int(numbers[name][i]) for name in ("heads", "kv_heads", "q_len", "kv_len"))
+    if heads % kv_heads:
+        rows.refuse(i, f"heads {heads} is not a multiple of kv_heads {kv_heads}")
+    elif q_len > kv_len and numbers["causal"][i] == 1:
+        rows.refuse(i, f"q_len {q_len} is more than kv_len {kv_len}, which a causal mask does not allow")
+    elif q_len > kv_len and not math.isnan(numbers["window"][i]):
+        rows.refuse(i, f"q_len {q_len} is more than kv_len {kv_len}, which a window does not allow")
+    elif phase == "decode" and q_len > 64:
+        rows.refuse(i, f"phase is decode but q_len is {q_len}; decode has q_len 1 (a few for speculation)")
+
+
+def _size(text: str) -> float:
+    if text.lower() in _EMPTY or text.lower() == "nan":
+        return math.nan
+    try:
+        value = _decimal(text)
+    except ValueError:
+        raise ValueError(f"must be a whole number, got {_quoted(text)}") from None
+    # 4096.0 is how pandas writes a whole number in a column with empty cells.
+    if not math.isfinite(value) or value != int(value) or not 1 <= value <= MAX_DIMENSION:
+        raise ValueError(f"must be a whole number from 1 to {MAX_DIMENSION:,}, got {_quoted(text)}")
+    return value
+
+
+def _count(text: str) -> float:
+    return 0.0 if text in ("0", "0.0") else _size(text)
+
+
+def _positive(text: str) -> float:
+    if text.lower() in _EMPTY:
+        return math.nan
+    try:
+        value = _decimal(text)
+    except ValueError:
+        raise ValueError(f"must be a positive number, got {_quoted(text)}") from None
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError(f"must be a positive number, got {_quoted(text)}")
+    if value > MAX_NUMBER:
+        raise ValueError(f"must be a positive number of at most {MAX_NUMBER:g}, got {_quoted(text)}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = _positive(text)
+    if not (math.isnan(value) or MIN_TIME_S <= value <= MAX_TIME_S):
+        raise ValueError(f"must be seconds from {MIN_TIME_S:g} to {MAX_TIME_S:g}, got {_quoted(text)}")
+    return value
+
+
+def _decimal(text: str) -> float:
+    """Return a number written in ASCII; Python also reads other scripts' digits and 1_000, which no exporter writes."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return float(text)
+
+
+def _aside(text: str) -> float:
+    try:
+        value = _decimal(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) and value >= 0 else math.nan
+
+
+def _flag(text: str) -> float:
+    word = text.lower()
+    if word in _EMPTY or word == "nan":
+        return math.nan
+    if word in ("true", "1", "1.0", "yes"):
+        return 1.0
+    if word in ("false", "0", "0.0", "no"):
+        return 0.0
+    raise ValueError(f"must be true or false, got {_quoted(text)}")
+
+
+def _quoted(text: str) -> str:
+    return f"'{_cut(text, 40)}'"
+
+
+def _cut(text: str, limit: int = 160) -> str:
+    printable = "".join(ch if ch.isprintable() else "?" for ch in text[: limit + 1])
+    return f"{printable[:limit]}…" if len(printable) > limit else printable
+
+
+def phase_of(table: KernelTable, i: int) -> str:
+    """Return the phase of a row: as given; else by its rows (a GEMM), or by its query length (attention)."""
+    given = table.text("phase")[i]
+    if given:
+        return given
+    size = {"gemm": "m", "attention": "q_len"}.get(table.texts["op"][i])
+    if size is None or math.isnan(table.numbers[size][i]):
+        return ""
+    return "decode" if table.numbers[size][i] <= (GEMV_MAX_ROWS if size == "m" else 1) else "prefill"
+
+
+def formats_label(table: KernelTable, i: int) -> str:
+    """Return the formats of a row: `BF16`, `INT4.BF16` (weight first), `FP8_E4M3+cast`, attention `BF16/FP8_E4M3` (maths/cache)."""
+    activation, kv = table.text("activation_format")[i], table.text("kv_format")[i]
+    if table.texts["op"][i] == "attention":
+        first = activation or "BF16"
+        return first if kv in ("", first) else f"{first}/{kv}"
+    weight = table.text("weight_format")[i]
+    label = weight if activation in ("", weight) else f"{weight}.{activation}"
+    return label + ("+cast" if table.numbers["dynamic_activation_quantization"][i] == 1 else "")

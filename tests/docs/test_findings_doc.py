@@ -1,0 +1,50 @@
+"""docs/findings.md is what scripts/make_findings.py writes, and every code has words that a reader can use."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from roofline_model.core.finding import catalog
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "make_findings.py"
+
+
+@pytest.fixture(scope="module")
+def make_findings() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_findings", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = list(sys.path)
+    spec.loader.exec_module(module)
+    sys.path[:] = before
+    return module
+
+
+def test_the_committed_file_is_fresh(make_findings: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert make_findings.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_stale_file_is_one_line_and_exit_1(
+    make_findings: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "findings.md"
+    assert make_findings.main(["--check"], target) == 1
+    assert "make findings" in capsys.readouterr().err
+    assert not target.exists()
+    assert make_findings.main([], target) == 0
+    assert make_findings.main(["--check"], target) == 0
+
+
+@pytest.mark.parametrize("entry", catalog().values(), ids=catalog())
+def test_every_code_has_one_line_and_an_explanation_of_its_own(entry) -> None:
+    assert "\n" not in entry.short
+    assert not entry.short.endswith(".")
+    assert len(entry.explanation.split()) >= 4
+    assert entry.explanation != entry.short

@@ -1,0 +1,44 @@
+"""`roofline explain`: every code of the catalog, by severity, in the terminal and in JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
+from roofline_model.core.finding import SEVERITIES, catalog
+
+runner = CliRunner()
+
+
+def explained(*arguments):
+    done = runner.invoke(app, ["explain", *arguments], env={"COLUMNS": ""})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_without_a_code_all_are_listed_most_severe_first():
+    listed = json.loads(explained("--json"))["codes"]
+    assert {each["code"] for each in listed} == set(catalog())
+    places = [SEVERITIES.index(each["severity"]) for each in listed]
+    assert places == sorted(places)
+    text = explained()
+    assert all(code in text for code in catalog())
+
+
+@pytest.mark.parametrize("asked", ["kernel-gap", "KERNEL-GAP"])
+def test_a_code_is_explained(asked):
+    (entry,) = json.loads(explained(asked, "--json"))["codes"]
+    assert entry["code"] == "kernel-gap"
+    assert entry["values"] == ["hardware"]
+    assert "capability" in entry["optional_values"]
+    text = explained(asked)
+    assert entry["explanation"].split(".")[0] in " ".join(text.split())
+
+
+def test_an_unknown_code_names_those_that_come_near():
+    done = runner.invoke(app, ["explain", "kernel-gab"])
+    assert done.exit_code == 2
+    assert "kernel-gap" in done.output
