@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from roofline_cli.lazy_group import LazyCommand, LazyGroup
-from roofline_cli.shared.group import RooflineGroup
+from roofline_cli.shared.group import LazyCommand, LazyGroup, RooflineGroup
 
 
 class PredictCommands(LazyGroup):

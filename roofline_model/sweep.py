@@ -1,7 +1,7 @@
 """Predictions over whole grids of products: ideal and expected, vectorised with numpy; a DataFrame out.
 
-The same counts and the same models as one prediction at a time (`roofline.predict`, `expected.predict_expected`): tested
-against them. numpy and pandas are imported when a sweep runs.
+The same counts and the same models as one prediction at a time (`roofline.predict`, `expected.predict_expected`):
+tested against them. numpy and pandas are imported when a sweep runs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import finding, short_text, unsupported
-from roofline_model.expected.ideal_floor import floored
+from roofline_model.expected.predict import floored, predict_expected
+from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.ideal.product_roof import ProductRoof
-from roofline_model.ideal.roofline import memory_roof
-from roofline_model.ideal.weight_storage import stored_weight
-from roofline_model.operators.product import MAX_DIMENSION, default_output_format, gemm
+from roofline_model.ideal.roofline import ProductRoof, memory_roof
+from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel
+from roofline_model.operators.product import MAX_DIMENSION, default_output_format, gemm, stored_weight
 
 if TYPE_CHECKING:
     import numpy as np
@@ -183,8 +183,6 @@ def _expected(
     """Return the expected columns; raises `UnsupportedError` where there is no model for chip and formats."""
     if _answers_itself(device):
         return _calibrated(device, weight, activation, m, n, k, cache)
-    from roofline_model.expected.products.product import ProductModel
-    from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel
 
     if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight), device)) is not None:
         raise unsupported(why_not)
@@ -223,8 +221,6 @@ def _calibrated(
 ) -> dict[str, Any]:
     """Return the expected columns of a calibrated CPU, product by product: its model is no array formula."""
     import numpy as np
-
-    from roofline_model.expected.predict import predict_expected
 
     sizes = zip(m.astype(np.int64).tolist(), n.astype(np.int64).tolist(), k.astype(np.int64).tolist(), strict=True)
     found = [

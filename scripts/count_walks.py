@@ -2,7 +2,8 @@
 
     python scripts/count_walks.py [--list] [predict-gemm | case-to-report]
 
-A file is passed when one of its functions is called; importing it does not count. `predict-gemm` asks the command line,
+A file is passed when one of its functions is called; importing it does not count, nor what runs while a module of the project
+is imported (class bodies, decorators, tables built from functions). `predict-gemm` asks the command line,
 `case-to-report` measures three GEMV cases on the CPU (host timer, one process), stores them and writes the HTML report.
 """
 
@@ -30,14 +31,24 @@ def passed_files(work: Callable[[], None]) -> tuple[set[str], set[str]]:
     functions: set[str] = set()
     prefix = f"{ROOT}/"
 
+    def is_ours(frame: FrameType) -> bool:
+        name = frame.f_code.co_filename.removeprefix(prefix)
+        return frame.f_code.co_filename.startswith(prefix) and name.startswith((*PACKAGES, "roofline_pytest"))
+
     def note(frame: FrameType, event: str, _argument: object) -> None:
-        code = frame.f_code
-        if event != "call" or not code.co_filename.startswith(prefix) or code.co_name == "<module>":
+        if event != "call" or not is_ours(frame):
             return
-        name = code.co_filename.removeprefix(prefix)
-        if name.startswith(PACKAGES) or name.startswith("roofline_pytest"):
-            files.add(name)
-            functions.add(f"{name}:{code.co_qualname}")
+        name = frame.f_code.co_filename.removeprefix(prefix)
+        function = f"{name}:{frame.f_code.co_qualname}"
+        if function in functions:
+            return
+        caller: FrameType | None = frame
+        while caller is not None:
+            if caller.f_code.co_name == "<module>" and is_ours(caller):
+                return
+            caller = caller.f_back
+        files.add(name)
+        functions.add(function)
 
     threading.setprofile(note)
     sys.setprofile(note)

@@ -19,15 +19,18 @@ FEW = 30
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
-from roofline_model.expected.attention.fitted.transfer import DRIFT as ATTENTION_DRIFT  # noqa: E402
+from roofline_model.expected.attention.fitted.library import DRIFT as ATTENTION_DRIFT  # noqa: E402
 from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy, accuracy  # noqa: E402
-from roofline_model.expected.fitting.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table  # noqa: E402
 from roofline_model.expected.fitting.fit import FitPlan, TableFit, fit_table, planned_sets  # noqa: E402
+from roofline_model.expected.fitting.table import (  # noqa: E402
+    KernelTable,
+    phase_of,
+    read_kernel_table,
+)
 from roofline_model.expected.fitting.transfer_drift import ATTENTION, PRODUCTS, estimated, transfers  # noqa: E402
 from roofline_model.expected.intervals import DRIFT  # noqa: E402
-from roofline_model.expected.tables.kernel_labels import phase_of  # noqa: E402
-from roofline_model.expected.tables.table import KernelTable, read_kernel_table  # noqa: E402
-from roofline_model.expected.tables.table_prediction import (  # noqa: E402
+from roofline_model.validation.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table  # noqa: E402
+from roofline_model.validation.table_prediction import (  # noqa: E402
     KnownConstants,
     TablePrediction,
     group_accuracies,

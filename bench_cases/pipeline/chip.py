@@ -13,8 +13,7 @@ from bench_cases.pipeline.pytest_run import (
     run_pytest,
     what_pytest_said,
 )
-from roofline_model.chips.device_profile import device_from_profile
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, device_from_profile
 from roofline_model.core.errors import UnsupportedError
 
 CHIP_TIMEOUT_S = 900.0

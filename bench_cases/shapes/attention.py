@@ -1,7 +1,7 @@
 """Which attention is run: prefill and decode of the models whose layers are multiplied. No torch here.
 
 Letters as in `roofline_model.operators.attention`. Latent attention (MLA) is run as it is computed (see
-`roofline_model.models.step_attention`): prefill on expanded keys and values, whose heads differ in size; decode on the
+`roofline_model.models.decoder_step`): prefill on expanded keys and values, whose heads differ in size; decode on the
 cached latent rows, which all heads read once, and whose first elements are the values.
 """
 

@@ -17,7 +17,7 @@ from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.products.formula import expected_gemm
 from roofline_model.formats.catalog import get_format
-from roofline_model.ideal.product_roof import ProductRoof
+from roofline_model.ideal.roofline import ProductRoof
 
 IDEAL_AIM_S = 1 / 5_000_000
 """Five million ideal predictions per second on one core."""

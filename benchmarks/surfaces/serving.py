@@ -179,7 +179,7 @@ def _in_process_rows(count: int) -> list[Row]:
     """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its formats one by one."""
     from reports.api.catalog.chip_lookup import find_chip
     from reports.api.predict import analysis
-    from roofline_model.expected.case_times import expected_times
+    from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.shape import recommend_quantization
 
     def analyze(chip: str, shape: tuple[int, int, int]) -> None:

@@ -17,11 +17,11 @@ from plugin.calibrate.cpu_ceilings import CpuReadings, measure_cpu_ceilings
 from plugin.machine.cpu_state import cpu_facts
 from plugin.machine.facts import Machine, available_memory_bytes
 from plugin.machine.load import LoadWatch
+from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.units import counted
-from roofline_model.expected.local.timed import TimedCall, kernel_curves
 from roofline_model.operators.case import short_hash
 
 CEILINGS_VERSION = 2

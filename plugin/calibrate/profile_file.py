@@ -8,9 +8,8 @@ from typing import Literal
 
 from plugin.calibrate.cpu_calibration import cpu_fingerprint
 from plugin.machine.facts import Machine
-from roofline_model.chips.device_file import read_device_file
 from roofline_model.chips.device_text import device_text
-from roofline_model.chips.hardware import Device, Quantity
+from roofline_model.chips.hardware import Device, Quantity, read_device_file
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.errors import UnsupportedError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from results.records.records import PredictionRecord
-from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction, error_ratio
 
 

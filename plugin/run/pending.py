@@ -13,7 +13,7 @@ from plugin.run.telemetry import median_of
 from plugin.samples.plan import MeasurePlan
 from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
-from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.operators.case import Case
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from roofline_model.chips.device_profile import device_from_profile
+from roofline_model.chips.hardware import device_from_profile
 
 __all__ = ["device_from_profile"]

@@ -32,7 +32,7 @@ from roofline_model.recommend.claimed_losses import product_loss_pct
 from roofline_model.recommend.ranking import Standing, maybe_faster, order_measured, order_predictions
 
 if TYPE_CHECKING:
-    from roofline_model.expected.case_times import ExpectedTimes
+    from roofline_model.expected.predict import ExpectedTimes
 
 Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
@@ -136,7 +136,7 @@ class _BestTimes:
 
 
 def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes:
-    from roofline_model.expected.case_times import expected_times
+    from roofline_model.expected.predict import expected_times
 
     fastest_s: dict[Formats, float] = {}
     for one in ranked:
@@ -225,7 +225,7 @@ def _baseline_expected_s(baseline: Configuration, device: Device | None) -> floa
     stored = _expected_s(baseline)
     if stored is not None or device is None:
         return stored
-    from roofline_model.expected.case_times import expected_times
+    from roofline_model.expected.predict import expected_times
 
     case = baseline.contender.case
     if not {"a", "b", "c"} <= dict(case.formats).keys():

@@ -20,18 +20,16 @@ from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding
-from roofline_model.expected.predict import EXPECTED_VERSION
+from roofline_model.expected.fitting.table import KernelTable, phase_of, read_kernel_table
+from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
-from roofline_model.expected.tables.kernel_labels import phase_of
-from roofline_model.expected.tables.model_rows import LINK_BYTES_PER_S, read_model_row
-from roofline_model.expected.tables.table import KernelTable, read_kernel_table
-from roofline_model.expected.tables.table_prediction import TablePrediction, predict_table
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import error_ratio, predict
-from roofline_model.ideal.weight_storage import with_group_scales
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
-from roofline_model.operators.product import Operator, gemm
+from roofline_model.operators.product import Operator, gemm, with_group_scales
+from roofline_model.validation.model_rows import LINK_BYTES_PER_S, read_model_row
+from roofline_model.validation.table_prediction import TablePrediction, predict_table
 
 KIND = "kernel-table"
 REQUIRED_COLUMNS = frozenset({"device", "op", "time_s"})

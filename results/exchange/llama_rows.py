@@ -147,7 +147,7 @@ def _model(fields: Fields, description: str, stated: Stated) -> tuple[KnownModel
 
 
 def _named(fields: Fields, description: str, known: KnownModel | None, stated: Stated) -> NamedModel:
-    from roofline_model.expected.tables.model_rows import nearest_formats
+    from roofline_model.validation.model_rows import nearest_formats
 
     quantization = quantization_of(description, fields.text("model_filename", ""))
     size = float(fields.count("model_size", least=1)) if fields.has("model_size") else None

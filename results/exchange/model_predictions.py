@@ -12,8 +12,8 @@ from roofline_model.core.finding import finding
 from roofline_model.ideal.roofline import error_ratio, weakest_provenance
 
 if TYPE_CHECKING:
-    from roofline_model.expected.tables.model_rows import PricedPass
     from roofline_model.models.llm import ModelPrediction
+    from roofline_model.validation.model_rows import PricedPass
 
 PASSES_VERSION = "imported-pass-1"
 """Changes whenever the same question would get another time; stored with every such prediction."""
@@ -27,7 +27,7 @@ def model_predictions(
     Weights are counted as the file stores them where it says how many bytes there are. The interval is the one that
     `roofline validate` gives whole models: a judgement, engines differ. Raises `RooflineError` where the pass cannot be.
     """
-    from roofline_model.expected.tables.model_rows import INTERVAL, priced_pass
+    from roofline_model.validation.model_rows import INTERVAL, priced_pass
 
     priced: list[tuple[PassRun, ModelPrediction, PricedPass]] = []
     for run in ask.passes:

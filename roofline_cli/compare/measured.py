@@ -143,8 +143,8 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from reports.shape_advice_json import shape_advice_json
     from roofline_cli.predict.products import predict_table, print_table, table_json
     from roofline_cli.recommend.shape import print_recommendation
-    from roofline_cli.shared.chips import find_chip
-    from roofline_model.expected.case_times import expected_times
+    from roofline_cli.shared.options import find_chip
+    from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
 
@@ -171,9 +171,9 @@ def _weight_formats(formats: list[str] | None) -> tuple[str, ...] | None:
 
 def _measured(request: CompareRequest) -> tuple[Comparison, bool]:
     from roofline_cli.compare.view import comparison_from_store
-    from roofline_cli.shared.chips import find_chip
     from roofline_cli.shared.database import reading, writing
     from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
+    from roofline_cli.shared.options import find_chip
 
     options = ("--roofline-cache", request.cache)
     plan = MeasuringPlan(request.op, request.shape, request.hw, request.db, _weight_formats(request.formats), options)

@@ -86,7 +86,7 @@ def _stated(
     link_gb_s: str | None,
 ) -> Stated:
     from results.exchange.foreign import Stated
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.formats.catalog import get_format
 

@@ -12,7 +12,7 @@ from roofline_cli.shared.options import JsonOption
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
-    from roofline_model.chips.device_file import Finding
+    from roofline_model.chips.device_check import Finding
     from roofline_model.chips.hardware import Device, Quantity
 
 app = typer.Typer(help="List, show and check chips: every number with source.")
@@ -72,7 +72,7 @@ def show_chip(
 
     Also how each format is computed: natively, emulated or widened.
     """
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
 
     if as_toml:
         typer.echo(chip_file_text(name), nl=False)
@@ -100,7 +100,7 @@ def check_chips(
 
     Exits 1 when there are errors.
     """
-    from roofline_model.chips.device_file import check_device
+    from roofline_model.chips.device_check import check_device
     from roofline_model.chips.hardware import list_hardware
     from roofline_model.core.errors import InvalidValueError
 
@@ -128,7 +128,7 @@ def chip_file_text(name: str) -> str:
     """Return the TOML text of a registry chip or of a custom file."""
     from importlib import resources
 
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import UnsupportedError
 
     chip = find_chip(name)
@@ -144,8 +144,8 @@ def chip_file_text(name: str) -> str:
 
 def _check_one(name: str) -> tuple[str, list[Finding]]:
     """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
-    from roofline_cli.shared.chips import find_chip
-    from roofline_model.chips.device_file import Finding, check_device
+    from roofline_cli.shared.options import find_chip
+    from roofline_model.chips.device_check import Finding, check_device
     from roofline_model.core.errors import DefinitionError
 
     try:

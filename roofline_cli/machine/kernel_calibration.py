@@ -18,7 +18,7 @@ from roofline_model.core.units import counted
 if TYPE_CHECKING:
     import pandas
 
-    from roofline_model.expected.local.timed import TimedCall
+    from roofline_model.chips.curve import TimedCall
 
 SHAPES = "calibration"
 DISTURBED_SHARE = 0.25
@@ -45,7 +45,7 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
     Raises `RooflineError` when nothing could be timed.
     """
     from bench_cases.selection import selected_cases
-    from roofline_model.expected.local.timed import TimedCall
+    from roofline_model.chips.curve import TimedCall
 
     specs = {spec.case.case_key: spec for spec in selected_cases(SHAPES, "cpu", None, "cold", ("eager",))}
     kernels = {(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()}

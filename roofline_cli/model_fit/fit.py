@@ -14,7 +14,7 @@ from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
     from roofline_model.expected.fitting.fit import FitReport, TableFit
-    from roofline_model.expected.tables.table import KernelTable
+    from roofline_model.expected.fitting.table import KernelTable
 
 
 def fit(
@@ -46,7 +46,7 @@ def fit(
     """
     from roofline_cli.screen.progress_bar import progress_bar
     from roofline_model.expected.fitting.fit import FitPlan, fit_table
-    from roofline_model.expected.tables.table import read_kernel_table
+    from roofline_model.expected.fitting.table import read_kernel_table
 
     table = read_kernel_table(table_file)
     devices = _devices(table, chip)

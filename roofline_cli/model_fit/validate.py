@@ -14,9 +14,11 @@ from roofline_cli.shared.options import JsonOption
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
     from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy
-    from roofline_model.expected.tables.table import KernelTable
-    from roofline_model.expected.tables.table_prediction import KnownConstants, TablePrediction
+    from roofline_model.expected.fitting.table import KernelTable
+    from roofline_model.validation.table_prediction import KnownConstants, TablePrediction
+
 
 ADDED_COLUMNS = ("ideal_s", "expected_s", "expected_low_s", "expected_high_s", "provenance", "reason")
 SHOWN_REASONS = 8
@@ -56,7 +58,7 @@ def validate(
     from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
     from roofline_cli.screen.progress_bar import progress_bar
     from roofline_model.core.errors import InvalidValueError
-    from roofline_model.expected.tables.table import read_kernel_table
+    from roofline_model.expected.fitting.table import read_kernel_table
 
     if predictions is not None:
         check_output(predictions, None, "--predictions")
@@ -89,12 +91,10 @@ def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:
 
 def _known(constants: Path | None, *, with_local: bool) -> KnownConstants:
     from roofline_model.expected.fitting.fitted_files import read_fitted
-    from roofline_model.expected.tables.table_prediction import KnownConstants
+    from roofline_model.validation.table_prediction import KnownConstants
 
     machines = {}
     if with_local:
-        from roofline_cli.machine.local_machine import calibrated_machines
-
         machines = calibrated_machines()
     if constants is None:
         return KnownConstants(machines=machines)
@@ -103,13 +103,13 @@ def _known(constants: Path | None, *, with_local: bool) -> KnownConstants:
 
 
 def _predicted(table: KernelTable, known: KnownConstants, is_crossed: bool, advance: Any) -> TablePrediction:
-    from roofline_model.expected.tables.table_prediction import predict_table
+    from roofline_model.validation.table_prediction import predict_table
 
     count = len(table)
     found = predict_table(table, known, progress=lambda done: advance("predicting", done, count))
     if not is_crossed:
         return found
-    from roofline_model.expected.fitting.crossed_table import cross_validated_table
+    from roofline_model.validation.crossed_table import cross_validated_table
 
     return cross_validated_table(found, progress=advance)
 
@@ -141,7 +141,7 @@ def _method(constants: Path | None, is_crossed: bool) -> str:
 
 def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
     from roofline_model.expected.fitting.accuracy import mean_over_groups
-    from roofline_model.expected.tables.table_prediction import group_accuracies, total_accuracy
+    from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
     groups = sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats))
     total = total_accuracy(found)
@@ -256,7 +256,7 @@ def _percent(ratio: float | None, *, signed: bool = False) -> str:
 
 def _document(found: TablePrediction, is_crossed: bool, predictions: Path | None) -> dict[str, Any]:
     from roofline_model.expected.fitting.accuracy import mean_over_groups
-    from roofline_model.expected.tables.table_prediction import group_accuracies, total_accuracy
+    from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
     groups = group_accuracies(found)
     return {
@@ -305,3 +305,18 @@ def accuracy_json(told: Accuracy) -> dict[str, Any]:
         "bias_ratio": told.bias_ratio,
         "coverage_ratio": told.coverage_ratio,
     }
+
+
+def calibrated_machines() -> dict[str, Device]:
+    """Return {chip key: chip with its calibration} of this machine; empty without a calibrated GPU. Never measures."""
+    from plugin.calibrate.gpu_calibration import calibrated_gpu
+    from plugin.machine.facts import find_machine
+
+    here = find_machine()
+    if here.kind != "cuda":
+        return {}
+    chip, _ = here.match()
+    if chip is None:
+        return {}
+    chip = calibrated_gpu(here, chip)
+    return {} if chip.calibration is None else {chip.key: chip}

@@ -29,7 +29,7 @@ from roofline_model.core.finding import Finding, reason_text
 
 if TYPE_CHECKING:
     from roofline_cli.predict.layer_table import Pair
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction

@@ -194,8 +194,8 @@ def _is_narrow(fmt: NumberFormat) -> bool:
 
 
 def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) -> dict[str, Operator]:
-    from roofline_model.ideal.weight_storage import stored_weight
     from roofline_model.operators.layers import ffn_parts
+    from roofline_model.operators.product import stored_weight
 
     stored = stored_weight(weight, activation)
     return ffn_parts(

@@ -27,7 +27,7 @@ from roofline_model.core.finding import Finding, findings_json, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
@@ -91,7 +91,7 @@ class Request:
     @classmethod
     def read(cls, hw: str, formats: list[str] | None, formats_file: Path | None) -> Request:
         """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
-        from roofline_cli.shared.chips import find_chip
+        from roofline_cli.shared.options import find_chip
 
         own = register_formats(formats_file)
         return cls(find_chip(hw), hw, split_list(formats), tuple(own))
@@ -224,7 +224,7 @@ def layer_json(
     details: Callable[[Row], dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the table as one JSON document; every key ends in its unit. `formats` and `details` are a row's own keys."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     hardware = table.request.hardware
     return {

@@ -144,8 +144,7 @@ def predict_model_command(
 ) -> None:
     """Predict a whole model: time by operator, tokens/s, memory."""
     from roofline_cli.predict.strategy import strategy_plans
-    from roofline_cli.shared.chips import find_chip
-    from roofline_cli.shared.model_argument import find_model_shape
+    from roofline_cli.shared.options import find_chip, find_model_shape
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.models.format_plan import AS_PUBLISHED
     from roofline_model.models.llm import predict_model

@@ -306,7 +306,7 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
 
 def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
     """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none does."""
-    from roofline_model.models.plan_coverage import narrow_heads
+    from roofline_model.models.format_plan import narrow_heads
 
     narrow = narrow_heads([one.plan for one in passes])
     if not narrow:
@@ -320,7 +320,7 @@ def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
 
 def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
     """Return how INT4 and INT2 weights are counted; empty where no plan has them."""
-    from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
+    from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
     keys = list(dict.fromkeys(key for one in passes for key in one.plan.grouped_weights))
     if not keys:

@@ -12,7 +12,7 @@ from roofline_model.core.finding import Finding, findings_json, short_text
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.core.errors import UnsupportedError
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.models.step_expected import ExpectedSequence
@@ -27,7 +27,7 @@ def baseline_format(hardware: Device) -> str | None:
 
 def show_doubts(hardware: Device) -> None:
     """Print what a calibration on a busy machine leaves open of every time above."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     for doubt in doubts_of(hardware):
         show_line(f"  note: {short_text(doubt)}")
@@ -128,7 +128,7 @@ class Gains:
 
 def standing_sentence(rows: Iterable[tuple[str, str, str]]) -> str:
     """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
-    from roofline_model.expected.reference_kernel import reference_kernel
+    from roofline_model.expected.products.formats import reference_kernel
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")
     return f"Expected times of weight-only formats: {kernel}." if kernel else ""

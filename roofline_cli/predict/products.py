@@ -32,7 +32,7 @@ from roofline_model.core.finding import Finding, findings_json, reason_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.operators.product import Operator
@@ -129,7 +129,7 @@ def _predict(
     plot: bool,
     as_json: bool,
 ) -> None:
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
 
     rows, N, K = sizes
     shape = (rows, parse_size("N", N), parse_size("K", K))
@@ -159,8 +159,7 @@ def predict_table(
     from roofline_model.core.errors import UnsupportedError
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.formats.catalog import get_format
-    from roofline_model.ideal.roofline import predict
-    from roofline_model.ideal.weight_storage import with_storage
+    from roofline_model.ideal.roofline import predict, with_storage
     from roofline_model.kernels.kernel_gaps import kernel_gap
     from roofline_model.kernels.serving_kernels import engine_gap
     from roofline_model.operators.product import gemm
@@ -339,7 +338,7 @@ def provenance_sentence(table: PredictionTable) -> str:
 
 def table_json(table: PredictionTable) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     m, n, k = table.shape
     return {

@@ -46,7 +46,7 @@ def sweep(
 ) -> None:
     """Predict a whole grid of products, to CSV or Parquet."""
     from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.sweep import GemmGrid, parse_axis, sweep_gemm
 

@@ -68,7 +68,7 @@ def tiling(
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
     from roofline_cli.screen.output_file import check_output
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.tiling.waves import gemm_tiling as choose
 

@@ -220,8 +220,8 @@ def recommend_for_shape(
 ) -> None:
     """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
     from reports.shape_advice_json import shape_advice_json
-    from roofline_cli.shared.chips import find_chip
-    from roofline_model.expected.case_times import expected_times
+    from roofline_cli.shared.options import find_chip
+    from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
 

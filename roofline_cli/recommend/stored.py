@@ -93,7 +93,7 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
 def asked_chip(name: str, store: ResultStore) -> str:
     """Return the key of the chip that `--hw` means: a stored key, an alias, `auto` for this machine; raises as `stored_chip`."""
     from reports.stored.stored_chip import stored_chip
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
     all_of_them = "Leave --hw out for all of them, or leave --stored out for what is predicted of it"

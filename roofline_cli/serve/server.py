@@ -64,7 +64,7 @@ def serve(
     sensors, why = find_sensors()
     listening = _bound(host, port)
     from reports.api.http.guard import LOOPBACK_HOSTS
-    from roofline_cli.shared.chips import this_chip
+    from roofline_cli.shared.options import this_chip
 
     app = create_app(
         db,

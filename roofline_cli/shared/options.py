@@ -1,4 +1,4 @@
-"""Options that several commands share, and the parsing of what the user typed for them."""
+"""Options that several commands share, and what is typed for them: sizes, formats, the chip of `--hw`, a model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
     from roofline_model.formats.catalog import NumberFormat
+    from roofline_model.models.model_shapes import ModelShape
     from roofline_model.operators.product import Operator
+
 
 # Sizes are taken as text: our own message names the letter and the allowed range, whatever was typed.
 RowsOption = Annotated[str, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
@@ -133,7 +136,7 @@ def format_pair(text: str) -> tuple[NumberFormat, NumberFormat]:
 
 def product(rows: int, columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat]) -> Operator:
     """Return the GEMV or GEMM of a weight and an activation format, the weight as it is stored beside that activation."""
-    from roofline_model.ideal.weight_storage import product_of_pair
+    from roofline_model.operators.product import product_of_pair
 
     weight, activation = pair
     return product_of_pair(rows, columns, inner, weight=weight, activation=activation)
@@ -150,3 +153,45 @@ def pair_label(pair: tuple[NumberFormat, NumberFormat]) -> str:
     """Return `INT8` when both operands share a format, else `INT4.BF16`."""
     weight, activation = pair
     return weight.key if weight.key == activation.key else f"{weight.key}.{activation.key}"
+
+
+def find_chip(name: str) -> Device:
+    """Return the chip named by `--hw`; raises a `RooflineError` that says what to type instead."""
+    if name.strip().lower() == "auto":
+        return this_chip()
+    from roofline_model.chips.hardware import get_hardware
+
+    return get_hardware(name)
+
+
+def this_chip() -> Device:
+    """Return this machine's chip: the registry's entry for its GPU, or the measured profile of its CPU."""
+    from plugin.calibrate.cpu_calibration import cached_cpu_device
+    from plugin.calibrate.gpu_calibration import calibrated_gpu
+    from plugin.machine.facts import find_machine
+    from roofline_model.core.errors import UnsupportedError
+
+    here = find_machine()
+    if here.kind == "cuda":
+        chip, why = here.match()
+        if chip is None:
+            raise UnsupportedError(
+                f"--hw auto: {why}; name a chip with --hw, or describe this one in a TOML file: --hw FILE.toml"
+            )
+        return calibrated_gpu(here, chip)
+    profile = cached_cpu_device(here)
+    if profile is None:
+        raise UnsupportedError(
+            f"--hw auto: this machine is a CPU ({here.cpu_name}) whose ceilings have not been measured yet; name a chip, e.g. --hw gb10, "
+            "or measure: roofline calibrate"
+        )
+    return profile
+
+
+def find_model_shape(name: str) -> ModelShape:
+    """Return the shape named by `--model`; raises a `RooflineError` that says what to type instead."""
+    from bench_cases.models.seeded_llamas import SEEDED_LLAMAS
+    from roofline_model.models.model_registry import get_model
+
+    seeded = SEEDED_LLAMAS.get(name.strip())
+    return get_model(name) if seeded is None else seeded.shape()

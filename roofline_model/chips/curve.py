@@ -1,7 +1,7 @@
-"""The time of one kernel as a curve over sizes, through times that were measured on one machine.
+"""The time of one kernel as a curve over sizes: the curve, its form in a chip file, and how it grows from timed calls.
 
-Between measured sizes ln(time) is linear in ln(units), so that a curve may bend where a cache ends or a buffer becomes too
-large to be kept; beyond them the time grows with the units. `units` is the amount that the time grows with:
+Between measured sizes ln(time) is linear in ln(units), so that a curve may bend where a cache ends or a buffer becomes
+too large to be kept; beyond them the time grows with the units. `units` is the amount that the time grows with:
 
     products, feed-forward   N·K (hidden · intermediate), one regime per row count M; between two row counts ln(time) is
                              linear in ln M, beyond the last one the time grows with the rows
@@ -10,20 +10,33 @@ large to be kept; beyond them the time grows with the units. `units` is the amou
 
 Interpolating measured tables is how the most accurate public predictors of GPU kernels work, too (aiconfigurator); here
 the table is of the very machine, so a kernel's odd corners are in it.
+
+`[calibration.kernels]` of a chip file holds curves as plain values, regime → [units, seconds of each look, the newest
+last]:
+
+    "product int4pack BF16.INT4.BF16" = { sd_ratio = 0.06, points = { 1 = [[819200, 2.7e-05], [4177920, 0.000138,
+    0.000141]] } }
+
+Between its points a curve is off by its own scatter, or by that of all kernels of the machine where it has few points.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from roofline_model.core.definition_text import shown
+from roofline_model.core.errors import DefinitionError, InvalidValueError
 
 if TYPE_CHECKING:
     from roofline_model.operators.product import Operator
+
 
 PRODUCT = "product"
 """Family of gemv and gemm: a kernel library does not ask which of the two a product is called."""
@@ -152,3 +165,194 @@ def _power(x: float, low: float, low_s: float, high: float, high_s: float) -> fl
     """Return the value at x of the power law through (low, low_s) and (high, high_s)."""
     share = math.log(x / low) / math.log(high / low)
     return math.exp((1 - share) * math.log(low_s) + share * math.log(high_s))
+
+
+_SECONDS, _UNITS = (1e-12, 1e6), (1.0, 1e20)
+"""Least and most that is not taken for a slip."""
+
+
+def curves_to_dict(curves: Iterable[KernelCurve]) -> dict[str, Any]:
+    """Return {`family kernel formats`: scatter and points}."""
+    return {
+        f"{curve.family} {curve.kernel} {'.'.join(curve.formats)}": {
+            "sd_ratio": curve.sd_ratio,
+            "points": {
+                regime: [[one.unit_count, *one.looks_s] for one in points] for regime, points in curve.points.items()
+            },
+        }
+        for curve in curves
+    }
+
+
+def curves_from_dict(table: Any, where: str) -> tuple[KernelCurve, ...]:
+    """Return the curves that `curves_to_dict` wrote; raises `DefinitionError` naming `where` and the kernel that is wrong."""
+    if not isinstance(table, Mapping):
+        raise DefinitionError(f"{where}: [calibration.kernels] must be a table, got {shown(table)}")
+    return tuple(_curve(str(name), one, f"{where}: [calibration.kernels] {shown(name)}") for name, one in table.items())
+
+
+def _curve(name: str, table: Any, where: str) -> KernelCurve:
+    words = name.split(" ")
+    if len(words) != 3 or not all(words):
+        raise DefinitionError(f"{where} must be named `family kernel formats`, e.g. product matmul BF16.BF16.BF16")
+    if not isinstance(table, Mapping) or set(table) != {"sd_ratio", "points"}:
+        raise DefinitionError(f"{where} needs exactly sd_ratio and points")
+    points = table["points"]
+    if not isinstance(points, Mapping) or not points:
+        raise DefinitionError(f"{where} points must be a table of at least one regime, got {shown(points)}")
+    for regime in points:
+        _check_regime(str(regime), words[0], where)
+    return KernelCurve(
+        family=words[0],
+        kernel=words[1],
+        formats=tuple(words[2].split(".")),
+        points={str(regime): _points(one, f"{where} points.{regime}") for regime, one in points.items()},
+        sd_ratio=_number(table["sd_ratio"], f"{where} sd_ratio", 1e-6, 10.0),
+    )
+
+
+def _check_regime(regime: str, family: str, where: str) -> None:
+    """Refuse a regime nobody would look up: row counts belong to products and blocks, words to everything else."""
+    if family in (PRODUCT, *BLOCKS):
+        is_count = regime.isascii() and regime.isdecimal() and len(regime) < 13 and not regime.startswith("0")
+        if not is_count:
+            raise DefinitionError(f"{where} points must be keyed by row counts, got {shown(regime)}")
+    elif not (regime.isascii() and regime.isalpha()):
+        raise DefinitionError(f"{where} points must be keyed by a word such as any or causal, got {shown(regime)}")
+
+
+def _points(value: Any, where: str) -> tuple[CurvePoint, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise DefinitionError(f"{where} must be a list of [units, seconds, …], got {shown(value)}")
+    points = []
+    for one in value:
+        if not isinstance(one, list | tuple) or len(one) < 2:
+            raise DefinitionError(f"{where} must hold lists [units, seconds, …], got {shown(one)}")
+        looks = tuple(_number(seconds, f"{where} seconds", *_SECONDS) for seconds in one[1:])
+        points.append(CurvePoint(_number(one[0], f"{where} units", *_UNITS), looks))
+    units = [one.unit_count for one in points]
+    if any(later <= earlier for earlier, later in pairwise(units)):
+        raise DefinitionError(f"{where} must go by rising units, got {', '.join(f'{one:g}' for one in units)}")
+    return tuple(points)
+
+
+def _number(value: Any, where: str, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise DefinitionError(f"{where} must be a number from {least:g} to {most:g}, got {shown(value)}")
+    return float(value)
+
+
+MOST_LOOKS = 5
+"""Looks at a size that are kept: their median outlives a busy minute, and a machine that changed is followed."""
+PRIOR_POINTS = 4.0
+"""Weight of all kernels' scatter in one kernel's own, in points: two or three of its own say little."""
+LOOK_SD_RATIO, PRIOR_LOOKS = 0.12, 10.0
+"""Scatter from look to look until a machine has shown its own, and its weight in looks: on the development machine medians
+of fresh processes of twelve kernels differed by 3 to 29 % (measured 2026-11)."""
+
+Key = tuple[str, str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCall:
+    """One kernel at one size: what was called, and the median of its times."""
+
+    work: Operator
+    kernel: str
+    time_s: float
+
+
+def kernel_curves(calls: Iterable[TimedCall], known: Iterable[KernelCurve] = ()) -> tuple[KernelCurve, ...]:
+    """Return one curve per kernel, family and formats, sorted by name: the new look beside those that `known` holds.
+
+    A curve that no call belongs to is kept as it is. Raises `InvalidValueError` for a time that is not positive and
+    finite.
+    """
+    looks: dict[Key, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(lambda: defaultdict(dict))
+    for curve in known:
+        for regime, points in curve.points.items():
+            looks[curve.family, curve.kernel, curve.formats][regime] = {one.unit_count: one.looks_s for one in points}
+    for call in calls:
+        if not (0 < call.time_s < math.inf):
+            raise InvalidValueError(f"{call.kernel}: a measured time must be positive, got {call.time_s}")
+        size = work_size(call.work)
+        at = looks[size.family, call.kernel, size.formats][size.regime]
+        at[size.unit_count] = (*at.get(size.unit_count, ()), _short(call.time_s))[-MOST_LOOKS:]
+    curves = [_curve_of(key, regimes) for key, regimes in sorted(looks.items())]
+    errors = [_Errors(_misses(curve), _look_errors(curve)) for curve in curves]
+    pooled = _Errors([one for each in errors for one in each.misses], [one for each in errors for one in each.of_looks])
+    return tuple(
+        replace(curve, sd_ratio=_short(_scatter(own, pooled, _look_count(curve))))
+        for curve, own in zip(curves, errors, strict=True)
+    )
+
+
+def _curve_of(key: Key, regimes: Mapping[str, Mapping[float, tuple[float, ...]]]) -> KernelCurve:
+    points = {
+        regime: tuple(CurvePoint(units, times) for units, times in sorted(of_units.items()))
+        for regime, of_units in regimes.items()
+    }
+    return KernelCurve(*key, points, LOOK_SD_RATIO)
+
+
+def _look_count(curve: KernelCurve) -> float:
+    """Return how many looks a point of the curve has, on average."""
+    counts = [len(point.looks_s) for points in curve.points.values() for point in points]
+    return sum(counts) / len(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """Squared log errors of two kinds; either may be unknown (empty)."""
+
+    misses: list[float]
+    """Of the curve without a point, at that point: how wrong the curve is between its points."""
+    of_looks: list[float]
+    """Of one look around the others of its size: how far the machine is from itself."""
+
+
+def _misses(curve: KernelCurve) -> list[float]:
+    """Return the squares of ln(measured / curve without it) of every point between two others of its regime."""
+    found = []
+    for regime, points in curve.points.items():
+        for i in range(1, len(points) - 1):
+            rest = replace(curve, points={regime: (*points[:i], *points[i + 1 :])})
+            size = WorkSize(curve.family, curve.formats, regime, points[i].unit_count)
+            found.append(math.log(points[i].time_s / rest.time_s(size)) ** 2)
+    return found
+
+
+def _look_errors(curve: KernelCurve) -> list[float]:
+    """Return an unbiased variance of ln(time) for every size with several looks, once per degree of freedom."""
+    found = []
+    for points in curve.points.values():
+        for point in points:
+            if len(point.looks_s) > 1:
+                variance = statistics.variance([math.log(one) for one in point.looks_s])
+                found += [variance] * (len(point.looks_s) - 1)
+    return found
+
+
+def _scatter(own: _Errors, pooled: _Errors, look_count: float) -> float:
+    """Return the standard deviation of a new measurement around the curve: the curve's own error, and another hour's.
+
+    Sizes left out of one look were timed in the same minute, so they say nothing about the hour; looks do.
+    """
+    machine = (PRIOR_LOOKS * LOOK_SD_RATIO**2 + sum(pooled.of_looks)) / (PRIOR_LOOKS + len(pooled.of_looks))
+    hour = (PRIOR_POINTS * machine + sum(own.of_looks)) / (PRIOR_POINTS + len(own.of_looks))
+    return math.sqrt(_moderated(own.misses, pooled.misses) + hour * (1 + 1 / look_count))
+
+
+def _moderated(own: list[float], pooled: list[float]) -> float:
+    return (PRIOR_POINTS * _trimmed_mean(pooled) + sum(own)) / (PRIOR_POINTS + len(own))
+
+
+def _trimmed_mean(squares: list[float]) -> float:
+    """Return the mean without the largest tenth: one odd kernel must not widen all intervals; 0 of none."""
+    kept = sorted(squares)[: math.ceil(0.9 * len(squares))]
+    return sum(kept) / len(kept) if kept else 0.0
+
+
+def _short(value: float) -> float:
+    """Six digits are more than any repetition agrees on, and a file stays readable."""
+    return float(f"{value:.6g}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from roofline_model.chips.hardware import Device, Quantity
 from roofline_model.core.units import format_quantity
 from roofline_model.formats.catalog import FORMATS
+
+if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device, Quantity
 
 # Sane ranges over every chip there is, from a single CPU core to a rack accelerator, with room on both sides.
 _RANGES: dict[str, tuple[float, float]] = {"B/s": (1e9, 1e15), "FLOP/s": (1e9, 1e18), "B": (1e3, 1e14), "Hz": (1e7, 1e11), "W": (0.5, 1e5)}  # fmt: skip

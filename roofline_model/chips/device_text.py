@@ -1,4 +1,4 @@
-"""Write a `Device` as the text of a chip file: the inverse of `device_file.read_device_text`."""
+"""Write a `Device` as the text of a chip file: the inverse of `read_device_text`."""
 
 from __future__ import annotations
 

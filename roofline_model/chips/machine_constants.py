@@ -1,7 +1,8 @@
 """What a machine measured about itself: ceilings and constants with their spread, and under which conditions.
 
-`plugin.calibrate.cpu_calibration` measures them, a chip file carries them in its [calibration] table, `calibrated.py` predicts with them.
-Times are in seconds, rates in B/s or FLOP/s; every number is the outcome of repeated measuring, never a guess.
+`plugin.calibrate.cpu_calibration` measures them, a chip file carries them in its [calibration] table, `calibrated.py`
+predicts with them. Times are in seconds, rates in B/s or FLOP/s; every number is the outcome of repeated measuring,
+never a guess.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from roofline_model.chips.curve import KernelCurve
-from roofline_model.chips.curve_text import curves_from_dict, curves_to_dict
+from roofline_model.chips.curve import KernelCurve, curves_from_dict, curves_to_dict
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, UnknownNameError
 from roofline_model.formats.catalog import get_format

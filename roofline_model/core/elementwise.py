@@ -1,8 +1,11 @@
 """Elementary functions of a number as of an array, so that a formula written once prices one call without arrays.
 
-An operation on an array of one entry costs ten times the one on a number (a product priced as an array of one takes three
-times as long). Both give the same bits: what is exact (ceiling, maximum, square root) is Python's own for a number, what is
-rounded (logarithm, exponential, powers) comes from numpy's loops either way.
+An operation on an array of one entry costs ten times the one on a number (a product priced as an array of one takes
+three times as long). Both give the same bits: what is exact (ceiling, maximum, square root) is Python's own for a
+number, what is rounded (logarithm, exponential, powers) comes from numpy's loops either way.
+
+`powered` and `rooted` are the p-norm that joins terms which overlap in time: more than the longest, less than their
+sum.
 """
 
 from __future__ import annotations
@@ -89,3 +92,23 @@ def cube_root(x: Numbers) -> Numbers:
     import numpy as np
 
     return float(np.cbrt(x)) if isinstance(x, float) else np.cbrt(x)
+
+
+def powered(x: Numbers, order: Numbers) -> Numbers:
+    """Return x to the power of `order`, 3 or 4, by products; an array has one order for each column."""
+    square = x * x
+    if isinstance(order, int):
+        return square * square if order == 4 else square * x
+    import numpy as np
+
+    return square * np.where(order == 4, square, x)
+
+
+def rooted(x: Numbers, order: Numbers) -> Numbers:
+    """Return the root of `order`, 3 or 4: the norm of terms whose powers sum to `x`."""
+    if isinstance(order, int):
+        return square_root(square_root(x)) if order == 4 else cube_root(x)
+    result = square_root(square_root(x))
+    cubic = order == 3
+    result[..., cubic] = cube_root(x[..., cubic])
+    return result

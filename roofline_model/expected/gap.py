@@ -3,14 +3,14 @@
 The parts telescope. Each step makes the model a little more real and is credited with what that adds:
 
     ideal roof → achieved bandwidth → tensor pipe with tiles and waves → exp bound → launch floor → widening and casting
-    → the framework on the host (whole models) → operand supply, latency and imperfect overlap, or what a kernel timed on this machine takes beyond its ceilings
-    (= the expected time) → clock below nominal → unexplained
+    → the framework on the host (whole models) → operand supply, latency and imperfect overlap, or what a kernel timed
+    on this machine takes beyond its ceilings (= the expected time) → clock below nominal → unexplained
 
 so that a part depends on those before it, as in any such split. The last step is what the model does not know.
 
-The clock part is the model's own answer to a lower SM clock. At a clock of r times the nominal one the terms that SMs bind
-take 1/r times as long, and the others (DRAM, launches) as long as before. With C^p and D^p the sums of the p-th powers of
-the overlapping terms of either kind, J their joint time (D^p + C^p)^(1/p) and s = C^p / (C^p + D^p):
+The clock part is the model's own answer to a lower SM clock. At a clock of r times the nominal one the terms that SMs
+bind take 1/r times as long, and the others (DRAM, launches) as long as before. With C^p and D^p the sums of the p-th
+powers of the overlapping terms of either kind, J their joint time (D^p + C^p)^(1/p) and s = C^p / (C^p + D^p):
 
     clock = J · ((1 − s + s · r^−p)^(1/p) − 1) + (terms of SMs that add) · (1/r − 1)
 
@@ -23,7 +23,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline_model.expected.batch import NORM_PARTS
+from roofline_model.expected.prediction import NORM_PARTS
 
 LABELS = {
     "ideal": "ideal roof",
@@ -48,7 +48,7 @@ _ADDED = ("cast", "split", "waves", "dequantize")
 """Terms of the expected model that add to the time of the kernel's main loop."""
 
 CLOCK_BOUND = ("tensor", "exp", "l2", "sm", "latency", "serial", "waves")
-"""Terms whose constants the model keeps per clock of the SMs (`expected/gemm/transfer.py`, `expected/attention/transfer.py`)."""
+"""Terms whose constants the model keeps per clock of the SMs (transferred constants of products and attention)."""
 
 NORM_ORDER = 4
 """p of the norm that joins overlapping terms. Stored predictions do not keep theirs: it is 4 everywhere but in FP8 products
@@ -82,12 +82,12 @@ def explain_gap(
 ) -> Gap:
     """Return the split of a measured time.
 
-    `ideal_memory_s`, `ideal_compute_s`: the two sides of the ideal roof; `ideal_s`: the roof itself, where it is more than the
-    higher of them (kernels one after the other, some bound by the one, some by the other). `expected_s` with `terms_s`: the expected time and
-    its terms, each as if alone (`dram`, `tensor`, `exp`, `launch`, `cast`, …); None: only ideal and unexplained remain.
-    `clock_ratio`: clock of the SMs while measuring over the nominal one, where known. It is credited with what a lower
-    clock adds to the terms that SMs bind, and with no more than the expected time leaves unexplained.
-    Raises nothing: sizes that are not finite count as unknown.
+    `ideal_memory_s`, `ideal_compute_s`: the two sides of the ideal roof; `ideal_s`: the roof itself, where it is more
+    than the higher of them (kernels one after the other, some bound by the one, some by the other). `expected_s` with
+    `terms_s`: the expected time and its terms, each as if alone (`dram`, `tensor`, `exp`, `launch`, `cast`, …); None:
+    only ideal and unexplained remain. `clock_ratio`: clock of the SMs while measuring over the nominal one, where
+    known. It is credited with what a lower clock adds to the terms that SMs bind, and with no more than the expected
+    time leaves unexplained. Raises nothing: sizes that are not finite count as unknown.
     """
     ideal_s = max(ideal_memory_s, ideal_compute_s) if ideal_s is None else ideal_s
     parts = {"ideal": ideal_s}

@@ -1,70 +1,57 @@
-"""The expected time of one operator call on one chip: what a good kernel reaches, with an 80 % interval and its source.
+"""The expected time of an operator call on a chip: what a good kernel reaches, with an 80 % interval and its source.
 
-GEMM and GEMV on NVIDIA GPUs come from `gemm/formula.py`, attention from `attention/model.py`; a machine without such
-constants answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it
-was timed; ceilings alone are none (`known_kernels.py`). No answer is None, with a reason.
+GEMM and GEMV on NVIDIA GPUs come from `products/`, attention from `attention/`; a machine without such constants
+answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it was
+timed; ceilings alone are none (`known_kernels.py`). No answer is None, with a reason. Many products of one shape are
+priced together (`ExpectedTimes`).
+
+**Never below the ideal time.** An expected time of cold operands is never below their ideal time, nor its interval, nor
+a part below the roof of its unit. The tables that constants are fitted to rotate over copies of the weights only:
+activations and the output stay in the L2, so that a wide, shallow product can be faster than a roofline that fetches
+everything from memory. `roofline validate` predicts such rows as they were measured. A call whose operands all come
+from memory cannot be. The interval is of such rows, too, and of lent constants wider still: its lower end is the ideal
+time where the factors would reach below.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.answer import Estimate
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
-from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.fitted_range import extrapolation
-from roofline_model.expected.ideal_floor import at_least_ideal, warm_under_roof
-from roofline_model.expected.local.calibrated import CalibratedPrediction, predict_calibrated
-from roofline_model.expected.local.predict import KERNEL_VERSION, KernelTime, predict_kernel
+from roofline_model.core.memo import Memo
+from roofline_model.expected.attention.predict import predict_attention
+from roofline_model.expected.calibrated import (
+    KERNEL_VERSION,
+    CalibratedPrediction,
+    KernelTime,
+    predict_calibrated,
+    predict_kernel,
+)
+from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction
+from roofline_model.expected.products.product import ProductModel, ProductModels
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
-from roofline_model.ideal.published_rate import beaten_ratio
-from roofline_model.ideal.roofline import Prediction, predict
+from roofline_model.ideal.operator_sequence import predict_operator
+from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
 from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel, why_untimed
-from roofline_model.operators.product import Operator
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import Operator, check_dimension, gemm
 
-EXPECTED_VERSION = "expected-5"
-"""Changes whenever the same case and constants would get another expected time; stored with every such prediction.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of a
-time is negative or past its roof; no interval of cold operands begins below the ideal time.
-"""
+    Floats = NDArray[np.float64]
 
 PRODUCTS = ("gemv", "gemm")
 
 LAYOUT_GROUP_ELEMS = 64
 """Elements over which the scales of a kernel's own layout are spread to look up its constants."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedPrediction:
-    """The expected time of one call, its 80 % interval, and what it is made of. All SI."""
-
-    hardware: str
-    time_s: float
-    low_s: float
-    """One measured time in ten is expected below."""
-    high_s: float
-    """One measured time in ten is expected above."""
-    parts: tuple[tuple[str, float], ...]
-    """Part → seconds; they sum to `time_s`. Terms that overlap share their joint time: the side of the roof that binds gets its
-    ideal time at least, the others what they add."""
-    binding: str
-    """What takes longest: launch where that is at least half of the time, else the longest of the `terms`: dram, tensor, l2, sm,
-    latency, …"""
-    kernel: str
-    """The kernel that the model chose: `128x256x1` (tile and split-K), `gemv`, …"""
-    provenance: str
-    """fitted, transferred-sibling, transferred-family, transferred-class, transferred-format, or measured-here."""
-    findings: tuple[Finding, ...] = ()
-    terms: tuple[tuple[str, float], ...] = ()
-    """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.expected.gap` reads them)."""
-    model_version: str = EXPECTED_VERSION
-    covered_ops: tuple[str, ...] = ()
-    """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
-    is_cache_unsplit: bool = False
-    """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs idle."""
 
 
 def predict_expected(
@@ -81,14 +68,14 @@ def predict_expected(
     """Return the expected prediction of `work`, or None where there is no model for it (`why_no_expected` says why).
 
     `cache="warm"`: calls follow each other on the same operands, so weights that fit stay in the L2; any other state is
-    cold. `kernel`: the implementation, whose own curve answers where the machine's calibration timed it; the fitted models
-    do not ask for it, and a kernel that was not timed has no expected time by having a name.
-    `attention_kernel`: a key of `ATTENTION_KERNELS`, whose model answers for attention or nothing does; None: the fitted model
-    where the chip has one, else its calibration. Raises `UnknownNameError` for one that nobody knows.
+    cold. `kernel`: the implementation, whose own curve answers where the machine's calibration timed it; the fitted
+    models do not ask for it, and a kernel that was not timed has no expected time by having a name. `attention_kernel`:
+    a key of `ATTENTION_KERNELS`, whose model answers for attention or nothing does; None: the fitted model where the
+    chip has one, else its calibration. Raises `UnknownNameError` for one that nobody knows.
     `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
-    `allow_ceilings`: what the ceilings of a calibrated machine allow is an answer where no kernel was timed: for those who
-    print it as a lower bound (`≥`), or make it a part of a longer time.
-    `ideal`: what `roofline.predict` gives for the same work, chip and cache state, of those who have asked for it already.
+    `allow_ceilings`: what the ceilings of a calibrated machine allow is an answer where no kernel was timed: for those
+    who print it as a lower bound (`≥`), or make it a part of a longer time. `ideal`: what `roofline.predict` gives for
+    the same work, chip and cache state, of those who have asked for it already.
     """
     try:
         return _predicted(
@@ -170,8 +157,6 @@ def _above_roof(
 
 
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
-    from roofline_model.expected.products.product import ProductModel
-
     if (why_not := why_no_product_kernel(work, device)) is not None:
         raise unsupported(why_not)
     sizes, formats = dict(work.shape), dict(work.formats)
@@ -228,7 +213,6 @@ def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
 
 
 def _attention(work: Operator, device: Device, cache: str, kernel: str | None = None) -> ExpectedPrediction:
-    from roofline_model.expected.attention.predict import predict_attention
 
     return predict_attention(work, device, cache=cache, kernel=kernel)
 
@@ -246,11 +230,6 @@ def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:
         findings=call.findings,
         terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
     )
-
-
-def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:
-    """Return the terms of the only row, each as if alone; those that are nothing are left out."""
-    return tuple((name, float(value[0])) for name, value in batch.parts.items() if value[0] > 0)
 
 
 def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:
@@ -279,7 +258,7 @@ def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:
 
 
 def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedPrediction:
-    """Return the time of a timed kernel: its fixed cost, what the ceilings account for, and what the kernel takes beyond them.
+    """Return the time of a timed kernel: its fixed cost, the part that the ceilings account for, and the rest.
 
     A kernel that beats the ceilings (its operands were not as cold as the micro-kernels') has no part of its own.
     """
@@ -306,3 +285,215 @@ def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedP
         terms=(*known, ("kernel", kernel_s)),
         model_version=KERNEL_VERSION,
     )
+
+
+def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
+    """Return the prediction with time and interval raised to the ideal one, and no part past the roof that binds.
+
+    A raised time keeps its upper factor.
+    `beaten_ratio`: a published rate over the peak, where a chip was faster than its rated one (`published_over_peak`).
+    """
+    memory_s, compute_s = ideal.memory_time_s, ideal.compute_time_s / beaten_ratio
+    time_s, low_s, high_s = raised_to_ideal(found.time_s, found.low_s, found.high_s, memory_s, compute_s)
+    roofed = under_roofs(found, memory_s, compute_s, time_s)
+    if time_s <= found.time_s:
+        return roofed if low_s <= found.low_s else replace(roofed, low_s=low_s)
+    findings = (*found.findings, finding("ideal-is-limit"))
+    return replace(roofed, low_s=low_s, high_s=high_s, binding=_bound(memory_s, compute_s), findings=findings)
+
+
+def under_roofs(
+    found: ExpectedPrediction, memory_s: float, compute_s: float, time_s: float | None = None
+) -> ExpectedPrediction:
+    """Return the prediction of `time_s` with terms and parts that no unit's roof contradicts.
+
+    Terms, each as if alone, are at least their roof. Of the parts, which share the time, it is the longer roof's: what
+    overlaps it is hidden behind it and counts only what it adds, so that those give way first.
+    """
+    time_s = found.time_s if time_s is None else time_s
+    parts, terms = dict(found.parts), dict(found.terms)
+    # A kernel that decodes the weight first moves a part of the bytes.
+    roofs = {"dram": max(0.0, memory_s - parts.get("dequantize", 0.0)), "tensor": compute_s}
+    side = _bound(memory_s, compute_s)
+    low = {name: roof_s for name, roof_s in roofs.items() if terms.get(name, 0.0) < roof_s}
+    if not low and time_s == found.time_s and parts.get(side, 0.0) >= roofs[side]:
+        return found
+    terms |= low
+    parts[side] = parts.get(side, 0.0) + (time_s - found.time_s)
+    missing_s = min(roofs[side], time_s) - parts[side]
+    if missing_s > 0:
+        parts[side] += missing_s
+        overlapped = [name for name in parts if name in NORM_PARTS and name not in (side, "dequantize")]
+        for names in (overlapped, [name for name in parts if name != side]):
+            missing_s -= _taken(parts, names, missing_s)
+    known = tuple((name, value) for name, value in parts.items() if value > 0)
+    return replace(found, time_s=time_s, parts=known, terms=tuple(terms.items()))
+
+
+def _taken(parts: dict[str, float], names: list[str], wanted_s: float) -> float:
+    """Take `wanted_s` from these parts in proportion, as far as they go; return how much that was."""
+    whole_s = sum(parts[name] for name in names)
+    taken_s = min(wanted_s, whole_s)
+    for name in names:
+        parts[name] *= 1 - taken_s / whole_s if taken_s > 0 else 1.0
+    return taken_s
+
+
+def warm_under_roof(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
+    """Return the same of warm operands, whose time stays: only where arithmetic binds is its roof known."""
+    compute_s = ideal.compute_time_s / beaten_ratio
+    return under_roofs(found, 0.0, compute_s) if compute_s > ideal.memory_time_s else found
+
+
+def _bound(memory_s: float, compute_s: float) -> str:
+    return "dram" if memory_s >= compute_s else "tensor"
+
+
+def cold_limits(work: Operator, device: Device) -> tuple[float, float]:
+    """Return what memory and arithmetic take at least of a call with cold operands, for `raised_to_ideal`."""
+    ideal = predict_operator(work, device)
+    return ideal.memory_time_s, ideal.compute_time_s / beaten_ratio(work, device)
+
+
+def raised_to_ideal(
+    time_s: float, low_s: float, high_s: float, memory_s: float, compute_s: float
+) -> tuple[float, float, float]:
+    """Return the time and both ends of its interval, raised in the same way, where nothing else is asked for."""
+    limit_s = max(memory_s, compute_s)
+    if limit_s - time_s <= 0:
+        return time_s, max(low_s, limit_s), high_s
+    return limit_s, limit_s, limit_s * high_s / time_s
+
+
+def floored(
+    expected_s: Floats, low_s: Floats, high_s: Floats, binding: list[str], ideal_s: Floats, memory_s: Floats
+) -> tuple[Floats, Floats, Floats, list[str]]:
+    """Return the same for arrays: times, both ends of the interval, and binding terms."""
+    import numpy as np
+
+    is_low = expected_s < ideal_s
+    sides = np.where(memory_s >= ideal_s, "dram", "tensor")
+    named = [str(side) if low else name for name, low, side in zip(binding, is_low, sides, strict=True)]
+    raised = np.where(is_low, ideal_s / expected_s, 1.0)
+    return np.maximum(expected_s, ideal_s), np.maximum(low_s, ideal_s), high_s * raised, named
+
+
+LARGEST_FITTED_FLOPS = 1.879e13
+"""FLOPs of the largest of the 18,000 fitted products (M up to 32,768, N and K up to 65,536; 7 to 99 ms). Source: the measured
+tables of docs/validation.md; 2026-11-22."""
+
+
+def extrapolation(work: Operator, provenance: str) -> Finding | None:
+    """Return that a product is larger than any fitted one; None where it is not, or its time was not fitted.
+
+    The clock's loss grows with every doubling of the work, as fitted up to 50 ms; a real chip settles at some power.
+    """
+    flops = work.cost.total_flops
+    if flops <= LARGEST_FITTED_FLOPS or provenance == "measured-here":
+        return None
+    return finding("extrapolated", flops_factor=flops / LARGEST_FITTED_FLOPS)
+
+
+Operands = tuple[NumberFormat, NumberFormat, NumberFormat]
+"""Formats of a, b and c."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """Formats on a chip, and how those of them that the fitted model knows are priced together."""
+
+    roofs: tuple[ProductRoof | None, ...]
+    """One per triple of formats; None: it is asked for by itself (a machine's own calibration, or both operands widened)."""
+    models: ProductModels | None
+    """Of the triples with a roof, in their order; None where there is none."""
+    unknown: frozenset[int]
+    """Places of the triples that have no expected time at all."""
+
+
+_PRICED: Memo[_Priced] = Memo(256)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTimes:
+    """The expected times of one chip."""
+
+    device: Device
+
+    def __call__(self, case: Case) -> Estimate | None:
+        """Return the expected time of one product, or None; see `expected_times`."""
+        if not _is_product(case):
+            return None
+        sizes, formats = dict(case.shape), dict(case.formats)
+        work = gemm(sizes["M"], sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"])
+        found = predict_expected(work, self.device, cache=case.cache)
+        if found is None or found.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
+            return None
+        return Estimate(found.time_s, found.low_s, found.high_s, "expected", found.provenance)
+
+    def many(self, cases: Sequence[Case]) -> list[Estimate | None]:
+        """Return the expected time of each case: the same as one by one, sooner for the formats of one cold shape."""
+        if not cases:
+            return []
+        first = cases[0]
+        is_one_shape = all(_is_product(one) and one.cache == "cold" and one.shape == first.shape for one in cases)
+        if not is_one_shape or not has_gpu_model(self.device):
+            return [self(case) for case in cases]
+        for name, size in first.shape:
+            check_dimension(name, size)
+        named = [dict(case.formats) for case in cases]
+        triples = [(get_format(one["a"]), get_format(one["b"]), get_format(one["c"])) for one in named]
+        key = (self.device, *(fmt for triple in triples for fmt in triple))
+        priced = _PRICED.of(key, lambda: _priced(self.device, triples))
+        sizes = dict(first.shape)
+        together = iter(_estimates(priced, sizes["M"], sizes["N"], sizes["K"]))
+        return [
+            next(together) if roof is not None else None if place in priced.unknown else self(case)
+            for place, (case, roof) in enumerate(zip(cases, priced.roofs, strict=True))
+        ]
+
+
+def _is_product(case: Case) -> bool:
+    """Return whether a case is a product with its sizes: a kernel of somebody's own may be called one and have others."""
+    return case.op in PRODUCTS and {"M", "N", "K"} <= dict(case.shape).keys()
+
+
+def expected_times(device: Device) -> ExpectedTimes:
+    """Return the function that gives the expected time of a product on `device`, for `recommend_quantization(times=…)`.
+
+    It answers None for what is no product (gemv, gemm), where the chip has no expected time, and where all that is
+    known are the ceilings of a calibrated machine: they do not say whether it has a kernel for the formats. The
+    recommendation then falls back to the ideal and says so.
+    """
+    return ExpectedTimes(device)
+
+
+def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
+    roofs: list[ProductRoof | None] = []
+    models, unknown = [], set()
+    for place, (activation, weight, output) in enumerate(triples):
+        roof = None
+        try:
+            if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight, c=output), device)) is not None:
+                raise unsupported(why_not)
+            model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output.key)
+            if not model.computes_wide:
+                roof = ProductRoof.of(device, activation=activation, weight=weight, output=output)
+                models.append(model)
+        except UnsupportedError:
+            if device.calibration is None:
+                unknown.add(place)
+        roofs.append(roof)
+    return _Priced(tuple(roofs), ProductModels.of(models) if models else None, frozenset(unknown))
+
+
+def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[Estimate]:
+    """Return the expected times of the triples that are priced together."""
+    if priced.models is None:
+        return []
+    roofs = [roof for roof in priced.roofs if roof is not None]
+    estimates = []
+    for roof, model, times in zip(roofs, priced.models.models, priced.models.expected(M, N, K), strict=True):
+        ideal = roof.at(M, N, K)
+        time_s, low_s, high_s = raised_to_ideal(*times, ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
+        estimates.append(Estimate(time_s, low_s, high_s, "expected", model.parameters.provenance))
+    return estimates

@@ -6,8 +6,11 @@ Two widths are kept for every format and never mixed:
   NVFP4 spreads its one FP32 tensor scale over 1024 elements: 4.53125 bits);
 * *storage*: what a tensor of a given shape really occupies (`storage_bytes`), block scales rounded up per row.
 
+`method_of` is the word for how a format is reached from 16-bit weights.
+
 Sources: element layouts as in ml_dtypes; OCP Microscaling Formats (MX) v1.0 (block 32, E8M0 scale); NVIDIA's NVFP4
-(block 16, E4M3 scale, one FP32 scale per tensor); NF4 from the QLoRA paper (block 64, 16-bit absmax here, as the seeds).
+(block 16, E4M3 scale, one FP32 scale per tensor); NF4 from the QLoRA paper (block 64, 16-bit absmax here, as the
+seeds).
 """
 
 from __future__ import annotations
@@ -462,3 +465,24 @@ def _check_dtype(what: str, name: Any) -> None:
 def _cut(name: str) -> str:
     """Cut a table's name that is too long to be one."""
     return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"
+
+
+_METHODS = {
+    "INT8": "PTQ", "INT4": "AWQ", "FP8_E4M3": "native_fp8", "FP8_E5M2": "native_fp8",
+    "MXFP8_E4M3": "native_mxfp8", "MXFP8_E5M2": "native_mxfp8", "MXFP6_E3M2": "native_mxfp6", "MXFP6_E2M3": "native_mxfp6",
+    "NVFP4": "native_fp4", "MXFP4": "native_fp4",
+}  # fmt: skip
+AWQ_NOTE = "AWQ needs activation-aware scales, plain torchao INT4 is round-to-nearest"
+AWQ_BOTH_NOTE = (
+    "AWQ is the original documents' word and quantises weights alone: activations in INT4 need a scheme of their own"
+)
+
+
+def method_of(format_key: str, *, is_both: bool) -> str:
+    """Return PTQ, AWQ, native_fp8, native_fp4, …, or weight_only; `is_both`: the activation has the format as well.
+
+    INT4 is AWQ either way, the word of the original documents (see `AWQ_NOTE` and, of both operands, `AWQ_BOTH_NOTE`).
+    """
+    if is_both or format_key == "INT4":
+        return _METHODS.get(format_key, f"native_{format_key.lower()}")
+    return "weight_only"

@@ -1,13 +1,18 @@
 """The ideal time: speed of light, `max(bytes / bandwidth, FLOPs / peak)`, with everything that went into it.
 
 Source: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
+
+`predict` answers for any operator; `ProductRoof` gives the same of products in fixed formats, looked up once, then a
+few multiplications a shape. A peak belongs to a clock: a board whose real clock exceeds the rated one (RTX 5090: 245.8
+of 209.5 TFLOP/s in BF16) is faster than its own ideal time. The ideal keeps the rated peak, and a finding names the
+best product that somebody has published for the chip (`published_rate`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from roofline_model.chips.hardware import ComputePath, Device, Quantity, get_hardware
@@ -15,10 +20,66 @@ from roofline_model.core.cost import OpCost
 from roofline_model.core.elementwise import Numbers, choose, larger
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.memo import Memo
 from roofline_model.core.seed_names import SeedNames
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.ideal.published_rate import peak_exceeded
-from roofline_model.operators.product import Operator, gemm, gemv
+from roofline_model.operators.product import FormatLike, Operator, compute_format, gemm, gemv, weight_counting
+
+
+def published_rate(device: Device, format_key: str) -> Quantity | None:
+    """Return the best product published for the chip in a format or in one of the same unit; None where there is none.
+
+    The same unit: as wide, of the same kind, both or neither in blocks with scales, at the same dense peak (BF16 and
+    FP16). Raises `UnsupportedError` for a format that the chip cannot compute in.
+    """
+    asked = get_format(format_key)
+    return _KEPT.of((device, asked), lambda: _best(device, asked))
+
+
+_KEPT: Memo[Quantity | None] = Memo(1024)
+
+
+def _best(device: Device, asked: NumberFormat) -> Quantity | None:
+    path = device.path(asked.key)
+    if path.kind != "native":
+        return None
+    if path.achieved is not None:
+        return path.achieved
+    for key, other in device.paths.items():
+        fmt = get_format(key)
+        is_same = (fmt.element_bits, fmt.kind, bool(fmt.scales)) == (asked.element_bits, asked.kind, bool(asked.scales))
+        if other.achieved is not None and other.kind == "native" and is_same and other.dense.value == path.dense.value:
+            return other.achieved
+    return None
+
+
+def published_over_peak(device: Device, format_key: str) -> float:
+    """Return the published rate over the dense peak of the unit that computes, where it is higher; else 1."""
+    path = device.path(format_key)
+    best = published_rate(device, path.compute_format)
+    return 1.0 if best is None else max(1.0, best.value / path.dense.value)
+
+
+def beaten_ratio(work: Operator, device: Device) -> float:
+    """Return the factor by which a call may beat its rated compute time: the largest `published_over_peak`."""
+    return max((published_over_peak(device, key) for key, count in work.cost.flops if count), default=1.0)
+
+
+def peak_exceeded(device: Device, format_key: str) -> Finding | None:
+    """Return that products faster than the rated peak were published; None where none were."""
+    path = device.path(format_key)
+    best = published_rate(device, path.compute_format)
+    if best is None or best.value <= path.dense.value:
+        return None
+    return finding(
+        "peak-exceeded",
+        hardware=device.key,
+        format=path.compute_format,
+        best_flops_per_s=best.value,
+        peak_flops_per_s=path.dense.value,
+        clock_hz=path.dense.clock_hz,
+    )
+
 
 MODEL_VERSION = "ideal-2"
 """Changes whenever the same case would get another ideal time; stored with every prediction.
@@ -158,10 +219,10 @@ def error_ratio(predicted_s: float | None, measured_s: float | None) -> float | 
 def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "cold") -> Prediction:
     """Return the ideal prediction of `work` on a chip.
 
-    `cache="warm"` uses the last-level cache's bandwidth when the operands take at most `WARM_CACHE_SHARE` of it and that
-    bandwidth is known; where it is not known, or where they take more but still fit, the DRAM roof stands and a finding
-    says that the case may run faster.
-    Raises `UnsupportedError` when the chip cannot compute in the format, `InvalidValueError` for FLOPs without a format.
+    `cache="warm"` uses the last-level cache's bandwidth when the operands take at most `WARM_CACHE_SHARE` of it and
+    that bandwidth is known; where it is not known, or where they take more but still fit, the DRAM roof stands and a
+    finding says that the case may run faster. Raises `UnsupportedError` when the chip cannot compute in the format,
+    `InvalidValueError` for FLOPs without a format.
     """
     device = get_hardware(hardware)
     cost = work.cost if isinstance(work, Operator) else work
@@ -300,3 +361,56 @@ def _path_finding(device: Device, path: ComputePath) -> Finding | None:
 def _default_peak(device: Device) -> float:
     """Return a peak for the ridge of a pure copy: the widest native rate the chip has."""
     return max(path.dense.value for path in device.paths.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ProductRoof:
+    """Bytes per element, bandwidth and peak that `predict` has for products of these formats on this chip."""
+
+    device: Device
+    activation_bytes_per_element: float
+    weight_bytes_per_element: float
+    output_bytes_per_element: float
+    bandwidth_bytes_per_s: float
+    """Of the DRAM."""
+    peak_flops_per_s: float
+    path: str
+    """native, emulated or dequantize."""
+    beaten_ratio: float
+    """The best published rate over the peak where it is higher, else 1 (`published_over_peak`)."""
+
+    @classmethod
+    def of(cls, device: Device, *, activation: NumberFormat, weight: NumberFormat, output: NumberFormat) -> ProductRoof:
+        """Return the roof of C = A·B; raises `UnsupportedError` when the chip cannot compute in the formats."""
+        computes_in = compute_format(activation, weight)
+        return cls(
+            device,
+            activation.traffic_bytes_per_element,
+            weight.traffic_bytes_per_element,
+            output.traffic_bytes_per_element,
+            device.bandwidth.value,
+            device.peak_flops_per_s(computes_in),
+            path_kind([device.path(computes_in).kind], widens_operand=weight.element_bits < activation.element_bits),
+            published_over_peak(device, computes_in),
+        )
+
+    def at(self, M: Numbers, N: Numbers, K: Numbers, *, cache: str = "cold") -> RoofTimes:
+        """Return the times of shapes: whole numbers of one, arrays of many. `cache` as of `predict`."""
+        flops = 2.0 * (M * N * K)
+        read_bytes = M * K * self.activation_bytes_per_element + K * N * self.weight_bytes_per_element
+        total_bytes = read_bytes + M * N * self.output_bytes_per_element
+        bandwidth_bytes_per_s = self.bandwidth_bytes_per_s
+        if cache == "warm":
+            bandwidth_bytes_per_s = memory_roof(self.device, total_bytes, cache).bandwidth_bytes_per_s
+        return RoofTimes(flops, total_bytes, total_bytes / bandwidth_bytes_per_s, flops / self.peak_flops_per_s)
+
+
+def with_storage(prediction: Prediction, weight: FormatLike, activation: FormatLike) -> Prediction:
+    """Return the ideal prediction of `product_of_pair` with a finding on how its weight is counted, where that needs one.
+
+    A unit that multiplies the format takes it as it is: none.
+    """
+    if prediction.path == "native" and get_format(weight) == get_format(activation):
+        return prediction
+    counted = weight_counting(get_format(weight), get_format(activation))
+    return prediction if counted is None else replace(prediction, findings=(*prediction.findings, counted))

@@ -1,31 +1,66 @@
 """Which number format each part of a model uses, layer by layer: weights, activations and KV cache apart.
 
-A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of parts
-(`plan_parts.py`), and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as
-everywhere: WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
+A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of
+parts, and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as everywhere:
+WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
+
+A part is what can have a format of its own: a matrix, the cache, or one of the two products inside attention. Parts of
+a group that agree run as one product (query, key and value; gate and up); parts that differ run apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.ideal.weight_storage import with_group_scales
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import (
-    CACHE,
-    EXPERTS,
-    GROUPS,
-    OUTSIDE_LAYERS,
-    PARTS,
-    PRODUCTS,
-    SHARED_EXPERTS,
-    parts_of,
-)
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
+from roofline_model.operators.product import with_group_scales
+
+QKV = ("q_proj", "k_proj", "v_proj")
+"""Of a latent cache (MLA), q_proj is all of the query's matrices; keys and values come from one matrix and must agree."""
+FFN = ("gate_proj", "up_proj", "down_proj")
+"""A plain FFN has no gate_proj."""
+EXPERTS = tuple(f"experts_{name}" for name in FFN)
+SHARED_EXPERTS = tuple(f"shared_{name}" for name in FFN)
+PRODUCTS = ("qk_matmul", "sv_matmul")
+"""Query by key, and scores by value: the format that attention multiplies in; the residual stream's unless named."""
+CACHE = "kv"
+MATRICES = ("embedding", *QKV, "o_proj", *FFN, "router", *EXPERTS, *SHARED_EXPERTS, "lm_head")
+PARTS = (*MATRICES, CACHE, *PRODUCTS)
+"""What has a format of its own."""
+OUTSIDE_LAYERS = ("embedding", "lm_head")
+
+GROUPS = {
+    "qkv_proj": QKV,
+    "gate_up_proj": FFN[:2],
+    "ffn": FFN,
+    "experts": EXPERTS,
+    "shared_experts": SHARED_EXPERTS,
+    "attention": (*QKV, "o_proj"),
+    "mlp": (*FFN, *EXPERTS, *SHARED_EXPERTS),
+    "attention_products": PRODUCTS,
+}
+"""Names for several parts; of two names for one part, the one that names fewer parts is stronger."""
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return the parts behind a name: a group's, or the part itself."""
+    return GROUPS.get(name, (name,))
+
+
+def ffn_parts_of(prefix: str, *, is_gated: bool) -> tuple[str, ...]:
+    """Return the matrices of a feed-forward block that read its input; `prefix` is empty, `experts_` or `shared_`."""
+    return tuple(f"{prefix}{name}" for name in (("gate_proj", "up_proj") if is_gated else ("up_proj",)))
+
+
+def attention_part(matrix: str) -> str:
+    """Return the part that a matrix of `model_parameters.attention_matrices` belongs to: q_b_proj → q_proj, kv_a_proj → k_proj."""
+    return matrix if matrix == "o_proj" else f"{matrix[0]}_proj"
+
 
 AS_PUBLISHED = "checkpoint"
 """The plan's name for the formats the checkpoint itself is stored in."""
@@ -88,7 +123,8 @@ class FormatPlan:
     label: str = field(default="", compare=False)
     has_group_scales: bool = True
     """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
-    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps them."""
+    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps
+    them."""
 
     def of(self, name: str, layer: int | None = None) -> PartFormats:
         """Return the formats of a part in a layer, or of a group whose parts agree there.
@@ -155,9 +191,9 @@ class FormatPlan:
 def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     """Return the plan of the checkpoint as it was published.
 
-    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16). Embedding,
-    router and head stay in the checkpoint's 16-bit format, and so does the cache.
-    Raises `InvalidValueError` when the checkpoint's quantisation is not one we know.
+    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16).
+    Embedding, router and head stay in the checkpoint's 16-bit format, and so does the cache. Raises `InvalidValueError`
+    when the checkpoint's quantisation is not one we know.
     """
     if shape.weight_format is None:
         raise InvalidValueError(
@@ -362,3 +398,56 @@ def check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> N
             f"{name}: weights {weights.key} are wider than activations {activations.key}; no kernel narrows weights on the way. "
             f"Write {activations.key} for both, or {weights.key}.{weights.key}"
         )
+
+
+def joined_layers(exceptions: Iterable[FormatException]) -> Iterator[FormatException]:
+    """Yield the exceptions with neighbouring layers of equal formats joined."""
+    by_part: dict[str, list[FormatException]] = {}
+    for one in exceptions:
+        by_part.setdefault(one.name, []).append(one)
+    for found in by_part.values():
+        found.sort(key=lambda one: one.first_layer_index or 0)
+        last = found[0]
+        for one in found[1:]:
+            if (
+                last.last_layer_index is not None
+                and one.first_layer_index == last.last_layer_index + 1
+                and one.formats == last.formats
+            ):
+                last = replace(last, last_layer_index=one.last_layer_index)
+                continue
+            yield last
+            last = one
+        yield last
+
+
+HEAD_PARTS = ("lm_head", "embedding")
+_WIDE_BITS = 16
+
+
+def wide_head_exceptions(plan: FormatPlan, shape: ModelShape) -> tuple[str, ...]:
+    """Return the exceptions that keep head and embedding (and a router) in the plan's 16 bit, as recommendations do.
+
+    Spelled as for `plan_from_text` and `--set`: `lm_head=BF16`. Empty where the plan is that wide itself.
+    """
+    if get_format(plan.base.weights).element_bits >= _WIDE_BITS:
+        return ()
+    parts = (*HEAD_PARTS, *(("router",) if shape.experts is not None else ()))
+    return tuple(f"{part}={plan.wide}" for part in parts)
+
+
+def plan_coverage(plan: FormatPlan) -> str:
+    """Return which matrices have a narrow plan's format and what head and embedding are in; empty for a wide plan."""
+    if get_format(plan.base.weights).element_bits >= _WIDE_BITS:
+        return ""
+    head, embedding = (plan.of(part).label for part in HEAD_PARTS)
+    if head == embedding == plan.base.label:
+        return f"{plan.base.label} in every matrix, head and embedding included"
+    if head == embedding:
+        return f"{plan.base.label} in the matrices of the layers; head and embedding in {head}"
+    return f"{plan.base.label} in the matrices of the layers; head in {head}, embedding in {embedding}"
+
+
+def narrow_heads(plans: Sequence[FormatPlan]) -> tuple[FormatPlan, ...]:
+    """Return the plans whose head is narrow: recommendations keep it in 16 bit, so that their times and bytes are others."""
+    return tuple(one for one in plans if get_format(one.of("lm_head").weights).element_bits < _WIDE_BITS)

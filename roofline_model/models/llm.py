@@ -1,13 +1,19 @@
 """How fast a whole decoder model runs on a chip: one pass, kernel by kernel, and what follows from it.
 
-The ideal time of a pass is the sum of its kernels' ideal times: a kernel starts when the one before has ended. Launch gaps
-come on top and are told apart, with CUDA graphs and without.
+The ideal time of a pass is the sum of its kernels' ideal times: a kernel starts when the one before has ended. Launch
+gaps come on top and are stated apart. With a CUDA graph, kernel follows kernel after a short gap. Without, each gap is
+longer, and a step is never shorter than the host needs to launch all its kernels: the host runs ahead only as long as
+the device is slower.
+
+KV cache crossover: the context from which on reading the cache costs more than reading the weights. Source: the
+original document 002, "KV Cache Crossover Point", with its attention term corrected (docs/theory_math.md): weights =
+layer matrices and head, no norms and no embedding table; cache = keys and values of all tokens.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.chips.hardware import Device, get_hardware
@@ -18,13 +24,70 @@ from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, weakest_provenance
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.models.decoder_step import StepKernel, Workload, check_context, step_kernels
-from roofline_model.models.format_plan import AS_PUBLISHED, FormatPlan, plan_from_text
-from roofline_model.models.kv_crossover import kv_crossover_tokens
-from roofline_model.models.launch_gaps import LaunchCosts, launch_costs
-from roofline_model.models.model_memory import ModelMemory, model_memory
+from roofline_model.models.experts import visited_experts
+from roofline_model.models.format_plan import (
+    AS_PUBLISHED,
+    EXPERTS,
+    FFN,
+    SHARED_EXPERTS,
+    FormatPlan,
+    attention_part,
+    plan_from_text,
+)
+from roofline_model.models.hf.parameters import attention_matrices
+from roofline_model.models.model_memory import ModelMemory, model_memory, plan_kv_bytes
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.tensor_parallel import Parallel, all_reduce_count, shard
+
+GRAPH_GAP_S = 0.5e-6
+"""A. Gray, "Getting Started with CUDA Graphs", NVIDIA technical blog, 2019-09-05 (V100): kernels of 2.9 µs take 3.4 µs each
+in a graph."""
+STREAM_GAP_S = 0.9e-6
+"""The same source: 3.8 µs each when launched one after the other without waiting."""
+HOST_LAUNCH_S = 5e-6
+"""Host time of one launch from a compiled program: 4 to 6 µs ("pegainfer (3): From Launch Overhead to CUDA Graph", susun-blog.com,
+RTX 5070 Ti, CUDA 13.0). A Python framework needs several times as much: `roofline calibrate` measures your own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCosts:
+    """Seconds per kernel. `source` says whether they were measured on this machine."""
+
+    graph_gap_s: float
+    stream_gap_s: float
+    host_launch_s: float
+    source: str
+
+    def __post_init__(self) -> None:
+        for name in ("graph_gap_s", "stream_gap_s", "host_launch_s"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+                raise InvalidValueError(f"{name} must be seconds from 0 to below 1, got {value!r}")
+
+    def step_s(self, kernels_s: float, launch_count: int, *, has_graph: bool) -> float:
+        """Return the time of a step whose kernels alone take `kernels_s`."""
+        if has_graph:
+            return kernels_s + launch_count * self.graph_gap_s
+        return max(kernels_s + launch_count * self.stream_gap_s, launch_count * self.host_launch_s)
+
+
+PUBLISHED = LaunchCosts(
+    GRAPH_GAP_S, STREAM_GAP_S, HOST_LAUNCH_S, "published: NVIDIA technical blog 2019 (V100); pegainfer (RTX 5070 Ti)"
+)
+NO_LAUNCHES = LaunchCosts(0.0, 0.0, 0.0, "a CPU launches nothing: a call's own cost is part of its expected time")
+
+
+def launch_costs(device: Device) -> LaunchCosts:
+    """Return the launch costs of a device: the host's own where this machine was calibrated, else the published ones."""
+    if device.kind == "cpu":
+        return NO_LAUNCHES
+    known = device.calibration
+    if known is None or known.kind != "cuda" or "host-launch" not in known.floors:
+        return PUBLISHED
+    host_s = known.floors["host-launch"].median_value
+    return LaunchCosts(GRAPH_GAP_S, STREAM_GAP_S, host_s, f"host launch measured on {known.subject}, gaps published")
+
 
 ONE_DEVICE = Parallel()
 
@@ -176,8 +239,8 @@ def predict_model(
     `phase` decode: one new token for each of `batch` sequences that are `context` tokens long with it; prefill: all of
     `context`, or the last `new_tokens` of it. `formats` as in `format_plan.plan_from_text`, with `exceptions`.
     `max_context` replaces what the model declares (a checkpoint with extended positions). `has_group_scales`: as in
-    `FormatPlan` (default: the plan's own, else True). `memory_headroom_ratio`: share of the memory that has to stay free.
-    `attention_kernel`: name of the kernel that `expected_step` asks for attention; the ideal does not know it.
+    `FormatPlan` (default: the plan's own, else True). `memory_headroom_ratio`: share of the memory that has to stay
+    free. `attention_kernel`: name of the kernel that `expected_step` asks for attention; the ideal does not know it.
     Raises a `RooflineError` naming the field: unknown model or chip, context beyond the model's, contradictory formats.
     """
     device, shape = get_hardware(hardware), get_model(model)
@@ -251,3 +314,62 @@ def _plan(formats: str | FormatPlan, shape: ModelShape, kv: str | None, exceptio
             )
         return formats
     return plan_from_text(formats, shape, kv=kv, exceptions=exceptions)
+
+
+MAX_CROSSOVER = 10**12
+"""Contexts beyond this are reported as none: the cache never catches up."""
+
+
+def read_weight_bytes(shape: ModelShape, plan: FormatPlan, batch: int = 1) -> float:
+    """Return the weight bytes that a decode step of `batch` sequences reads: visited experts only, no embedding table."""
+    total = shape.vocab_size * shape.hidden_size * plan.weight_bytes_per_element(plan.of("lm_head").weights)
+    known: dict[tuple[object, ...], list[float]] = {}
+    for layer, formats in enumerate(plan.layer_keys(shape.layer_count)):
+        kind = (shape.has_experts(layer), formats)
+        if kind not in known:
+            known[kind] = list(_layer_bytes(shape, plan, layer, batch))
+        for size in known[kind]:
+            total += size
+    return total
+
+
+def _layer_bytes(shape: ModelShape, plan: FormatPlan, layer: int, batch: int) -> Iterator[float]:
+    """Yield the weight bytes that a decode step reads in one layer, matrix by matrix."""
+    hidden, experts, width = shape.hidden_size, shape.experts, plan.weight_bytes_per_element
+    for name, (rows, columns) in attention_matrices(shape).items():
+        yield rows * columns * width(plan.of(attention_part(name), layer).weights)
+    if experts is None or not shape.has_experts(layer):
+        for parts, formats in plan.agreeing(FFN if shape.ffn == "gated" else FFN[1:], layer):
+            yield len(parts) * hidden * shape.ffn_size * width(formats.weights)
+        return
+    visited = visited_experts(batch, experts)
+    yield hidden * experts.expert_count * width(plan.of("router", layer).weights)
+    for parts, formats in plan.agreeing(EXPERTS, layer):
+        yield visited * len(parts) * hidden * experts.ffn_size * width(formats.weights)
+    for parts, formats in plan.agreeing(SHARED_EXPERTS, layer):
+        yield len(parts) * hidden * experts.shared_ffn_size * width(formats.weights)
+
+
+def kv_crossover_tokens(
+    model: ModelShape | str, formats: str | FormatPlan = "FP16", *, kv: str | None = None, batch: int = 1
+) -> float | None:
+    """Return the context from which on a decode step reads more cache than weights; None when it never does.
+
+    It may lie beyond the model's own maximum. Llama-3 8B: 114,512 tokens with weights and cache of the same width,
+    202,173 with FP8 weights and an NVFP4 cache. It falls as 1/batch in a dense model.
+    """
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise InvalidValueError(f"batch must be a whole number of at least 1, got {batch!r}")
+    shape = get_model(model)
+    plan = formats if isinstance(formats, FormatPlan) else plan_from_text(formats, shape, kv=kv)
+    weights = read_weight_bytes(shape, plan, batch)
+    # The cache grows in two straight lines: with every layer up to the window, with the full layers alone beyond it.
+    corner = shape.window_size if shape.windowed_count and shape.window_size else 0
+    below = plan_kv_bytes(shape, plan, corner, batch) if corner else 0.0
+    if corner and below >= weights:
+        return corner * weights / below
+    slope = plan_kv_bytes(shape, plan, corner + 1, batch) - below
+    if slope <= 0:
+        return None
+    found = corner + (weights - below) / slope
+    return found if math.isfinite(found) and found <= MAX_CROSSOVER else None

@@ -8,10 +8,9 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import Workload, layer_kinds
-from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.format_plan import EXPERTS, FFN, SHARED_EXPERTS, FormatPlan, attention_part
 from roofline_model.models.hf.parameters import attention_matrices, ffn_matrix_count, parameter_counts
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import EXPERTS, FFN, SHARED_EXPERTS, attention_part
 
 LOGIT_BYTES = 4
 """Logits are kept in FP32 for sampling."""

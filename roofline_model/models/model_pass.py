@@ -1,9 +1,9 @@
 """One pass of a model as a library really runs it: the work that a benchmark case of a whole model declares.
 
 The ideal time is that of the format: fused kernels, every byte once. The expected time is that of the kernels that run:
-where a library decodes a weight in a step of its own, that step is counted and the product is a 16-bit one, and what the
-framework spends on the host between kernels is added where it was measured. The two differ exactly by what the library
-leaves on the table.
+where a library decodes a weight in a step of its own, that step is counted and the product is a 16-bit one, and what
+the framework spends on the host between kernels is added where it was measured. The two differ exactly by what the
+library leaves on the table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.gap import PASS_PART
-from roofline_model.expected.predict import ExpectedPrediction, predict_expected
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Prediction
 from roofline_model.kernels.known_kernels import why_no_time_here
@@ -42,7 +43,8 @@ PASS_VERSION = "pass-1"
 
 MAPPED_BYTES = 2**25
 """A CPU buffer of at least so many bytes is mapped anew by every call, and each of its pages faults at its first touch: the most
-that glibc's malloc raises its threshold to on 64 bits (mallopt(3), M_MMAP_THRESHOLD). Smaller ones are taken from the heap again."""
+that glibc's malloc raises its threshold to on 64 bits (mallopt(3), M_MMAP_THRESHOLD). Smaller ones are taken from
+the heap again."""
 
 _PRODUCTS = ("gemv", "gemm")
 _DECODED = "B decoded"
@@ -108,8 +110,8 @@ class ModelPass:
     def ideal(self, hardware: Device | str) -> Prediction:
         """Return the ideal prediction: the sum of the kernels' ideal times, in DRAM even where calls follow each other.
 
-        A pass touches every weight once, so that nothing but a model smaller than the last-level cache is found there again;
-        a finding says so where it is. Raises as `predict_model`.
+        A pass touches every weight once, so that nothing but a model smaller than the last-level cache is found there
+        again; a finding says so where it is. Raises as `predict_model`.
         """
         device = get_hardware(hardware)
         found = self.predicted(device)

@@ -14,6 +14,7 @@ from typing import Any
 
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError
 from roofline_model.core.user_path import user_path
+from roofline_model.models.hf.config import cached_config, read_config
 from roofline_model.models.model_shapes import Experts, LatentAttention, ModelShape
 
 MAX_NAME_CHARS = 200
@@ -87,7 +88,6 @@ def get_model(name: str | Path | ModelShape) -> ModelShape:
     shape = shipped_model(text)
     if shape is not None:
         return shape
-    from roofline_model.models.hf.config import cached_config, read_config
 
     path = user_path(text)
     if isinstance(name, Path) or text.endswith(".json") or _exists(path):

@@ -10,10 +10,11 @@ Products and attention come from `expected/predict.py`. What it has no model for
   `LATENT_INTERVAL`;
 * norms, activation functions and other elementwise kernels: a launch and one pass over their bytes.
 
-Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. What a timed attention
-kernel does itself (`ExpectedPrediction.covered_ops`: a module's rotation and append to the cache) costs nothing beside it.
-A named attention kernel (`ModelPrediction.attention_kernel`) answers for attention alone; MLA in decode has no FlashAttention.
-Interval and time of what is built in these ways begin at the ideal time of cold operands, as those of a product do.
+Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. What a timed
+attention kernel does itself (`ExpectedPrediction.covered_ops`: a module's rotation and append to the cache) costs
+nothing beside it. A named attention kernel (`ModelPrediction.attention_kernel`) answers for attention alone; MLA in
+decode has no FlashAttention. Interval and time of what is built in these ways begin at the ideal time of cold operands,
+as those of a product do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
-from roofline_model.expected.ideal_floor import cold_limits, raised_to_ideal
+from roofline_model.expected.predict import (
+    cold_limits,
+    has_gpu_model,
+    predict_expected,
+    raised_to_ideal,
+    why_no_expected,
+)
+from roofline_model.expected.prediction import EXPECTED_VERSION, ExpectedPrediction
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here
@@ -36,7 +44,6 @@ from roofline_model.operators.attention import attention
 from roofline_model.operators.product import Operator, gemm
 
 if TYPE_CHECKING:
-    from roofline_model.expected.predict import ExpectedPrediction
     from roofline_model.models.llm import ModelPrediction
 
 Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]
@@ -129,7 +136,6 @@ class ExpectedSequence:
     @property
     def model_version(self) -> str:
         """Version of the expected-time model."""
-        from roofline_model.expected.predict import EXPECTED_VERSION
 
         return EXPECTED_VERSION
 
@@ -183,7 +189,6 @@ def why_no_kernels(
     attention_kernel: str | None = None,
 ) -> Finding | None:
     """Return why a kernel has no expected time, its name as the subject; None when all have."""
-    from roofline_model.expected.predict import why_no_expected
 
     device = get_hardware(hardware)
     ask = _asking(estimate, attention_kernel)
@@ -229,7 +234,6 @@ def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> Finding 
 
 def _asking(estimate: Estimator | None, attention_kernel: str | None) -> Estimator:
     """Return the estimator of a pass: `estimate`, and for attention the named kernel's model."""
-    from roofline_model.expected.predict import predict_expected
 
     ask = estimate or expected_call
     if attention_kernel is None:
@@ -262,7 +266,6 @@ def call_within_ceilings(work: Operator, device: Device) -> ExpectedPrediction |
 
 
 def _cold(work: Operator, device: Device, *, allow_ceilings: bool) -> ExpectedPrediction | None:
-    from roofline_model.expected.predict import predict_expected
 
     sizes = dict(work.shape)
     if sizes.get("Dv", sizes.get("D")) != sizes.get("D") and device.calibration is None:
@@ -288,7 +291,6 @@ def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Refe
 
 def _at_least_ideal(one: KernelExpectation | None, device: Device) -> KernelExpectation | None:
     """Return what was built from other kernels with no end of it below its own ideal; a calibrated CPU's as it was measured."""
-    from roofline_model.expected.predict import has_gpu_model
 
     if one is None or not has_gpu_model(device):
         return one

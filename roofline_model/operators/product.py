@@ -1,6 +1,12 @@
 """Operators: shape and formats in, counted work out. C(M×N) = A(M×K) · B(K×N); one MAC is 2 FLOPs.
 
 A is the activation, B the weight, C the output; each has its own format, scales included in its bytes.
+
+**How a weight lies in memory** where its format alone does not say. The catalog's INT4 and INT2 carry no scales, as the
+original documents count them, and a product of two such operands is counted like that. A weight-only pair (`INT4.BF16`)
+runs on a kernel that reads scales: one of 16 bits per 128 weights, 4.125 bits an element, as the kernels behind the
+expected time store them and as `predict model` counts. A zero point is the kernel's own affair: a kernel that was
+measured is predicted with its own layout (`KernelSpec.weight_format`).
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ from dataclasses import dataclass
 
 from roofline_model.core.cost import OpCost, total_cost
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.operators.case import Case
 
@@ -139,3 +146,41 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     for name, size in (("M", m), ("N", n), ("K", k)):
         check_dimension(name, size)
     return m, n, k
+
+
+WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS = 128, 16
+"""Weights that share a scale, and its bits: the layout of the measured W4A16 kernels (TensorRT-LLM, groups of 128)."""
+
+
+def with_group_scales(fmt: NumberFormat) -> NumberFormat:
+    """Return INT4 and INT2 with the group scales that weight-only kernels read; other formats unchanged."""
+    if fmt.kind != "int" or not fmt.is_sub_byte or fmt.scales:
+        return fmt
+    return fmt.grouped(WEIGHT_GROUP_ELEMS, scale_bits=WEIGHT_SCALE_BITS)
+
+
+def stored_weight(weight: NumberFormat, activation: NumberFormat) -> NumberFormat:
+    """Return the weight of a pair as it lies in memory: with group scales where it is widened to a wider activation."""
+    return with_group_scales(weight) if activation.element_bits > weight.element_bits else weight
+
+
+def product_of_pair(M: int, N: int, K: int, *, weight: FormatLike, activation: FormatLike) -> Operator:
+    """Return C(M×N) = A(M×K)·B(K×N) of a weight and an activation format, the weight as `stored_weight` has it."""
+    fa = get_format(activation)
+    return gemm(M, N, K, a=fa, b=stored_weight(get_format(weight), fa))
+
+
+def weight_counting(weight: NumberFormat, activation: NumberFormat) -> Finding | None:
+    """Return how the weight of a pair is counted; None where its format says it all."""
+    grouped = with_group_scales(weight)
+    if grouped == weight:
+        return None
+    if stored_weight(weight, activation) == weight:
+        return finding("scales-not-counted", format=weight.key)
+    return finding(
+        "group-scales",
+        format=weight.key,
+        scale_bits=WEIGHT_SCALE_BITS,
+        group_count=WEIGHT_GROUP_ELEMS,
+        bits=grouped.nominal_bits,
+    )

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate
-from roofline_model.expected.local.calibrated import CALIBRATED_VERSION
-from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.expected.calibrated import CALIBRATED_VERSION
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.kernels.known_kernels import why_no_time_here
 from roofline_model.models.decoder_step import Workload
 from roofline_model.models.llm import ModelPrediction

@@ -25,16 +25,13 @@ from roofline_model.core.answer import (
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
-from roofline_model.expected.reference_kernel import reference_kernel
-from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.formats.quantization_method import method_of
-from roofline_model.ideal.product_roof import ProductRoof
-from roofline_model.ideal.roofline import RoofTimes
-from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS, stored_weight
+from roofline_model.expected.products.formats import reference_kernel
+from roofline_model.formats.catalog import NumberFormat, get_format, method_of
+from roofline_model.ideal.roofline import ProductRoof, RoofTimes
 from roofline_model.kernels.kernel_gaps import kernel_gap
 from roofline_model.kernels.serving_kernels import engine_gap
 from roofline_model.operators.case import Case
-from roofline_model.operators.product import GEMV_MAX_ROWS, gemm
+from roofline_model.operators.product import GEMV_MAX_ROWS, WEIGHT_GROUP_ELEMS, gemm, stored_weight
 from roofline_model.recommend.loss import REFERENCE, product_loss
 
 SIXTEEN_BIT = ("FP16", "BF16")
@@ -173,7 +170,7 @@ def baseline_format(device: Device) -> str | None:
 
 def product_baseline(device: Device, shape: tuple[int, int, int]) -> str | None:
     """Return the 16-bit format that a recommendation for this product compares with: on a CPU the faster one at this shape."""
-    from roofline_model.expected.case_times import expected_times
+    from roofline_model.expected.predict import expected_times
 
     fastest = fastest_sixteen_bit(device, shape, expected_times(device))
     return baseline_format(device) if fastest is None else fastest.key

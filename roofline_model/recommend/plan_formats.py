@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from roofline_model.models.format_plan import FormatPlan, PartFormats
+from roofline_model.models.format_plan import GROUPS, FormatPlan, PartFormats
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import GROUPS
 
 CACHE = "kv"
 ALL_LAYERS = "layers"

@@ -10,9 +10,9 @@ from dataclasses import replace
 from roofline_model.core.answer import Loss, LossSource
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.models.format_plan import parts_of
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import parts_of
 from roofline_model.models.strategies.config import StrategyClaims
 from roofline_model.models.strategies.strategies import DOCUMENT_SOURCE
 from roofline_model.recommend.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of, loss_beside

@@ -11,18 +11,17 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Memory, Option, Source, Times, is_comparable
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.predict import ExpectedPrediction, predict_expected
-from roofline_model.expected.reference_kernel import reference_kernel
-from roofline_model.formats.catalog import get_format
-from roofline_model.formats.quantization_method import method_of
-from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import ExpectedPrediction
+from roofline_model.expected.products.formats import reference_kernel
+from roofline_model.formats.catalog import get_format, method_of
 from roofline_model.kernels.serving_kernels import cache_gap, cache_kernel, product_gap, product_kernel
 from roofline_model.models.format_plan import FormatPlan
 from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model
 from roofline_model.models.model_memory import ModelMemory
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import why_no_step
-from roofline_model.operators.product import Operator
+from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, Operator
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import CACHE, PlanFormats, formats_by_part

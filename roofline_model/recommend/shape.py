@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import Option, Question, Ranking
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.calibrated import doubts_of
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, check_dimension, gemm
 from roofline_model.recommend.options import CaseTimes, fastest_sixteen_bit, product_formats, product_options
@@ -34,7 +34,7 @@ def recommend_quantization(
     `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
     decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
     `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each option's case,
-    or for all of them at once where it has a method `many` (`roofline_model.expected.case_times.expected_times` gives the
+    or for all of them at once where it has a method `many` (`roofline_model.expected.predict.expected_times` gives the
     expected ones, and has it). Without it the ideals are ranked (policy `ideal`).
     Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for a chip or format nobody knows,
     `UnsupportedError` for a chip without a 16-bit rate.

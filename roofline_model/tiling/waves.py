@@ -1,7 +1,7 @@
 """How a GEMM is cut into tiles on a GPU, and what that costs: waves, tail, occupancy, L2 hits, bytes beyond compulsory.
 
-The tile is the one the expected-time model prices lowest (`expected.gemm.formula`): what is explained here is the choice
-behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
+The tile is the one the expected-time model prices lowest (`expected.gemm.formula`): what is explained here is the
+choice behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import unsupported
+from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.predict import predict_expected, why_no_expected
+from roofline_model.expected.products.formula import work_of
+from roofline_model.expected.products.parameters import ProductParameters, copies_of
+from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import Operator, check_dimension
 from roofline_model.tiling.resources import Occupancy, occupancy
 
 if TYPE_CHECKING:
-    from roofline_model.expected.batch import ExpectedBatch
-    from roofline_model.expected.chip import ChipSpec
+    from roofline_model.expected.prediction import ExpectedBatch
     from roofline_model.expected.products.formats import GemmFormats
-    from roofline_model.expected.products.parameters import ProductParameters
 
 GEMV_LABEL = "gemv"
 
@@ -244,8 +246,6 @@ def efficiency_curve(
 
 def _dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
     """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing."""
-    from roofline_model.expected.products.rotation import copies_of
-    from roofline_model.expected.products.work import work_of
 
     work = work_of(asked.parameters, float(M), float(N), float(K), copies_of(cache))
     activation = M * K * asked.formats.activation_bytes_per_element
@@ -265,8 +265,6 @@ def _ask(
     quantizes: bool,
 ) -> _Asked:
     """Ask the expected-time model for products of one pair of formats on one chip."""
-    from roofline_model.expected.chip import fitted_numbers
-    from roofline_model.expected.products.product import ProductModel
 
     if device.kind == "cpu":
         raise UnsupportedError(

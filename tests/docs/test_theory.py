@@ -19,9 +19,7 @@ from roofline_model import (
 from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
 from roofline_model.ideal.roofline import MODEL_VERSION
 from roofline_model.models.hf.parameters import kv_elements, parameter_counts, read_weight_count
-from roofline_model.models.kv_crossover import kv_crossover_tokens
-from roofline_model.models.launch_gaps import GRAPH_GAP_S, HOST_LAUNCH_S, STREAM_GAP_S
-from roofline_model.models.llm import predict_model
+from roofline_model.models.llm import GRAPH_GAP_S, HOST_LAUNCH_S, STREAM_GAP_S, kv_crossover_tokens, predict_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.tensor_parallel import Parallel, all_reduce_count
 from roofline_model.operators.attention import PAGE_NUMBER_BYTES

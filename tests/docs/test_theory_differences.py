@@ -16,8 +16,7 @@ from roofline_model.expected.attention.flash.model import (
     compare_fa_versions,
 )
 from roofline_model.models.hf.parameters import model_kv_bytes, parameter_counts, read_weight_count
-from roofline_model.models.kv_crossover import kv_crossover_tokens
-from roofline_model.models.llm import predict_model
+from roofline_model.models.llm import kv_crossover_tokens, predict_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.strategies.chip_check import check_strategy
 from roofline_model.models.strategies.model_plan import strategy_plan

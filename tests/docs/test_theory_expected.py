@@ -16,29 +16,23 @@ from roofline_model import create_custom_asic, gemm, gemv, get_hardware, predict
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.cost import OpCost
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.correction import GRIDS
-from roofline_model.expected.attention.decode import decode_work, kernels_of
-from roofline_model.expected.attention.decode_time import RESIDENT, decode_terms
+from roofline_model.expected.attention.decode import RESIDENT, decode_terms, decode_work, kernels_of
 from roofline_model.expected.attention.fitted.constants import FLOOR_RATIO as ATTENTION_FLOOR
-from roofline_model.expected.attention.fitted.constants import MID_RATIO
+from roofline_model.expected.attention.fitted.constants import GRIDS, MID_RATIO
 from roofline_model.expected.attention.prefill import prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes
-from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.case_times import expected_times
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.families import FAMILIES, LIKE_RATIO, NEAR_FAMILIES
+from roofline_model.expected.calibrated import predict_calibrated
+from roofline_model.expected.chip import FAMILIES, LIKE_RATIO, NEAR_FAMILIES, ChipSpec
 from roofline_model.expected.gap import LABELS, explain_gap
+from roofline_model.expected.grid_surface import LARGEST_LOG
 from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES
-from roofline_model.expected.local.calibrated import predict_calibrated
-from roofline_model.expected.predict import predict_expected
-from roofline_model.expected.products.candidates import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
-from roofline_model.expected.products.correction import AXES, LARGEST_LOG
-from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, from_values
-from roofline_model.expected.products.fitted.library import find_gemm
-from roofline_model.expected.products.fitted.transfer import EASIER_RATIO
+from roofline_model.expected.predict import expected_times, predict_expected
+from roofline_model.expected.prediction import ExpectedBatch
+from roofline_model.expected.products.fitted.constants import AXES, FITTED_BOUNDS, from_values
+from roofline_model.expected.products.fitted.library import EASIER_RATIO, find_gemm
 from roofline_model.expected.products.formats import KERNEL_FAMILIES
-from roofline_model.expected.products.formula import WAVE_S, expected_gemm
-from roofline_model.expected.products.work import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO
+from roofline_model.expected.products.formula import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO, WAVE_S, expected_gemm
+from roofline_model.expected.products.parameters import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
 from roofline_model.operators.attention import attention
 from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.tiling.waves import gemm_tiling

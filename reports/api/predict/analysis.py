@@ -18,13 +18,11 @@ from reports.api.predict.prediction_fields import kernel_fields
 from reports.shape_advice_json import operands_label, shape_advice_json
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import optional_json
-from roofline_model.expected.case_times import expected_times
-from roofline_model.expected.predict import predict_expected
-from roofline_model.ideal.roofline import predict
-from roofline_model.ideal.weight_storage import product_of_pair, with_storage
+from roofline_model.expected.predict import expected_times, predict_expected
+from roofline_model.ideal.roofline import predict, with_storage
 from roofline_model.kernels.kernel_gaps import kernel_gap
 from roofline_model.kernels.serving_kernels import engine_gap
-from roofline_model.operators.product import gemm
+from roofline_model.operators.product import gemm, product_of_pair
 from roofline_model.recommend.options import product_baseline
 from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.tiling.waves import gemm_tiling

@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 from reports.api.predict.analysis_models import Excluded
 from reports.api.predict.attention_models import CacheCandidate
 from results.verdicts.gain import times_faster
-from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, optional_json
+from roofline_model.expected.calibrated import doubts_of
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.operator_sequence import predict_operator

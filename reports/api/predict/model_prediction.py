@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 from reports.api.catalog.catalog_models import ModelKernel, ModelMemory, ModelPrediction, ModelPredictRequest
 from reports.api.catalog.chip_lookup import find_chip, find_model
-from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import findings_json, optional_json, reason_text
 from roofline_model.core.memo import Memo
+from roofline_model.expected.calibrated import doubts_of
 from roofline_model.kernels.serving_kernels import plan_gap
 from roofline_model.models import llm
 from roofline_model.models.decoder_step import Workload
-from roofline_model.models.format_plan import AS_PUBLISHED, plan_from_text
+from roofline_model.models.format_plan import AS_PUBLISHED, plan_coverage, plan_from_text, wide_head_exceptions
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
-from roofline_model.models.plan_coverage import plan_coverage, wide_head_exceptions
 from roofline_model.models.step_expected import expected_step, why_no_step
 from roofline_model.recommend.plans import wide_format
 

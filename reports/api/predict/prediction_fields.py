@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from reports.api.predict.base_models import ExpectedTime, FindingBody
-from roofline_model.chips.calibration_doubt import doubt_of_ideals
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import findings_json, reason_text
-from roofline_model.expected.predict import ExpectedPrediction, why_no_expected
+from roofline_model.expected.calibrated import doubt_of_ideals
+from roofline_model.expected.predict import why_no_expected
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.operators.product import Operator
 

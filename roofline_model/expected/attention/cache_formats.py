@@ -17,16 +17,17 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.intervals import joined_factors
 from roofline_model.expected.products.formats import kernel_bytes_per_element
-from roofline_model.expected.products.prediction_interval import OTHER_FORMAT
+from roofline_model.expected.products.parameters import OTHER_FORMAT
 from roofline_model.formats.catalog import NumberFormat
 
 NARROW_HALF_WIDTH: Mapping[str, float] = MappingProxyType({"decode": 0.345, "prefill": 0.181})
 """Phase → half-width (a log, 80 %) that a borrowed kernel adds in quadrature to the interval.
 
-How wrong the same step is where it can be scored: the rows of FP8 caches predicted by the constants of the 16-bit cache
-with the bytes of FP8 (2026-11-21, 410 rows of each chip and phase). Half-widths that cover 80 % of the rows: decode B200
-0.11, RTX PRO 6000 0.19, H100 0.42, L40S 0.66; prefill 0.05 and 0.06 on the mma.sync chips, whose arithmetic stays in
-16 bit, 0.30 and 0.31 on the others. Their means, each chip counting once; one step further is taken to be as far."""
+How wrong the same step is where it can be scored: the rows of FP8 caches predicted by the constants of the 16-bit
+cache with the bytes of FP8 (2026-11-21, 410 rows of each chip and phase). Half-widths that cover 80 % of the rows:
+decode B200 0.11, RTX PRO 6000 0.19, H100 0.42, L40S 0.66; prefill 0.05 and 0.06 on the mma.sync chips, whose
+arithmetic stays in 16 bit, 0.30 and 0.31 on the others. Their means, each chip counting once; one step further is
+taken to be as far."""
 
 
 UNMEASURED_CODES = ("unmeasured-cache", "unmeasured-queries")

@@ -1,4 +1,4 @@
-"""What the attention model reads of a chip, and the rules of its kernel family.
+"""What the attention model reads of a chip, the rules of its kernel family, and the time to move bytes from its DRAM or L2.
 
 The rules are those of the kernels that TensorRT-LLM runs on that family; they were found on measured kernels
 (attention study of 2026-11-21, 8,900 rows) and, for launch rules, read in the public sources of that library.
@@ -10,11 +10,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.expected.chip import SAME_NUMBER_RATIO
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[Any]
 
 PrefillTrigger = Literal["activation", "cache"]
 
@@ -160,3 +165,37 @@ def family_of(device: Device) -> str:
         return "sm" + capability.replace(".", "")
     found = re.search(r"\bsm_(\d+)\b", device.architecture)
     return f"sm{found.group(1)}" if found else ""
+
+
+PREFILL_EDGE = 10.0
+"""Exponent of the fall from hit to miss in prefill on every chip; 4 and 6 fit worse, 20 and 40 too."""
+SMOOTH_MAX = 4
+"""Exponent of the smooth maximum of two overlapping times; any value from 3 on fits alike."""
+
+
+def hit_ratio(working_set: FloatArray, chip: AttentionChip, edge: float) -> FloatArray:
+    """Return the share of bytes that a repeated call finds in L2, for the bytes it touches between two uses.
+
+    `edge` is the exponent of the fall from all to none around the usable size.
+    """
+    import numpy as np
+
+    relative = working_set / (chip.rules.usable_l2_ratio * chip.l2_bytes)
+    return 1.0 / (1.0 + np.minimum(relative, 1e3) ** edge)
+
+
+def memory_times(
+    moved: FloatArray, hits: FloatArray, chip: AttentionChip, dram_ratio: float, l2_bytes_per_clock: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return (L2, DRAM) times in µs of `moved` bytes, of which the share `hits` is found in L2.
+
+    `dram_ratio` is the share of the specified bandwidth that is reached, `l2_bytes_per_clock` counts per SM.
+    """
+    found = hits * moved
+    l2_rate = l2_bytes_per_clock * chip.sm_count * chip.clock_hz * 1e-6
+    return found / l2_rate, (moved - found) / (dram_ratio * chip.bandwidth_bytes_per_s * 1e-6)
+
+
+def smooth_max(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return (a⁴ + b⁴)^¼: the longer of two times that overlap, a little more where they are alike."""
+    return (first**SMOOTH_MAX + second**SMOOTH_MAX) ** (1.0 / SMOOTH_MAX)  # type: ignore[no-any-return]

@@ -15,16 +15,20 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.cache_formats import cache_kernel
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
-from roofline_model.expected.attention.correction import surface_sizes, surface_trust
-from roofline_model.expected.attention.decode import DecodeWork, decode_work, kernels_of, unsplit_rows
-from roofline_model.expected.attention.decode_time import decode_terms
-from roofline_model.expected.attention.fitted.constants import FLOOR_RATIO, MID_RATIO, FittedAttention
+from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work, kernels_of, unsplit_rows
+from roofline_model.expected.attention.fitted.constants import (
+    FLOOR_RATIO,
+    MID_RATIO,
+    FittedAttention,
+    surface_sizes,
+    surface_trust,
+)
 from roofline_model.expected.attention.fitted.library import find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
-from roofline_model.expected.batch import ExpectedBatch, binding_of, with_library
+from roofline_model.expected.calibrated import attention_with_measured_bandwidth
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.measured_here import attention_with_measured_bandwidth
+from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
 from roofline_model.formats.catalog import NumberFormat, get_format
 
 if TYPE_CHECKING:
@@ -59,10 +63,11 @@ def expected_attention(
 ) -> ExpectedBatch:
     """Return the expected times of attention calls; sizes are arrays of one length or single numbers.
 
-    `phase`: prefill or decode for all rows; None: decode where Sq is 1, or a few speculated tokens on older ones. Skv counts the new tokens, too; `window` 0 or
-    None is full attention. `cache="cold"` fetches the KV of earlier tokens from DRAM, as between the layers of a model.
-    `cache_read_ratio`: see `decode_work`. `constants`: a fitted phase or a library of them, instead of the shipped ones.
-    Raises `InvalidValueError` for impossible sizes, `UnsupportedError` for a chip, width or format without constants.
+    `phase`: prefill or decode for all rows; None: decode where Sq is 1, or a few speculated tokens on older ones. Skv
+    counts the new tokens, too; `window` 0 or None is full attention. `cache="cold"` fetches the KV of earlier tokens
+    from DRAM, as between the layers of a model. `cache_read_ratio`: see `decode_work`. `constants`: a fitted phase or a
+    library of them, instead of the shipped ones. Raises `InvalidValueError` for impossible sizes, `UnsupportedError`
+    for a chip, width or format without constants.
     """
     if cache not in CACHES:
         raise InvalidValueError(f"cache must be {' or '.join(CACHES)}, got {cache!r}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
@@ -13,6 +12,7 @@ from roofline_model.core.finding import finding
 from roofline_model.expected.attention.flash.expected import expected_flash
 from roofline_model.expected.attention.model import MAX_SPECULATED, expected_attention
 from roofline_model.expected.attention.shape import unmeasured
+from roofline_model.expected.prediction import ExpectedPrediction, alone
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import (
     ATTENTION_KERNELS,
@@ -23,9 +23,6 @@ from roofline_model.kernels.attention_kernels import (
     find_attention_kernel,
 )
 from roofline_model.operators.product import Operator
-
-if TYPE_CHECKING:
-    from roofline_model.expected.predict import ExpectedPrediction
 
 MODULE_OPS = ("rope", "kv_write")
 """Operators of a layer that the fitted modules do beside their attention: rotation and the append to the cache."""
@@ -42,9 +39,10 @@ def predict_attention(
 ) -> ExpectedPrediction:
     """Return the expected prediction of a fused attention operator (`attention_ops.attention`).
 
-    `kernel`: a key of `ATTENTION_KERNELS`; None: the fitted model. `cache="warm"`: calls follow each other on the same buffers;
-    any other state fetches earlier tokens from DRAM, as the analytical models always do. Raises `UnsupportedError` where the
-    kernel does not run or nothing was measured, `UnknownNameError` for a kernel that nobody knows.
+    `kernel`: a key of `ATTENTION_KERNELS`; None: the fitted model. `cache="warm"`: calls follow each other on the same
+    buffers; any other state fetches earlier tokens from DRAM, as the analytical models always do. Raises
+    `UnsupportedError` where the kernel does not run or nothing was measured, `UnknownNameError` for a kernel that
+    nobody knows.
     """
     sizes, formats = dict(work.shape), dict(work.formats)
     if sizes.get("Dv", sizes["D"]) != sizes["D"]:
@@ -97,8 +95,6 @@ def _standing_in(fitted: ExpectedPrediction, kernel: AttentionKernel, phase: str
 
 def _fitted(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
     """Return the time of the fitted module; RoPE and the cache append are inside, as it launches them."""
-    from roofline_model.expected.predict import ExpectedPrediction, alone
-
     sizes, formats = dict(work.shape), dict(work.formats)
     if problem := unmeasured(sizes["Sq"], sizes["Skv"]):
         raise UnsupportedError(problem)

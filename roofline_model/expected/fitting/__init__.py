@@ -1,3 +1,3 @@
-"""Fitting of constants to measured kernels, and errors on rows that were not fitted."""
+"""Tables of measured kernels, fitting of constants to them, and errors on rows that were not fitted."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Constants from a table of measured kernels: every chip × kernel family in it, with errors under cross-validation.
 
 A set with many rows is fitted with weak priors; with few rows the constants stay near those they start from (the chip's
-own shipped ones, a sibling's, or a relative's: `gemm/library.py`). What is written says how many rows, from which file, and how
-well rows are predicted that were not fitted.
+own shipped ones, a sibling's, or a relative's: `gemm/library.py`). What is written says how many rows, from which file,
+and how well rows are predicted that were not fitted.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.units import counted
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.attention.fitted.constants_file import AttentionStart, attention_start, fitted_attention
+from roofline_model.expected.attention.fitted.fit import AttentionStart, attention_start, fitted_attention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, CrossValidated, cross_validate
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet, fit_rows
 from roofline_model.expected.fitting.robust_fit import FittedConstants
+from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.intervals import across_families
 from roofline_model.expected.products.fitted.constants import Evidence, FittedGemm, generic_start
 from roofline_model.expected.products.fitted.fit import gemm_fit_set, gemm_intervals, with_values
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import GemmRows, gemm_row_groups
-from roofline_model.expected.tables.table import KernelTable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,4 @@
-"""Fitted constants as files: products in `OUT.toml`, attention in `attention-OUT.toml` beside it, as the package ships them."""
+"""Fitted constants as files: products in `OUT.toml`, attention in `attention-OUT.toml` beside it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from roofline_model.expected.attention.fitted.library import (
     read_attention,
     shipped_attention,
 )
-from roofline_model.expected.products.fitted.constants import FittedGemm
-from roofline_model.expected.products.fitted.constants_file import constants_text, read_constants
+from roofline_model.expected.products.fitted.constants import FittedGemm, constants_text, read_constants
 from roofline_model.expected.products.fitted.library import shipped_gemm
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def fitted_texts(found: TableFit, device: str, path: Path, comment: str) -> list
 
 
 def read_fitted(path: Path) -> tuple[tuple[FittedGemm, ...], tuple[FittedAttention, ...]]:
-    """Return the library with what was fitted in place of what ships for those chips; `path` or its neighbour may be absent.
+    """Return the library with what was fitted in place of what ships for those chips; either file may be absent.
 
     Raises `DefinitionError` when neither can be read.
     """

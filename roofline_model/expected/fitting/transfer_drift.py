@@ -1,9 +1,9 @@
 """How wrong a transfer is beyond what the lender's constants are at home: a half-width per step, from chips left out whole.
 
-Errors of a transfer move a whole chip at once, so the rows of one chip say little about the next one, however many they are.
-The half-width of a step is the one that, in quadrature with the lender's own interval, covers 80 % of the rows of a left-out
-chip on average over the transfers; each transfer counts once. A chip is never scored with a half-width that it helped to
-estimate, but where no other transfer of that kind exists.
+Errors of a transfer move a whole chip at once, so the rows of one chip say little about the next one, however many they
+are. The half-width of a step is the one that, in quadrature with the lender's own interval, covers 80 % of the rows of
+a left-out chip on average over the transfers; each transfer counts once. A chip is never scored with a half-width that
+it helped to estimate, but where no other transfer of that kind exists.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.attention.fitted.constants_file import attention_left_out
-from roofline_model.expected.attention.fitted.transfer import DRIFT as ATTENTION_DRIFT
-from roofline_model.expected.attention.fitted.transfer import class_steps
-from roofline_model.expected.families import transfer_step
+from roofline_model.expected.attention.fitted.fit import attention_left_out
+from roofline_model.expected.attention.fitted.library import DRIFT as ATTENTION_DRIFT
+from roofline_model.expected.attention.fitted.library import class_steps
+from roofline_model.expected.chip import transfer_step
 from roofline_model.expected.fitting.fit import PlannedSet, TableFit
 from roofline_model.expected.intervals import DRIFT
 from roofline_model.expected.products.fitted.constants import FittedGemm
+from roofline_model.expected.products.fitted.library import ANCHORS, transferred
 from roofline_model.expected.products.fitted.rows import expected_of_group
-from roofline_model.expected.products.fitted.transfer import ANCHORS, transferred
 
 if TYPE_CHECKING:
     import numpy as np

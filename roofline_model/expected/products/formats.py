@@ -1,7 +1,9 @@
 """Which kernel family multiplies a pair of formats, and how many bytes that kernel moves per element.
 
-Five families were measured and fitted: BF16, FP8 (W8A8), NVFP4 (W4A4), INT8 and INT4 weight-only (W8A16, W4A16 in groups of 128).
-Any other pair runs on the nearest of them, with its own bytes and its own tensor peak, and the prediction says so.
+Five families were measured and fitted: BF16, FP8 (W8A8), NVFP4 (W4A4), INT8 and INT4 weight-only (W8A16, W4A16 in
+groups of 128). Any other pair runs on the nearest of them, with its own bytes and its own tensor peak, and the
+prediction says so. Where another library's kernel may well be faster, `reference_kernel` names the one that an expected
+time stands for.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def gemm_formats(
 ) -> GemmFormats:
     """Return the kernel family of a pair of formats.
 
-    `computes_wide`: the chip has no unit for the pair, so both operands are widened to 16 bit (as weight-only kernels do).
-    Raises `UnknownNameError` for an unknown format.
+    `computes_wide`: the chip has no unit for the pair, so both operands are widened to 16 bit (as weight-only kernels
+    do). Raises `UnknownNameError` for an unknown format.
     """
     return _of_formats(
         get_format(weight_format), get_format(activation_format), get_format(output_format), computes_wide
@@ -81,7 +83,8 @@ def _of_formats(
 def kernel_bytes_per_element(fmt: NumberFormat) -> float:
     """Return the bytes a kernel moves per element: the container, block scales, and group scales of narrow integers.
 
-    One scale per tensor is nothing; INT4 and INT2 without scales of their own get one of 16 bit per 128 (INT4: 0.515625).
+    One scale per tensor is nothing; INT4 and INT2 without scales of their own get one of 16 bit per 128 (INT4:
+    0.515625).
     """
     bits = float(fmt.container_bits or fmt.element_bits)
     bits += sum(level.bits / level.block_elems for level in fmt.scales if level.block_elems)
@@ -127,3 +130,21 @@ def _narrow_weight(weight: NumberFormat, activation: NumberFormat, computes_wide
         return family, wide, is_measured, findings
     # W4A8: computed in 8 bit after widening the weight.
     return "FP8", activation.key, False, (_unmeasured(f"{weight.key}.{activation.key}", "products", "FP8"),)
+
+
+WEIGHT_ONLY_KERNEL = (
+    "TensorRT-LLM 1.0's weight-only kernel, timed on A100 and L40S alone; a newer one (Marlin, Machete) may be faster"
+)
+"""W8A16 and W4A16 rows: 4,800 of 26,900 measured ones, of these two chips; docs/validation.md. Source: aiconfigurator."""
+
+
+def reference_kernel(weight: str, activation: str, provenance: str) -> str:
+    """Return the kernel that an expected time of a product stands for; empty where there is nothing to say.
+
+    Weights narrower than their 16-bit activation: at few rows the measured kernel takes a step from its GEMV to its
+    GEMM, and on chips with a newer tensor unit than the measured ones (`transferred-…`) libraries have had better ones
+    since.
+    """
+    is_weight_only = get_format(weight).element_bits < 16 <= get_format(activation).element_bits
+    # What a machine measured itself is of its own kernels.
+    return WEIGHT_ONLY_KERNEL if is_weight_only and provenance != "measured-here" else ""

@@ -2,14 +2,21 @@
 
     T = t0 + (T_c^p + T_d^p + T_L2^p + T_sm^p + T_k^p)^(1/p) + 20 ns·(waves − 1) + split
 
-with the tensor pipe T_c, DRAM T_d, operand refetch from L2 T_L2, one SM's load path T_sm and the serial k loop T_k; then
-the GEMV kernel where the library has one, the activation cast, and the residual correction of the chip's library.
-Formulas and constants: docs/theory_expected.md; source: the expected-GEMM study of 2026-11-21 on aiconfigurator's published
-tables (Apache-2.0), 18,000 rows of five chips. Everything is in seconds and bytes.
+with the tensor pipe T_c, DRAM T_d, operand refetch from L2 T_L2, one SM's load path T_sm and the serial k loop T_k;
+then the GEMV kernel where the library has one, the activation cast, and the residual correction of the chip's library.
+Formulas and constants: docs/theory_expected.md; source: the expected-GEMM study of 2026-11-21 on aiconfigurator's
+published tables (Apache-2.0), 18,000 rows of five chips. Everything is in seconds and bytes.
 
-The formula is written once and priced in three ways: many shapes of one pair of formats (arrays, one entry per shape), one
-shape in many pairs (arrays, one entry per pair: `parameters.side_by_side`), one product (numbers). Candidate arrays have the
-shape (tiles, rows), with a leading axis for the counts of split-K where all are priced at once.
+The formula is written once and priced in three ways: many shapes of one pair of formats (arrays, one entry per shape),
+one shape in many pairs (arrays, one entry per pair: `parameters.side_by_side`), one product (numbers). Candidate arrays
+have the shape (tiles, rows), with a leading axis for the counts of split-K where all are priced at once.
+
+What a GEMM moves and computes before any kernel is chosen: bytes that miss the L2, DRAM time, clock loss, latency of a
+k step.
+
+The kernel for few rows: one pass over the weights, limited by DRAM, by L2 or by its own serial loop.
+
+The kernels that quantise a 16-bit activation on the fly: a time of their own, after the product they feed.
 """
 
 from __future__ import annotations
@@ -21,22 +28,34 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.elementwise import Numbers, ceiling, choose, exponential, larger, smaller
+from roofline_model.core.elementwise import (
+    Numbers,
+    ceiling,
+    choose,
+    exponential,
+    larger,
+    log2,
+    powered,
+    rooted,
+    smaller,
+    to_power,
+)
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.expected.batch import ExpectedBatch, binding_of, with_library
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.intervals import interval_bounds
-from roofline_model.expected.products.activation_cast import cast_seconds
-from roofline_model.expected.products.candidates import K_STEP, SMALLEST_SLICE, SPLITS, may_split
-from roofline_model.expected.products.correction import GRID
-from roofline_model.expected.products.fitted.constants import FittedGemm, GemmConstants
+from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
+from roofline_model.expected.products.fitted.constants import GRID, FittedGemm, GemmConstants
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats
-from roofline_model.expected.products.gemv_kernel import GemvTimes, gemv_times, uses_gemv
-from roofline_model.expected.products.norm import powered, rooted
-from roofline_model.expected.products.parameters import Candidates, ProductParameters
-from roofline_model.expected.products.rotation import copies_to_pass
-from roofline_model.expected.products.work import GemmWork, are_cold, hit_share, work_of
+from roofline_model.expected.products.parameters import (
+    K_STEP,
+    SMALLEST_SLICE,
+    SPLITS,
+    Candidates,
+    ProductParameters,
+    copies_to_pass,
+    may_split,
+)
 from roofline_model.formats.catalog import NumberFormat
 
 if TYPE_CHECKING:
@@ -44,6 +63,124 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
+
+CLOCK_LOSS_ONSET_S = 5e-5
+"""Ideal length of a kernel from which power and clock limits begin to show."""
+COLD_LATENCY_RATIO = 0.3
+"""A k step takes this much longer when its weights come from DRAM."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmWork:
+    """What a GEMM moves and computes before any kernel is chosen; arrays of shape (rows,) or (pairs,), or numbers."""
+
+    m: Numbers
+    n: Numbers
+    k: Numbers
+    weight_bytes: Numbers
+    cold_weight_bytes: Numbers
+    """Weight bytes that come from DRAM."""
+    output_bytes: Numbers
+    activation_miss: Numbers
+    """Share of the activation that comes from DRAM."""
+    dram_s: Numbers
+    tensor_ratio: Numbers
+    """e_c after the clock loss of long kernels."""
+    k_element_s: Numbers
+    """T_k per wave and element of k."""
+
+    def at(self, index: NDArray[np.intp]) -> GemmWork:
+        """Return the rows at `index`."""
+        return GemmWork(*(getattr(self, name)[index] for name in self.__slots__))
+
+
+def hit_share(touched: Numbers, capacity_bytes: Numbers, edge: Numbers) -> Numbers:
+    """Return the share that the L2 serves when `touched` bytes pass between two uses of a line; 0 for infinitely many."""
+    share = 1.0 / (1.0 + to_power(smaller(touched / capacity_bytes, 4.0), edge))
+    if isinstance(touched, float):
+        return share * (touched < math.inf)
+    import numpy as np
+
+    return np.where(np.isinf(touched), 0.0, share)
+
+
+def are_cold(copies: Numbers) -> bool:
+    """Return whether no weight is ever touched again before the cache has forgotten it."""
+    if isinstance(copies, float):
+        return copies == math.inf
+    import numpy as np
+
+    return bool(np.isinf(copies).all())
+
+
+def work_of(p: ProductParameters, m: Numbers, n: Numbers, k: Numbers, copies: Numbers) -> GemmWork:
+    """Return the work of each row; `copies` weights are touched between two uses of one (infinite: always cold).
+
+    Weights are kept in L2 if all copies, A and C fit into its usable share; A if one W, A and C do; C if A and C do.
+    """
+    weight = n * k * p.weight_bytes_per_element
+    activation = m * k * p.activation_bytes_per_element
+    output = m * n * p.output_bytes_per_element
+    kept = p.l2_share_ratio * p.l2_bytes
+    moved = activation + output
+    # Cold weights hit nothing: an infinity that is known beforehand need not be worked out.
+    weight_hit = weight * 0.0 if are_cold(copies) else hit_share(copies * weight + moved, kept, p.l2_edge_factor)
+    weight_miss = 1.0 - weight_hit
+    activation_miss = 1.0 - hit_share(weight + moved, kept, p.l2_edge_factor)
+    output_miss = 1.0 - hit_share(moved, p.output_l2_share_ratio * p.l2_bytes, p.l2_edge_factor)
+    traffic = weight * weight_miss + activation * activation_miss + output * output_miss
+    doublings = log2(larger(2.0 * m * n * k / (p.peak_flops_per_s * CLOCK_LOSS_ONSET_S), 1.0))
+    # The loss is a fit over kernels of up to a second; a quarter is where it ends for products beyond any of them.
+    clock = larger(1.0 - p.clock_loss_ratio * doublings, 0.25)
+    return GemmWork(
+        m,
+        n,
+        k,
+        weight,
+        weight * weight_miss,
+        output,
+        activation_miss,
+        dram_s=traffic / (p.dram_ratio * p.bandwidth_bytes_per_s),
+        tensor_ratio=p.tensor_ratio * clock,
+        k_element_s=p.k_step_s / K_STEP * (1.0 + COLD_LATENCY_RATIO * weight_miss),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GemvTimes:
+    """Seconds of the kernel for few rows, without its launch."""
+
+    time_s: Numbers
+    dram_s: Numbers
+    l2_s: Numbers
+    serial_s: Numbers
+
+
+def gemv_times(p: ProductParameters, rows: GemmWork) -> GemvTimes:
+    """Return the times of that kernel, which each pair must have."""
+    dram_s = rows.cold_weight_bytes / (p.gemv_dram_ratio * p.bandwidth_bytes_per_s)
+    l2_s = rows.weight_bytes / (p.l2_ratio * p.load_bytes_per_s)
+    joint_s = rooted(powered(dram_s, p.norm_order) + powered(l2_s, p.norm_order), p.norm_order)
+    serial_s = p.gemv_element_s * rows.k
+    return GemvTimes(joint_s + serial_s, dram_s, l2_s, serial_s)
+
+
+def uses_gemv(p: ProductParameters, m: Numbers, gemm_s: Numbers, gemv_s: Numbers) -> Numbers:
+    """Return where that kernel runs: a weight-only library switches by m, a 16-bit one where it is faster."""
+    is_faster = (m == 1) & (gemv_s < gemm_s)
+    return choose(p.is_weight_only, m <= p.gemv_rows_count, is_faster) & p.has_gemv
+
+
+def cast_seconds(p: ProductParameters, rows: GemmWork) -> Numbers:
+    """Return the seconds of the kernels that quantise a 16-bit activation (their launch is inside `launch_s`)."""
+    elements = rows.m * rows.k
+    on_chip = elements * p.cast_touched_bytes / (p.cast_ratio * p.load_bytes_per_s)
+    moved_bytes = elements * (2.0 + p.activation_bytes_per_element) * rows.activation_miss
+    dram = moved_bytes / (p.dram_ratio * p.bandwidth_bytes_per_s)
+    return (
+        rooted(powered(on_chip, p.norm_order) + powered(dram, p.norm_order), p.norm_order) + p.cast_element_s * rows.k
+    )
+
 
 WAVE_S = 2e-8
 """Prologue and epilogue of one more wave; fitted 10 to 20 ns on every chip, hence fixed."""
@@ -84,9 +221,9 @@ def expected_gemm(
 
     `chip` computes in the pair's compute format (`gemm_formats(...).compute_format`). `weight_copies`: weights touched
     between two uses of the same one, over one weight: infinite in a model (cold), 1 when calls repeat (hot).
-    `dynamic_activation_quantization`: the time includes the kernels that quantise A. `constants`: a fit's own; None asks
-    the library. Raises `InvalidValueError` for shapes that are not whole numbers from 1, `UnsupportedError` when no
-    constants can be had for this chip and format.
+    `dynamic_activation_quantization`: the time includes the kernels that quantise A. `constants`: a fit's own; None
+    asks the library. Raises `InvalidValueError` for shapes that are not whole numbers from 1, `UnsupportedError` when
+    no constants can be had for this chip and format.
     """
     import numpy as np
 
@@ -249,7 +386,8 @@ def _splits_at_once(
 ) -> tuple[Numbers, Any, Any]:
     """Return what `_cheapest` does where every split of few rows is priced in one array.
 
-    `narrow`: candidates that leave SMs without a block, which alone are split; `split_count`: of `SPLITS`, the longest k.
+    `narrow`: candidates that leave SMs without a block, which alone are split; `split_count`: of `SPLITS`, the longest
+    k.
     """
     import numpy as np
 
@@ -315,8 +453,8 @@ def _candidate_seconds(
 ) -> Floats:
     """Return the seconds of every candidate without launch; all arguments broadcast, `blocks` has every axis.
 
-    `power`: terms of tensor pipe and load path, per wave and element of k, to the norm's power; `supply_s`: seconds of the
-    L2 per block and element of k.
+    `power`: terms of tensor pipe and load path, per wave and element of k, to the norm's power; `supply_s`: seconds of
+    the L2 per block and element of k.
     """
     order, omega = p.norm_order, p.persistence_ratio
     length = _slice_length(rows.k, split)

@@ -1,31 +1,211 @@
-"""The parameters of the product formula: of one pair of formats on a chip, or of several pairs side by side.
+"""Parameters of the product formula for a pair of formats on a chip: weight copies, tiles to choose from, constants.
 
-Side by side every parameter is an array with one entry per pair, so that the same formula prices all the formats of one
-shape in one pass: numpy's cost per call is what a single product pays.
+Copies: in a model the weights of a layer come back only after all other layers, so infinitely many copies (cold). A
+benchmark rotates over a few, and up to five can fit in a large L2: many published "cold" rows are L2-hot by
+construction.
+
+Tiles: the output tiles and split-K counts a library may choose from, and the rules that forbid some. bm × bn is the
+tile, s the number of slices k is cut into. Source: the expected-GEMM study of 2026-11-21, section "candidates"; the
+no-split rules were read off measured times that grow by exactly 3.5 to 4 ns per k (a serial k loop).
+
+Several pairs side by side: every parameter is an array with one entry per pair, so that the same formula prices all the
+formats of one shape in one pass (numpy's cost per call is what a single product pays).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.elementwise import Numbers
-from roofline_model.expected.chip import ChipSpec, fitted_numbers
-from roofline_model.expected.products.candidates import LARGEST_HALF_TILE, Tiles, tiles_of, usable_tiles
-from roofline_model.expected.products.correction import KNOT_COUNT
-from roofline_model.expected.products.fitted.constants import FittedGemm, GemmConstants
+from roofline_model.core.elementwise import Numbers, ceiling, larger, powered, smaller
+from roofline_model.expected.chip import ChipSpec, family_rules, fitted_numbers
+from roofline_model.expected.intervals import IntervalTable, across_families
+from roofline_model.expected.products.fitted.constants import KNOT_COUNT, FittedGemm, GemmConstants
 from roofline_model.expected.products.formats import CAST_READ_BYTES, GemmFormats
-from roofline_model.expected.products.norm import powered
-from roofline_model.expected.products.prediction_interval import prediction_interval
-from roofline_model.expected.products.rotation import rotation_element_bytes
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
+    Positions = NDArray[np.intp]
+
+COLD = math.inf
+"""Copies of a real model: never the same weights twice before the cache has forgotten them."""
+HOT = 1.0
+"""Copies when calls follow each other on the same operands."""
+MOST_COPIES = 5
+_COLD_TABLES = ("a100-sxm-80gb", "a100-sxm-40gb")
+"""Chips whose published 16-bit table behaves cold at every size (the older collector, TensorRT-LLM 1.0.0)."""
+_ROTATION_BYTES = {"BF16": 2.0, "FP8": 1.0}
+
+
+def rotated_copies(chip: ChipSpec, kernel_family: str, N: ArrayLike, K: ArrayLike) -> Numbers:
+    """Return the copies of an N×K weight between two uses of one in the published table of this chip; floats give a `float`.
+
+    The table is aiconfigurator's. BF16 and FP8: enough copies to pass the L2 once, at most five
+    (collector/trtllm/collect_gemm.py of that project), so that up to five copies can be L2-hot. NVFP4 and weight-only
+    tables, and the A100's: infinite. Their collectors name five copies too, but the measured times are those of cold
+    weights: with infinitely many, the cross-validated error falls from 9.6 to 7.4 % (NVFP4, RTX PRO 6000), 4.4 to 3.5 %
+    (NVFP4, B200), 10.7 to 7.2 % (INT8, L40S), 10.7 to 7.7 % (INT4, L40S) and 8.3 to 8.0 % (BF16, A100). `kernel_family`
+    is BF16, FP8, NVFP4, INT8 or INT4.
+    """
+    element_bytes = rotation_element_bytes(chip, kernel_family)
+    if isinstance(N, float) and isinstance(K, float):
+        return COLD if element_bytes is None else copies_to_pass(chip.l2_bytes, N * K * element_bytes)
+    import numpy as np
+
+    elements = np.asarray(N, dtype=np.float64) * np.asarray(K, dtype=np.float64)
+    if element_bytes is None:
+        return np.full_like(elements, COLD)
+    return np.asarray(copies_to_pass(chip.l2_bytes, elements * element_bytes), dtype=np.float64)
+
+
+def copies_to_pass(l2_bytes: Numbers, weight_bytes: Numbers) -> Numbers:
+    """Return the copies of a weight that pass an L2 once, at most `MOST_COPIES`."""
+    return smaller(larger(ceiling(l2_bytes / weight_bytes), 1.0), MOST_COPIES)
+
+
+def rotation_element_bytes(chip: ChipSpec, kernel_family: str) -> float | None:
+    """Return the bytes per element by which that table's collector counted copies; None: its rows are always cold."""
+    return None if chip.key in _COLD_TABLES else _ROTATION_BYTES.get(kernel_family)
+
+
+def copies_of(cache: str) -> float:
+    """Return the copies of a weight that are touched between two uses of one, in a state of the cache."""
+    return HOT if cache == "warm" else COLD
+
+
+TILE_ROWS = (16, 32, 64, 128, 256)
+TILE_ROWS_TMA = (16, 32, 64, 128, 192, 256)
+TILE_COLUMNS = (32, 64, 128, 256)
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+SMALLEST_TILE_ELEMS, LARGEST_TILE_ELEMS = 1024, 32768
+SMALLEST_WEIGHT_ONLY_COLUMNS = 64
+"""Kernels that widen their weights have no narrower tile."""
+LARGEST_HALF_TILE = 128
+"""Products of more rows (columns) use every tile alike: none is more than twice as long."""
+SMALLEST_SLICE = 128
+"""A slice of split-K is at least this many k."""
+K_STEP = 64
+"""Elements of k that one step of the main loop takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The tiles of one GPU family; arrays of shape (tiles, 1), to broadcast against rows."""
+
+    rows: Floats
+    columns: Floats
+    padding_ratio: Floats
+    """Tensor-pipe time over that of a 128 × 128 tile: 1 % per halving."""
+    resident: Floats
+    """Blocks that fit on one SM together."""
+    smallest_mma_elems: int
+    labels: tuple[str, ...]
+    """`bm x bn x s` for every (split, tile), split-major."""
+
+    def at(self, positions: Positions) -> Tiles:
+        """Return the tiles at `positions`."""
+        names, count = positions.tolist(), len(self.rows)
+        return Tiles(
+            self.rows[positions],
+            self.columns[positions],
+            self.padding_ratio[positions],
+            self.resident[positions],
+            self.smallest_mma_elems,
+            tuple(self.labels[first + name] for first in range(0, len(self.labels), count) for name in names),
+        )
+
+
+@cache
+def tiles_of(family: str) -> Tiles:
+    """Return the tiles that kernels of this GPU family have."""
+    import numpy as np
+
+    rules = family_rules(family)
+    least = rules.smallest_mma_elems
+    pairs = [
+        (bm, bn)
+        for bm in (TILE_ROWS_TMA if rules.supply_class == "tma" else TILE_ROWS)
+        for bn in TILE_COLUMNS
+        if SMALLEST_TILE_ELEMS <= bm * bn <= LARGEST_TILE_ELEMS and max(bm, bn) >= least
+    ]
+    rows = np.array([[bm] for bm, _ in pairs], dtype=np.float64)
+    columns = np.array([[bn] for _, bn in pairs], dtype=np.float64)
+    area = rows * columns
+    return Tiles(
+        rows=rows,
+        columns=columns,
+        padding_ratio=1 + 0.01 * np.maximum(0.0, np.log2(16384 / area)),
+        resident=np.clip(LARGEST_TILE_ELEMS / area, 1, 4),
+        smallest_mma_elems=least,
+        labels=tuple(f"{bm}x{bn}x{s}" for s in SPLITS for bm, bn in pairs),
+    )
+
+
+def usable_tiles(tiles: Tiles, m: Numbers, n: Numbers, is_weight_only: bool | Bools = False) -> Bools:
+    """Return which tile serves which row, shape (tiles, rows): none much larger than the output it covers.
+
+    Every row keeps at least one tile: an output smaller than all of them runs on the smallest. `is_weight_only`: of all
+    rows, or of each.
+    """
+    import numpy as np
+
+    least = tiles.smallest_mma_elems
+    too_tall = (tiles.rows > np.maximum(16, 2 * m)) & (tiles.rows > least)
+    too_wide = (tiles.columns > np.maximum(32, 2 * n)) & (tiles.columns > least)
+    too_narrow = (tiles.columns < SMALLEST_WEIGHT_ONLY_COLUMNS) & is_weight_only
+    usable: Bools = ~(too_tall | too_wide | too_narrow)
+    # The first of the smallest has 64 columns or more in every family: weight-only kernels have it, too.
+    smallest = int((tiles.rows * tiles.columns).argmin())
+    usable[smallest] |= ~usable.any(axis=0)
+    return usable
+
+
+def may_split(family: str, is_sixteen_bit: bool | Bools, m: Numbers, n: Numbers, k: Numbers) -> bool | Bools:
+    """Return the rows that the library may cut along k at all (the slice length is checked per split).
+
+    Only 16-bit libraries on sm89 and sm120 leave long serial k loops; elsewhere every row may be split.
+    """
+    if is_sixteen_bit is False or family not in ("sm89", "sm120"):
+        return True
+    import numpy as np
+
+    small_batch = (m >= 2) & (m <= 8) & (n * k < 2.7e5)
+    if family == "sm89":
+        short = (k < 2048) & np.logical_not((n <= 256) & (k >= 1024))
+        wide = (n >= 1024) & (m <= 128) & (k <= 4096)
+        leaves_loop = small_batch | short | wide
+    else:
+        short = (k < 2048) & np.logical_not((m <= 64) & (n <= 256) & (k >= 1536))
+        leaves_loop = small_batch | short
+    allowed: Bools = np.logical_not(leaves_loop & is_sixteen_bit)
+    return allowed
+
+
+GIVEN = "given"
+"""Provenance of a time from constants that the caller brought, of which nothing else is known."""
+OTHER_FORMAT = "transferred-format"
+"""Provenance of a pair of formats that runs on the constants of its measured neighbour, on the same chip."""
+OTHER_FORMAT_SHARE = 0.7
+"""Share of a change of family (in logs, in quadrature) that a change of format adds to the interval. A judgement."""
+
+
+def prediction_interval(fitted: FittedGemm | None, formats: GemmFormats) -> tuple[IntervalTable, str]:
+    """Return (interval factors, provenance) of predictions with these constants for these formats."""
+    across = across_families(formats.family)
+    if fitted is None:
+        return across, GIVEN
+    if formats.is_measured_pair:
+        return fitted.intervals, fitted.provenance
+    provenance = OTHER_FORMAT if fitted.provenance == "fitted" else fitted.provenance
+    return fitted.intervals.widened(across, OTHER_FORMAT_SHARE), provenance
+
 
 GEMV_FAMILIES = ("BF16", "INT8", "INT4")
 """Kernel families whose libraries may have a kernel for few rows."""

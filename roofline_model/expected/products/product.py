@@ -1,31 +1,149 @@
-"""The expected-time model of products in one pair of formats on one chip, and of several pairs together."""
+"""Expected times of products in one pair of formats on one chip, and of several pairs together, held to two limits.
+
+**The published rate.** A lender's board says nothing about another's power, clock or accumulator rate: constants of a
+350 W L40S throttle where a 450 W RTX 4090 does not, and an RTX 5090 runs above its rated boost clock. A rate published
+for the chip (`achieved` in its file) is a proof that it can be reached, so large products on transferred constants are
+not expected to be slower. It is no upper limit: one library's best says nothing against a faster kernel (the published
+bandwidth, a micro-benchmark, is one: `measured_here`). Published rates are the best over shapes; where the lenders'
+fitted kernels stay below what was published for the lenders (B200: 0.84 in 16 bit, 0.73 in NVFP4), so will the chip's.
+Constants fitted on a chip's own rows stay as they are for that reason.
+
+**The 16-bit product.** A product that widens its weights does the arithmetic of the 16-bit product, so that it saves
+memory traffic and no more. Kernels of narrow weights were timed on two chips only. Lent to another, they would outrun
+its 16-bit kernels where arithmetic binds: their lender's board was not throttled (L40S to L4), or its launch and supply
+were scaled and its tensor rate was not (B200, H100). The limit is the time of the chip's own 16-bit product with the
+DRAM traffic of the narrow operands:
+
+    limit = T_16 with T_d · (narrow traffic / 16-bit traffic) in its norm
+    T     = T + share · max(0, limit - T)
+
+The share is 1 from the ridge point of the 16-bit product's roofline on and falls to 0 at half of it: where memory
+binds, a lean kernel for few rows may well beat what the 16-bit one takes beyond DRAM (A100, INT4 weights, up to 16
+rows: measured at 0.76 of the limit in one row of ten). Beyond, A100's timed kernels keep it: median 1.03 of it for INT8
+weights, 1.07 for INT4. A chip whose weight-only kernels were timed keeps their times: on L40S, whose 16-bit kernels
+throttle at 350 W, long products of narrow weights were measured at 0.7 to 0.9 of the 16-bit ones. Two widened operands
+were never timed together: share 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from operator import add
 from typing import TYPE_CHECKING
 
-from roofline_model.chips.hardware import Device
-from roofline_model.core.elementwise import Numbers
-from roofline_model.core.finding import finding
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.elementwise import Numbers, larger, powered, rooted, smaller
+from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.calibrated import with_measured_bandwidth
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.measured_here import with_measured_bandwidth
+from roofline_model.expected.prediction import NORM_PARTS, ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats
-from roofline_model.expected.products.formula import checked_sizes, expected_batch, product_times
-from roofline_model.expected.products.parameters import ProductParameters, side_by_side
-from roofline_model.expected.products.reached_rate import with_published_rate
-from roofline_model.expected.products.rotation import COLD, copies_of
-from roofline_model.expected.products.widened_floor import narrow_limit, raised, widening_share
-from roofline_model.expected.products.work import work_of
+from roofline_model.expected.products.formula import checked_sizes, expected_batch, product_times, work_of
+from roofline_model.expected.products.parameters import COLD, ProductParameters, copies_of, side_by_side
 from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.ideal.roofline import published_rate
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+
+LARGE_SIZE = 8192
+"""M = N = K of the product that stands for large ones; published best rates come from 4096³ to 16384³."""
+CLOCKED = ("tensor_ratio", "l2_ratio", "sm_ratio")
+"""Constants of what runs at the SMs' clock: a product bound by the tensor units needs all three."""
+_STEPS_COUNT = 6
+"""Corrections until launch and DRAM, which do not scale, are made up for; each leaves about a tenth of the rest."""
+
+
+def with_published_rate(found: FittedGemm, device: Device, formats: GemmFormats) -> FittedGemm:
+    """Return transferred constants that reach the chip's published rate in large products; others unchanged.
+
+    Kernels that widen their weights are left alone: nothing published is of them.
+    """
+    if found.provenance == "fitted" or formats.is_weight_only:
+        return found
+    best = published_rate(device, formats.compute_format)
+    if best is None:
+        return found
+    wanted = best.value * min([1.0, *filter(None, (_lender_share(key, formats) for key in found.sources))])
+    reached = finding("published-rate-reached", rate_flops_per_s=best.value, hardware=device.key)
+    return _raised(found, formats, wanted, reached)
+
+
+@lru_cache(maxsize=256)
+def _raised(found: FittedGemm, formats: GemmFormats, wanted: float, reached: Finding) -> FittedGemm:
+    if wanted <= _large_rate(found, formats):
+        return found
+    # The lender's loss of clock in long kernels is its board's power limit.
+    raised = replace(found, constants=replace(found.constants, clock_loss_ratio=0.0))
+    for _ in range(_STEPS_COUNT):
+        gain = wanted / _large_rate(raised, formats)
+        scaled = {name: getattr(raised.constants, name) * gain for name in CLOCKED}
+        raised = replace(raised, constants=replace(raised.constants, **scaled))
+    return replace(raised, findings=(*found.findings, reached))
+
+
+@lru_cache(maxsize=64)
+def _lender_share(key: str, formats: GemmFormats) -> float | None:
+    """Return what the lender's own constants expect of a large product, over what was published for the lender."""
+    try:
+        device = get_hardware(key)
+        best = published_rate(device, formats.compute_format)
+        if best is None:
+            return None
+        fitted = find_gemm(ChipSpec.of(device, formats.compute_format), formats.family)
+    except RooflineError:
+        return None  # a chip that only the caller's file describes, or one without the format
+    return _large_rate(fitted, formats, ChipSpec.of(device, formats.compute_format)) / best.value
+
+
+def _large_rate(found: FittedGemm, formats: GemmFormats, chip: ChipSpec | None = None) -> float:
+    """Return FLOP/s of the large product, weights cold."""
+    size = float(LARGE_SIZE)
+    parameters = ProductParameters.of(chip or found.chip, formats, found)
+    return float(2.0 * size**3 / product_times(parameters, size, size, size, COLD).time_s)
+
+
+def widening_share(
+    wide: ProductParameters, m: Numbers, n: Numbers, k: Numbers, *, computes_wide: bool = False
+) -> Numbers:
+    """Return from 0 to 1 how much of the limit holds for each shape. `computes_wide`: both operands are widened."""
+    if computes_wide:
+        return m * 0.0 + 1.0
+    moved = (
+        m * k * wide.activation_bytes_per_element
+        + n * k * wide.weight_bytes_per_element
+        + m * n * wide.output_bytes_per_element
+    )
+    # The compute side of the 16-bit product's roofline over its memory side.
+    over = 2.0 * m * n * k / wide.peak_flops_per_s / (moved / wide.bandwidth_bytes_per_s)
+    return smaller(larger(2.0 * over - 1.0, 0.0), 1.0)
+
+
+def narrow_limit(wide: ExpectedBatch, wide_dram_s: Numbers, narrow_dram_s: Numbers) -> Numbers:
+    """Return the time of the 16-bit product with the DRAM traffic of the narrow operands in its norm.
+
+    Both DRAM terms are those of the 16-bit kernel, with its own operands and with the narrow ones.
+    """
+    parts, order, before = wide.parts, wide.norm_order, wide.parts["dram"]
+    powers = reduce(add, (powered(value, order) for name, value in parts.items() if name in NORM_PARTS), 0.0)
+    beside = reduce(add, (value for name, value in parts.items() if name not in NORM_PARTS), 0.0)
+    narrowed = before * smaller(narrow_dram_s / larger(wide_dram_s, 1e-30), 1.0)
+    # Nothing is left of a body that the library is expected to save whole: its launch is all of it.
+    left = larger(powers - powered(before, order) + powered(narrowed, order), 0.0) / larger(powers, 1e-300)
+    return beside + (wide.time_s - beside) * rooted(left, order)
+
+
+def raised(time_s: Numbers, limit_s: Numbers, share: Numbers) -> Numbers:
+    """Return each time with its share of what is missing to the limit."""
+    return time_s + share * larger(limit_s - time_s, 0.0)
+
 
 MAX_STORED_SHAPES = 256
 """Shapes whose 16-bit products are stored: a recommendation asks for the same one in every narrow format."""
@@ -47,8 +165,8 @@ class ProductModel:
     cast_parameters: ProductParameters
     """Of calls that quantise their activations themselves."""
     wide: ProductModel | None = None
-    """The product of the format it computes in, the limit of what widens its operands and was never timed on this chip
-    (`widened_floor.py`); None elsewhere."""
+    """The product of the format it computes in, the limit of what widens its operands and was never timed on this chip;
+    None elsewhere."""
     narrow_parameters: ProductParameters | None = None
     """Of the kernel of `wide` with the bytes of the narrow operands."""
 
@@ -116,7 +234,7 @@ class ProductModel:
         )
 
     def not_faster_than_wide(self, time_s: Numbers, m: Numbers, n: Numbers, k: Numbers, cache: str) -> Numbers:
-        """Return times raised to the limit that the 16-bit product sets, where there is one (`widened_floor.py`)."""
+        """Return times raised to the limit that the 16-bit product sets, where there is one."""
         if self.wide is None:
             return time_s
         share = widening_share(self.wide.parameters, m, n, k, computes_wide=self.computes_wide)

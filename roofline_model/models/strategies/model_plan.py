@@ -10,9 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
+from roofline_model.models.format_plan import (
+    CACHE,
+    PRODUCTS,
+    FormatException,
+    FormatPlan,
+    PartFormats,
+    checked_plan,
+    parts_of,
+)
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import CACHE, PRODUCTS, parts_of
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.operator_type import OperatorType
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
-from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
-from roofline_model.models.layer_ranges import joined_layers
+from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats, checked_plan, joined_layers
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.module_names import operators_of_module
 from roofline_model.models.strategies.operator_type import OperatorType

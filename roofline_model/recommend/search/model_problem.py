@@ -18,13 +18,25 @@ from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import Workload, check_context
-from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
+from roofline_model.models.format_plan import (
+    CACHE,
+    EXPERTS,
+    FFN,
+    GROUPS,
+    PARTS,
+    QKV,
+    SHARED_EXPERTS,
+    FormatException,
+    FormatPlan,
+    PartFormats,
+    checked_plan,
+    joined_layers,
+    parts_of,
+)
 from roofline_model.models.hf.parameters import parameter_counts
-from roofline_model.models.layer_ranges import joined_layers
 from roofline_model.models.model_memory import layer_matrices, model_memory
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
-from roofline_model.models.plan_parts import CACHE, EXPERTS, FFN, GROUPS, PARTS, QKV, SHARED_EXPERTS, parts_of
 from roofline_model.models.step_expected import Estimator
 from roofline_model.recommend.search.losses import WHOLE_FFN, LossTable, parse_formats, why_no_pair
 from roofline_model.recommend.search.pass_times import TimedPass, Times, remembering, timed_pass

@@ -19,7 +19,7 @@ from roofline_model.operators.product import Operator
 from roofline_model.recommend.search.problem import joined_source
 
 if TYPE_CHECKING:
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
 
 Times = Callable[[Case], Estimate | None]
 """Better times than the ideal: asked for each kernel's case, with kernel `*` and cold operands."""

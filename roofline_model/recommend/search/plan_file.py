@@ -8,9 +8,8 @@ from pathlib import Path
 from roofline_model.core.definition_text import write_definition_text
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.user_path import user_path
-from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.format_plan import FormatPlan, ffn_parts_of, parts_of
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.models.plan_parts import ffn_parts_of, parts_of
 from roofline_model.models.strategies.module_names import spelled_formats
 
 _GROUPS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")

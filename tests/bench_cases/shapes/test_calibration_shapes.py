@@ -6,8 +6,7 @@ from bench_cases.selection import selected_cases
 from bench_cases.shapes.attention import attention_shapes
 from bench_cases.shapes.operators import operator_shapes
 from bench_cases.shapes.products import resolve_shapes
-from roofline_model.chips.curve import work_size
-from roofline_model.expected.local.timed import TimedCall, kernel_curves
+from roofline_model.chips.curve import TimedCall, kernel_curves, work_size
 
 SETS = ("quick", "standard", "full")
 

@@ -23,10 +23,10 @@ from plugin.calibrate.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMN
 from plugin.calibrate.cuda_ceilings import GEMM_SHAPES, CudaCeilings, Measured, SmBandwidth
 from plugin.machine.facts import Machine
 from plugin.run.expected_record import expected_record
-from roofline_model.chips.device_file import check_device
+from roofline_model.chips.device_check import check_device
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
-from roofline_model.expected.local.calibrated import predict_calibrated
+from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.ideal.roofline import predict

@@ -12,7 +12,7 @@ from plugin.calibrate.profile_file import mismatch, profile_text, read_profile, 
 from plugin.machine.facts import Machine
 from plugin.run.options import BenchOptions
 from plugin.run.target import resolve_target
-from roofline_model.chips.device_file import check_device
+from roofline_model.chips.device_check import check_device
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError, RooflineError, UnsupportedError

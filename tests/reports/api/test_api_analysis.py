@@ -12,8 +12,8 @@ from roofline_model import (
     predict_expected,
     recommend_quantization,
 )
-from roofline_model.expected.case_times import expected_times
-from roofline_model.ideal.weight_storage import product_of_pair
+from roofline_model.expected.predict import expected_times
+from roofline_model.operators.product import product_of_pair
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 
 SHAPE = {"M": 1, "N": 4096, "K": 4096}

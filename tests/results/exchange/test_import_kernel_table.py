@@ -12,8 +12,8 @@ from foreign_files import TABLE
 from results.exchange.importing import import_any, read_any
 from results.store.store import ResultStore
 from roofline_model.core.errors import StoreError
-from roofline_model.expected.tables.table import read_kernel_table
-from roofline_model.expected.tables.table_prediction import predict_table
+from roofline_model.expected.fitting.table import read_kernel_table
+from roofline_model.validation.table_prediction import predict_table
 
 Write = Callable[[str, Any], Path]
 

@@ -15,10 +15,10 @@ from plugin.calibrate.cpu_ceilings import CpuReadings
 from plugin.machine import facts as machine
 from roofline_cli.machine import kernel_calibration
 from roofline_cli.main import app
+from roofline_model.chips.curve import TimedCall
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Constant
 from roofline_model.core.errors import RooflineError
-from roofline_model.expected.local.timed import TimedCall
 from roofline_model.operators.product import gemm
 
 runner = CliRunner()

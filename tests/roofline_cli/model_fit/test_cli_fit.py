@@ -9,7 +9,7 @@ from synthetic_kernels import HEADER, TRUE, write_rows
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
-from roofline_model.expected.products.fitted.constants_file import read_constants
+from roofline_model.expected.products.fitted.constants import read_constants
 
 runner = CliRunner()
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from roofline_cli.main import app
 from roofline_cli.model_fit.validate import ADDED_COLUMNS
 from roofline_model import gemm, get_hardware, predict
+from roofline_model.expected.fitting.table import read_kernel_table
 from roofline_model.expected.predict import predict_expected
-from roofline_model.expected.tables.table import read_kernel_table
-from roofline_model.expected.tables.table_prediction import predict_table
 from roofline_model.operators.attention import attention
+from roofline_model.validation.table_prediction import predict_table
 
 runner = CliRunner()
 HEADER = [

@@ -12,9 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from roofline_cli.lazy_group import LazyGroup
 from roofline_cli.main import app
 from roofline_cli.shared import group
+from roofline_cli.shared.group import LazyGroup
 
 runner = CliRunner()
 ROOT = Path(__file__).parents[3]

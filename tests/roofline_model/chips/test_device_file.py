@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from roofline_model import DefinitionError, get_hardware, predict_gemm
-from roofline_model.chips.device_file import _UNITS, check_device, read_device_file, read_device_text
-from roofline_model.chips.hardware import STATUSES
+from roofline_model.chips.device_check import check_device
+from roofline_model.chips.hardware import _UNITS, STATUSES, read_device_file, read_device_text
 
 Q = 'status = "measured", source = "a test bench"'
 GOOD = f"""

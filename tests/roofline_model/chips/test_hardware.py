@@ -22,7 +22,7 @@ from roofline_model import (
     list_hardware,
     match_device,
 )
-from roofline_model.chips.device_file import check_device
+from roofline_model.chips.device_check import check_device
 from roofline_model.chips.hardware import STATUSES, Device, Quantity
 
 CHIPS = list_hardware()

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_hardware, predict
+from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.core.finding import short_text
-from roofline_model.expected.local.timed import TimedCall, kernel_curves
 from roofline_model.expected.predict import predict_expected
-from roofline_model.ideal.weight_storage import product_of_pair
+from roofline_model.operators.product import product_of_pair
 from roofline_model.sweep import MAX_ROWS, GemmGrid, format_pairs, parse_axis, sweep_gemm
 
 

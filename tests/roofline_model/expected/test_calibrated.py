@@ -11,14 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.chips.device_file import read_device_text
 from roofline_model.chips.device_text import device_text
-from roofline_model.chips.hardware import MemoryLevel, Quantity, create_custom_asic, get_hardware, list_hardware
+from roofline_model.chips.hardware import (
+    MemoryLevel,
+    Quantity,
+    create_custom_asic,
+    get_hardware,
+    list_hardware,
+    read_device_text,
+)
 from roofline_model.chips.machine_constants import Calibration, Constant, constant_of_flops, constant_of_times
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import finding
-from roofline_model.expected.local.calibrated import predict_calibrated
+from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.product import gemm, gemv
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import InvalidValueError, UnknownNameError, UnsupportedError, get_hardware, list_hardware
-from roofline_model.expected.chip import ChipSpec, fitted_numbers
-from roofline_model.expected.families import FAMILIES, family_of_architecture, family_rules
+from roofline_model.expected.chip import FAMILIES, ChipSpec, family_of_architecture, family_rules, fitted_numbers
 
 
 def test_gb10_as_the_models_see_it():

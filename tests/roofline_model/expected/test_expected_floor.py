@@ -8,8 +8,7 @@ from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import predict_expected
 from roofline_model.ideal.roofline import predict
-from roofline_model.ideal.weight_storage import product_of_pair
-from roofline_model.operators.product import gemm
+from roofline_model.operators.product import gemm, product_of_pair
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 
 WIDE = gemm(8192, 128, 2048, a="NVFP4")  # activations and output are 30 times the weight

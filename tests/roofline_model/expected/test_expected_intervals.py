@@ -9,8 +9,7 @@ import pytest
 
 from roofline_model import InvalidValueError, get_hardware
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.families import transfer_step
+from roofline_model.expected.chip import ChipSpec, transfer_step
 from roofline_model.expected.intervals import (
     DRIFT,
     REGIMES,

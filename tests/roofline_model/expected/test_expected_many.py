@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.elementwise import powered, rooted
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.expected.case_times import ExpectedTimes, expected_times
-from roofline_model.expected.products.norm import powered, rooted
+from roofline_model.expected.predict import ExpectedTimes, expected_times
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.operators.case import Case
 from roofline_model.recommend.shape import recommend_quantization

@@ -9,7 +9,8 @@ import pytest
 from roofline_model import OpCost, create_custom_asic, gemm, gemv, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import reason_text
-from roofline_model.expected.predict import EXPECTED_VERSION, predict_expected, why_no_expected
+from roofline_model.expected.predict import predict_expected, why_no_expected
+from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.product import Operator
 

@@ -7,11 +7,10 @@ from math import fsum
 import pytest
 
 from roofline_model import get_hardware, list_hardware
-from roofline_model.expected.batch import with_library
 from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import with_library
 from roofline_model.formats.catalog import FORMATS
-from roofline_model.ideal.published_rate import published_over_peak
-from roofline_model.ideal.roofline import predict
+from roofline_model.ideal.roofline import predict, published_over_peak
 from roofline_model.operators.attention import attention
 from roofline_model.operators.product import gemm
 from roofline_model.tiling.waves import gemm_tiling

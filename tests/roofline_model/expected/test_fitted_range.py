@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline_model.core.finding import has_code
-from roofline_model.expected.fitted_range import LARGEST_FITTED_FLOPS, extrapolation
-from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.predict import LARGEST_FITTED_FLOPS, extrapolation, predict_expected
 from roofline_model.operators.product import gemm
 
 

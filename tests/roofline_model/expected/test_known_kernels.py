@@ -7,18 +7,16 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import create_custom_asic, get_hardware
+from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.hardware import ComputePath
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import finding, has_code, short_text
-from roofline_model.expected.local.calibrated import CALIBRATED_VERSION
-from roofline_model.expected.local.predict import KERNEL_VERSION
-from roofline_model.expected.local.timed import TimedCall, kernel_curves
+from roofline_model.expected.calibrated import CALIBRATED_VERSION, KERNEL_VERSION
 from roofline_model.expected.predict import predict_expected, why_no_expected
-from roofline_model.ideal.weight_storage import product_of_pair
 from roofline_model.models.step_expected import call_within_ceilings, expected_call
 from roofline_model.operators.attention import attention
 from roofline_model.operators.elementwise import softmax
-from roofline_model.operators.product import gemm
+from roofline_model.operators.product import gemm, product_of_pair
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 
 SHAPE = (1, 1024, 1024)

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from roofline_model.chips.hardware import create_custom_asic, get_hardware, list_hardware
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import FORMATS, get_format
-from roofline_model.ideal.product_roof import ProductRoof
-from roofline_model.ideal.published_rate import published_over_peak
-from roofline_model.ideal.roofline import predict
+from roofline_model.ideal.roofline import ProductRoof, predict, published_over_peak
 from roofline_model.operators.product import MAX_DIMENSION, gemm
 
 SIZES = st.one_of(st.integers(1, 64), st.integers(1, 200_000), st.integers(1, MAX_DIMENSION))

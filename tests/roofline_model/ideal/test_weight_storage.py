@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import gemm, get_format, get_hardware, predict
-from roofline_model.expected.case_times import expected_times
-from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.expected.products.formats import kernel_bytes_per_element
-from roofline_model.ideal.weight_storage import product_of_pair, stored_weight, weight_counting, with_storage
+from roofline_model.ideal.roofline import with_storage
 from roofline_model.models.format_plan import FormatPlan
+from roofline_model.operators.product import product_of_pair, stored_weight, weight_counting
 from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 

@@ -8,7 +8,7 @@ from bench_cases.kernels.guards import chip_reason
 from bench_cases.kernels.products.catalog import KERNELS
 from roofline_model.chips.hardware import create_custom_asic, get_hardware, list_hardware
 from roofline_model.core.finding import has_code
-from roofline_model.expected.case_times import expected_times
+from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.kernels.kernel_gaps import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
 from roofline_model.recommend.shape import recommend_quantization

@@ -10,8 +10,7 @@ from roofline_model.expected.products.formats import kernel_bytes_per_element
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.hf.parameters import parameter_counts, read_weight_count
-from roofline_model.models.kv_crossover import read_weight_bytes
-from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.llm import ModelPrediction, predict_model, read_weight_bytes
 from roofline_model.models.model_memory import weights_bytes
 from roofline_model.models.model_registry import get_model
 

@@ -14,9 +14,15 @@ from roofline_model.core.finding import has_code
 from roofline_model.models.decoder_step import Workload, step_kernels
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.hf.parameters import model_kv_bytes, parameter_counts
-from roofline_model.models.kv_crossover import kv_crossover_tokens, read_weight_bytes
-from roofline_model.models.launch_gaps import LaunchCosts, launch_costs
-from roofline_model.models.llm import batch_sweep, predict_model, time_to_first_token_s
+from roofline_model.models.llm import (
+    LaunchCosts,
+    batch_sweep,
+    kv_crossover_tokens,
+    launch_costs,
+    predict_model,
+    read_weight_bytes,
+    time_to_first_token_s,
+)
 from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
 from roofline_model.models.model_registry import get_model, list_models
 from roofline_model.models.tensor_parallel import Parallel, shard

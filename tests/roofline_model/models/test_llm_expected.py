@@ -10,8 +10,8 @@ from roofline_model import create_custom_asic, gemm, get_hardware
 from roofline_model.chips.hardware import Device
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import reason_text
-from roofline_model.expected.ideal_floor import cold_limits
-from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.expected.predict import cold_limits
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.step_expected import ExpectedStep, call_within_ceilings, expected_step, why_no_step
 from roofline_model.models.tensor_parallel import Parallel

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import create_custom_asic, get_hardware
+from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.hardware import Device, MemoryLevel, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import finding, has_code
-from roofline_model.expected.local.timed import TimedCall, kernel_curves
 from roofline_model.models.decoder_step import Workload, step_kernels
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.llm import predict_model

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.formats.catalog import get_format
-from roofline_model.models.format_plan import plan_from_text
-from roofline_model.models.kv_crossover import read_weight_bytes
-from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.format_plan import GROUPS, MATRICES, PARTS, parts_of, plan_from_text
+from roofline_model.models.llm import ModelPrediction, predict_model, read_weight_bytes
 from roofline_model.models.model_memory import layer_matrices, weights_bytes
 from roofline_model.models.model_registry import get_model
-from roofline_model.models.plan_parts import GROUPS, MATRICES, PARTS, parts_of
 from roofline_model.models.step_expected import expected_step
 
 LLAMA, MIXTRAL, DEEPSEEK, LITE, PHI, QWEN_MOE = (

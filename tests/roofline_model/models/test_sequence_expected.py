@@ -6,7 +6,8 @@ import pytest
 
 from roofline_model import gemm, get_hardware
 from roofline_model.core.finding import finding
-from roofline_model.expected.predict import EXPECTED_VERSION, ExpectedPrediction, predict_expected
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import EXPECTED_VERSION, ExpectedPrediction
 from roofline_model.models.decoder_step import StepKernel
 from roofline_model.models.step_expected import expected_kernels, expected_sequence, why_no_kernels
 from roofline_model.operators.layers import ffn_parts

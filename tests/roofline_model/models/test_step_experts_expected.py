@@ -8,7 +8,7 @@ import pytest
 
 from roofline_model import get_hardware
 from roofline_model.chips.hardware import Device
-from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.models.llm import predict_model
 from roofline_model.models.step_expected import expected_step
 from roofline_model.operators.product import Operator

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.models.decoder_step import Workload, step_kernels
 from roofline_model.models.format_plan import plan_from_text
-from roofline_model.models.kv_crossover import kv_crossover_tokens
-from roofline_model.models.llm import predict_model
+from roofline_model.models.llm import kv_crossover_tokens, predict_model
 from roofline_model.models.model_registry import get_model, list_models
 from roofline_model.models.step_expected import expected_step
 from roofline_model.models.tensor_parallel import Parallel, shard

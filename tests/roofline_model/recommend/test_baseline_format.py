@@ -8,7 +8,7 @@ import pytest
 
 from roofline_model import create_custom_asic, get_hardware
 from roofline_model.core.answer import Estimate
-from roofline_model.expected import case_times
+from roofline_model.expected import predict
 from roofline_model.operators.case import Case
 from roofline_model.recommend.options import baseline_format, fastest_sixteen_bit, product_baseline
 from roofline_model.recommend.shape import recommend_quantization
@@ -58,7 +58,7 @@ def test_the_baseline_of_a_product_on_a_cpu_is_the_one_of_its_recommendation(mon
     cpu = replace(create_custom_asic("test cpu", 40, {"FP16": 0.1, "BF16": 0.4}), kind="cpu")
     seconds = {"FP16": 1e-3, "BF16": 3e-3}
     monkeypatch.setattr(
-        case_times,
+        predict,
         "expected_times",
         lambda chip: lambda case: Estimate(seconds[dict(case.formats)["b"]]),
     )

@@ -12,8 +12,7 @@ from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
-from roofline_model.expected.case_times import expected_times
-from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
 from roofline_model.recommend.shape import recommend_quantization

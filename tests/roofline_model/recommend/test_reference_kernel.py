@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import has_code
-from roofline_model.expected.case_times import expected_times
+from roofline_model.expected.predict import expected_times
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.shape import recommend_quantization
 

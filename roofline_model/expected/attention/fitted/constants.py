@@ -1,7 +1,11 @@
 """The constants of the attention model: their names, ranges and priors, and a fitted set with its interval and evidence.
 
-Names end in `_16bit` or `_8bit` where a constant belongs to a width: of the arithmetic in prefill, of the cache in decode.
-µs and ns in names are meant; ratios and counts per clock have no dimension that a user needs.
+Names end in `_16bit` or `_8bit` where a constant belongs to a width: of the arithmetic in prefill, of the cache in
+decode. µs and ns in names are meant; ratios and counts per clock have no dimension that a user needs.
+
+The residual correction of a fitted set is what the formulas leave over on one chip, smooth surfaces over the sizes of a
+call (`expected/grid_surface.py`). Each width has a surface of its own, because it runs kernels of its own. Errors under
+cross-validation: docs/validation.md.
 """
 
 from __future__ import annotations
@@ -10,12 +14,99 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
-from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.correction import AttentionCorrection
+from roofline_model.expected.attention.chip import PREFILL_EDGE, AttentionChip, hit_ratio
+from roofline_model.expected.attention.decode import DecodeWork
+from roofline_model.expected.grid_surface import Grid
 from roofline_model.expected.products.fitted.constants import Evidence
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from roofline_model.expected.attention.prefill import PrefillWork
+    from roofline_model.expected.attention.shape import AttentionShapes
+
+    Floats = NDArray[np.float64]
+
+_GRID = Grid(
+    (
+        (0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0),
+        (4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0),
+        (0.0, 2.0, 4.0, 6.0),
+        (6.0, 7.0, 8.0),
+    )
+)
+GRIDS: Mapping[str, Grid] = MappingProxyType({"prefill": _GRID, "decode": _GRID})
+"""Phase → knots, in log2: sequences × key/value heads, keys that a token may see, query heads of a group, head size. Chosen
+under cross-validation by site: without the head size of its own 0.5 points worse in prefill and decode alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCorrection:
+    """The surfaces of one phase on one chip."""
+
+    phase: str
+    log_ratio: Mapping[str, tuple[float, ...]]
+    """Width → ln(measured / predicted) at the knots, the first axis major. A width without rows has none."""
+
+    def __post_init__(self) -> None:
+        for values in self.log_ratio.values():
+            GRIDS[self.phase].check(values)
+
+    def logs(self, width: str, sizes: tuple[Floats, ...]) -> Floats:
+        """Return ln of the factor on the predicted time of each row; 0 for a width without a surface."""
+        import numpy as np
+
+        values = self.log_ratio.get(width)
+        return np.zeros(len(sizes[0])) if values is None else GRIDS[self.phase].logs(values, sizes)
+
+    def scaled(self, share: float) -> AttentionCorrection:
+        """Return the surfaces as another chip keeps them: `share` of each value."""
+        return AttentionCorrection(
+            self.phase, {width: tuple(share * value for value in values) for width, values in self.log_ratio.items()}
+        )
+
+
+def surface_sizes(shapes: AttentionShapes) -> tuple[Floats, ...]:
+    """Return the columns of `GRIDS` for each call."""
+    batch, heads, kv_heads, dim, window = (
+        getattr(shapes, name).astype(float) for name in ("batch", "heads", "kv_heads", "head_dim", "window")
+    )
+    return batch * kv_heads, window, heads / kv_heads, dim
+
+
+def fit_surface(phase: str, sizes: tuple[Floats, ...], log_ratio: Floats) -> tuple[float, ...]:
+    """Return the surface of one width through ln(measured / predicted) of its rows."""
+    if phase not in GRIDS:
+        raise InvalidValueError(f"attention phase must be {' or '.join(GRIDS)}, got {phase!r}")
+    return GRIDS[phase].fit(sizes, log_ratio)
+
+
+def surface_trust(work: PrefillWork | DecodeWork, learnt_on: AttentionChip) -> Floats:
+    """Return from 0 to 1 how much of a surface holds for each row.
+
+    It was learnt where a benchmark replayed the same buffers on `learnt_on`. Where the share of bytes found in L2
+    differs (a cold cache, a smaller L2), DRAM hides what the surface saw, so it fades with that difference, as for
+    products.
+    """
+    import numpy as np
+
+    chip = work.chip
+    if isinstance(work, DecodeWork):
+        moved, touched = work.moved_bytes, work.moved_bytes + work.append_bytes
+        here = hit_ratio(touched, chip, chip.rules.cache_edge_factor)
+        there = hit_ratio(touched, learnt_on, learnt_on.rules.cache_edge_factor)
+    else:
+        moved = work.attention_bytes
+        here, there = (hit_ratio(moved, one, PREFILL_EDGE) for one in (chip, learnt_on))
+    found = here * (1 - work.evicted_bytes / moved)
+    result: Floats = np.square(1.0 - np.abs(there - found))
+    return result
+
 
 PHASES = ("prefill", "decode")
 WIDTHS = ("16bit", "8bit")
@@ -91,10 +182,11 @@ BY_WIDTH: Mapping[str, Mapping[str, ConstantRange]] = MappingProxyType(
 )
 """Phase → stems of constants of each width.
 
-Prefill: launch_us floor of the kernel chain; cta_us_D fixed cost of a CTA (µs·SM); efficiency_D share of
-the dense peak; latency_ratio_D time of a CTA that is alone over its share of that rate. Decode, grouped kernel: launch_us; cta_us fixed cost of a CTA; tile_growth its growth
-with the query tile; token_ns latency per token at D = 128; combine_us and combine_split_us the reduction over splits.
-Decode, per-head kernel: the same with head_, head_fill_us until all threads have work."""
+Prefill: launch_us floor of the kernel chain; cta_us_D fixed cost of a CTA (µs·SM); efficiency_D share of the dense
+peak; latency_ratio_D time of a CTA that is alone over its share of that rate. Decode, grouped kernel: launch_us;
+cta_us fixed cost of a CTA; tile_growth its growth with the query tile; token_ns latency per token at D = 128;
+combine_us and combine_split_us the reduction over splits. Decode, per-head kernel: the same with head_, head_fill_us
+until all threads have work."""
 
 
 def constant_ranges(phase: str, widths: tuple[str, ...] = WIDTHS) -> dict[str, ConstantRange]:

@@ -1,35 +1,153 @@
-"""The attention rows of a table as sets to fit: one per chip and phase, all formats together.
+"""Fitting the constants of the attention model: sets of rows, residuals, what a fit becomes, chips left out.
 
+One set is one chip and phase, all formats together: the constants of a width see only the rows of that width.
 Constants, ranges and the priors of few rows are those of `constants.py`. A constant that no row depends on is not
 fitted: it keeps the value it begins at, or shares that of its nearest relative (another head size, the other width).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.correction import AttentionCorrection, fit_surface
+from roofline_model.expected.attention.decode import DecodeWork, decode_terms
 from roofline_model.expected.attention.fitted.constants import (
     FLOOR_RATIO,
     MID_RATIO,
+    MIXES,
+    REGIMES,
+    SHARED,
     WIDTHS,
+    AttentionCorrection,
     ConstantRange,
     FittedAttention,
     constant_ranges,
+    fit_surface,
 )
-from roofline_model.expected.attention.fitted.residuals import AttentionProblem
-from roofline_model.expected.attention.work import JoinedRows
-from roofline_model.expected.fitting.fit_set import FitSet
+from roofline_model.expected.attention.fitted.library import DRIFT, GENERIC_INTERVAL, nearest
+from roofline_model.expected.attention.fitted.rows import AttentionRows, JoinedRows
+from roofline_model.expected.attention.prefill import PrefillWork, fitted_size, prefill_terms
+from roofline_model.expected.fitting.cross_validation import CrossValidated, factors_of
+from roofline_model.expected.fitting.fit_set import FitSet, FittedSet
 from roofline_model.expected.fitting.robust_fit import FreeConstant
+from roofline_model.expected.fitting.table import KernelTable
+from roofline_model.expected.products.fitted.constants import Evidence
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    FloatArray = NDArray[Any]
     Floats = NDArray[np.float64]
     Positions = NDArray[np.intp]
+
+Work = PrefillWork | DecodeWork
+HEAD = "head_"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionProblem:
+    """Counted work of some rows and the constants they depend on. Vectors are in the order of `names`."""
+
+    works: tuple[Work, ...]
+    """One for each set of formats; rows follow each other in this order."""
+    names: tuple[str, ...]
+    """Constants that some row depends on."""
+    stand_ins: Mapping[str, str]
+    """Constant that no row depends on → the one whose value it takes."""
+
+    @classmethod
+    def of(cls, works: Sequence[Work]) -> AttentionProblem:
+        """Return the problem of counted work of one chip and phase; raises `InvalidValueError` without rows."""
+        if not works:
+            raise InvalidValueError("a fit of attention needs at least one measured row")
+        told = used_constants(works)
+        phase = phase_of(works[0])
+        widths = tuple(width for width in WIDTHS if any(name.endswith(width) for name in told))
+        ranges = constant_ranges(phase, widths)
+        names = tuple(name for name in ranges if name in told)
+        return cls(tuple(works), names, {name: _stand_in(name, told) for name in ranges if name not in told})
+
+    @property
+    def ranges(self) -> tuple[ConstantRange, ...]:
+        """Start, bounds and width of the prior of each of `names`."""
+        known = constant_ranges(phase_of(self.works[0]))
+        return tuple(known[name] for name in self.names)
+
+    def values(self, vector: Sequence[float]) -> dict[str, float]:
+        """Return all constants by name, those without rows of their own included."""
+        free = {name: float(value) for name, value in zip(self.names, vector, strict=True)}
+        known = constant_ranges(phase_of(self.works[0]))
+        return {
+            **{name: free.get(other, known[name].start_value) for name, other in self.stand_ins.items()},
+            **free,
+        }
+
+    def predict_s(self, vector: Sequence[float]) -> FloatArray:
+        """Return the predicted seconds of all rows."""
+        import numpy as np
+
+        values = self.values(vector)
+        return np.concatenate([work_time_us(work, values) for work in self.works]) * 1e-6
+
+
+def phase_of(work: Work) -> str:
+    """Return prefill or decode."""
+    return "prefill" if isinstance(work, PrefillWork) else "decode"
+
+
+def work_time_us(work: Work, values: Mapping[str, float]) -> FloatArray:
+    """Return the time of counted work in µs."""
+    terms = prefill_terms(work, values) if isinstance(work, PrefillWork) else decode_terms(work, values)
+    return terms[0]
+
+
+def used_constants(works: Sequence[Work]) -> set[str]:
+    """Return the names of the constants that some row depends on."""
+    told: set[str] = set()
+    for work in works:
+        told |= set(SHARED[phase_of(work)]) | (_prefill(work) if isinstance(work, PrefillWork) else _decode(work))
+    return told
+
+
+def _prefill(work: PrefillWork) -> set[str]:
+    width = WIDTHS[work.is_8bit]
+    told = {f"launch_us_{width}"}
+    for dim in set(work.head_dim.tolist()):
+        rate = fitted_size(dim, is_8bit=work.is_8bit, is_sync=work.chip.rules.is_sync)
+        size = 64 if dim <= 64 else 128 if dim <= 128 else 256
+        told |= {f"efficiency_{rate}_{width}", f"cta_us_{size}_{width}", f"latency_ratio_{size}_{width}"}
+    return told
+
+
+def _decode(work: DecodeWork) -> set[str]:
+    width = WIDTHS[work.is_8bit]
+    stems: set[str] = set()
+    is_split = work.splits > 1
+    if work.per_head.any():
+        stems |= {"head_launch_us", "head_cta_us", "head_token_ns", "head_fill_us"}
+        stems |= {"head_split_us"} if (work.per_head & is_split).any() else set()
+    if not work.per_head.all():
+        stems |= {"launch_us", "cta_us", "tile_growth", "token_ns"}
+        stems |= {"combine_us", "combine_split_us"} if (~work.per_head & is_split).any() else set()
+    if work.chip.rules.is_datacentre_blackwell:
+        # Only groups above 32 take the per-head kernel there: too few rows to tell the widths of the cache apart.
+        return {f"{stem}_{WIDTHS[0] if stem.startswith(HEAD) else width}" for stem in stems}
+    return {f"{stem}_{width}" for stem in stems}
+
+
+def _stand_in(name: str, told: set[str]) -> str:
+    """Return the constant nearest to one without rows: another head size of the same width, or the other width."""
+    stem, width = name.rsplit("_", 1)
+    other = WIDTHS[1 - WIDTHS.index(width)] if width in WIDTHS else ""
+    base = stem.rsplit("_", 1)[0]
+    candidates = [f"{base}_{size}_{width}" for size in (128, 256, 64)] + [f"{stem}_{other}"]
+    return next((one for one in candidates if one in told), name)
+
 
 MANY_SITES = 30
 """From this many head counts and sizes on, the priors are weak: rows of one site are alike and count as few. (A100 decode, 350
@@ -153,3 +271,112 @@ def _free_constants(
 
 def _free(name: str, one: ConstantRange, value: float, is_weak: bool) -> FreeConstant:
     return FreeConstant(name, value, one.low_value, one.high_value, WEAK_PRIOR if is_weak else one.prior_scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedTimes:
+    """Expected times of rows with their 80 % interval."""
+
+    time_s: Floats
+    low_s: Floats
+    high_s: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionStart:
+    """A set of attention rows of one chip and phase, joined, and the constants it begins at."""
+
+    joined: JoinedRows
+    rows: FitSet
+    library: FittedAttention | None
+    """None: it begins at plausible values of no chip in particular."""
+
+    @property
+    def values(self) -> Mapping[str, float] | None:
+        """The constants to begin at."""
+        return None if self.library is None else self.library.values
+
+    @property
+    def provenance(self) -> str:
+        """Of the constants to begin at."""
+        return "generic" if self.library is None else self.library.provenance
+
+
+def attention_start(
+    table: KernelTable,
+    groups: Sequence[AttentionRows],
+    row_weights: Floats | None,
+    *,
+    is_generic: bool,
+    known: tuple[FittedAttention, ...] | None = None,
+) -> AttentionStart:
+    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `known` replaces it."""
+    joined = JoinedRows(groups)
+    library = None
+    if not is_generic:
+        try:
+            library = groups[0].constants(known)
+        except RooflineError:
+            library = None  # no relative was ever measured: plausible values are all there is
+    rows = attention_fit_set(joined, table.numbers["time_s"], row_weights, library)
+    return AttentionStart(joined, rows, library)
+
+
+def fitted_attention(
+    one: AttentionStart, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
+) -> FittedAttention:
+    """Return the constants as the library keeps them: five digits, those that no row could tell filled in.
+
+    The interval is that of the folds; without folds that of the constants it began at.
+    """
+    values = complete(fitted.values, shared_constants(one.joined, one.values))
+    rounded = {name: float(f"{value:.5g}") for name, value in values.items()}
+    if folds is not None:
+        intervals = {name: _outwards(factors_of(folds.factors, name)) for name in REGIMES}
+        parts = (f"{name}/{mix}" for name in REGIMES for mix in MIXES)
+        intervals |= {name.replace("/", "-"): _outwards(folds.factors[name]) for name in parts if name in folds.factors}
+    elif one.library is not None:
+        intervals = dict(one.library.intervals)
+    else:
+        intervals = dict.fromkeys(REGIMES, GENERIC_INTERVAL)
+    begun = None if one.library is None else one.library
+    kept = (None, None) if begun is None else (begun.correction, begun.correction_chip or begun.chip)
+    correction, learnt_on = (fitted.learnt, None) if fitted.learnt is not None else kept
+    return FittedAttention(
+        one.joined.chip,
+        one.joined.phase,
+        rounded,
+        intervals,
+        evidence,
+        correction=correction,
+        correction_chip=learnt_on,
+    )
+
+
+def attention_left_out(
+    one: AttentionStart, known: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
+) -> tuple[FittedAttention, Positions, ExpectedTimes] | None:
+    """Return (constants, positions, times with interval) of a chip predicted by those of others; None where none may lend.
+
+    Positions are those of the rows whose width the lenders have.
+    """
+    import numpy as np
+
+    chip, phase = one.joined.chip, one.joined.phase
+    found = nearest(chip, phase, [other for other in known if other.chip.key != chip.key], drift)
+    usable = np.zeros(0, dtype=np.intp) if found is None else one.joined.positions_of(found.widths)
+    if found is None or not len(usable):
+        return None
+    predicted = one.joined.times(found.values, usable)
+    if found.correction is not None:
+        surface = LibrarySurface(one.joined, found.correction_chip or chip)
+        predicted = predicted * np.exp(surface.log_factor(found.correction, usable))
+    regimes = [REGIMES.index(name) for name in regime_names(found.values, predicted)]
+    mixes = one.joined.mixes(usable)
+    factors = np.array([found.factors(mix)[regime] for mix, regime in zip(mixes, regimes, strict=True)])
+    return found, usable, ExpectedTimes(predicted, predicted * factors[:, 0], predicted * factors[:, 1])
+
+
+def _outwards(pair: tuple[float, float]) -> tuple[float, float]:
+    # Rounding never makes an interval narrower.
+    return math.floor(pair[0] * 1e4) / 1e4, math.ceil(pair[1] * 1e4) / 1e4

@@ -1,20 +1,245 @@
-"""The attention constants that ship with the package (`constants/attention-*.toml`), read, written and looked up."""
+"""Attention constants for any chip: shipped with the package (`constants/attention-*.toml`), or transferred from other chips.
+
+Transferred constants are of a sibling or a relative, rescaled, with a wider interval. Rules: attention study of
+2026-11-21, section 2.5. Ratios, floors and rates per clock are kept; what counts clocks goes with 1 / clock. A chip's
+nearest relative is of its own class: constants of an mma.sync chip on Hopper or datacentre Blackwell (or the reverse)
+were 20 to 84 % off as a whole, and are refused. Single decode kernels do run in both classes (A100, L40S, RTX PRO 6000
+and H100 share the 16-bit one): across families each kernel takes the constants of the chips that run it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 from roofline_model.core.definition_text import parse_definition, shown
 from roofline_model.core.errors import DefinitionError, RooflineError, UnsupportedError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.correction import GRIDS, AttentionCorrection
-from roofline_model.expected.attention.fitted.constants import PHASES, WIDTHS, FittedAttention
-from roofline_model.expected.attention.fitted.transfer import nearest
+from roofline_model.expected.attention.decode import grouped_kernel
+from roofline_model.expected.attention.fitted.constants import (
+    GRIDS,
+    MIXES,
+    PHASES,
+    REGIMES,
+    WIDTHS,
+    AttentionCorrection,
+    FittedAttention,
+    constant_ranges,
+)
+from roofline_model.expected.chip import broad_family, transfer_step
+from roofline_model.expected.intervals import joined_factors
 from roofline_model.expected.products.fitted.constants import Evidence
+
+DRIFT: Mapping[str, float] = MappingProxyType(
+    {
+        "sibling": 0.065, "prefill-near": 0.15, "decode-near": 0.107,
+        "prefill-sync": 0.219, "prefill-async": 0.178, "decode-same": 0.085, "decode-other": 0.463,
+    }
+)  # fmt: skip
+"""Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the lender's own interval.
+
+The last four leave a family and are estimated as `intervals.DRIFT` is, from whole chips left out: a prefill between
+mma.sync chips (7 transfers to 3 chips) and between the others (6 to 2); a 16-bit decode on a kernel that the lenders
+run, too (4 to 4); a decode on another grouped kernel or from an 8-bit cache (5 to 4). Near (same family, another
+product) is a judgement, as no two chips of the rows are of one family: half the variance of leaving the family in
+prefill, and what 16-bit products need between sm89 and sm120 in decode. Sibling: as for products."""
+SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
+"""Share of the lender's library surface that the chip keeps."""
+GENERIC_INTERVAL = (0.7, 1.45)
+"""Factors where nothing is known of the constants, as where a fit without folds begins. A judgement."""
+
+GROUPED = ("launch_us", "cta_us", "tile_growth", "token_ns", "combine_us", "combine_split_us")
+PER_HEAD = ("head_launch_us", "head_cta_us", "head_token_ns", "head_split_us", "head_fill_us")
+"""Constants of the two kinds of decode kernels, by stem."""
+LAUNCH = "launch_us"
+_ASYNCHRONOUS = ("gmma", "gen")
+
+DOUBLE_EXP = {"efficiency_64": 1.22, "efficiency_128": 1.16, "efficiency_256": 1.10}
+"""sm103 computes twice as many exponentials per clock as sm100. Assumed: half of the softmax time is exp; not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinship:
+    """Families whose constants a family may take, nearest first, and what that is called."""
+
+    family: str
+    provenance: str
+
+
+# sm110 (Thor) has the tensor units of sm100 but a twentieth of its bandwidth: nobody has compared their attention.
+_RELATIVES: Mapping[str, tuple[_Kinship, ...]] = {
+    "sm80": (
+        _Kinship("sm80", "transferred-sibling"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm120", "transferred-class"),
+    ),
+    "sm86": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
+    "sm87": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
+    "sm89": (
+        _Kinship("sm89", "transferred-family"),
+        _Kinship("sm120", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+    "sm90": (_Kinship("sm90", "transferred-sibling"), _Kinship("sm100", "transferred-class")),
+    "sm100": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
+    "sm103": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
+    "sm110": (_Kinship("sm100", "transferred-class"),),
+    "sm120": (
+        _Kinship("sm120", "transferred-family"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+    "sm121": (
+        _Kinship("sm120", "transferred-family"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+}
+
+
+def nearest(
+    chip: AttentionChip, phase: str, known: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
+) -> FittedAttention | None:
+    """Return constants for `chip` from the nearest relative in `known`, or None where no family may lend any.
+
+    Across families a decode kernel takes the constants of every chip that runs the same one. `drift` says how much each
+    step adds to the interval.
+    """
+    own = [one for one in known if one.provenance in ("fitted", "measured-here") and one.chip.key != chip.key]
+    own = [one for one in own if one.phase == phase]
+    for kin in _RELATIVES.get(chip.family, ()):
+        sources = [one for one in own if one.chip.family == kin.family]
+        if sources:
+            # Several chips of one family: the one with the nearest clock shares the product line.
+            source = min(sources, key=lambda one: abs(math.log(one.chip.clock_hz / chip.clock_hz)))
+            found = transferred(source, chip, kin.provenance, drift)
+            if phase == "decode" and broad_family(chip.family) != broad_family(kin.family):
+                return _by_kernel(found, source, own, drift)
+            return found
+    return None
+
+
+def transferred(
+    source: FittedAttention, chip: AttentionChip, provenance: str, drift: Mapping[str, float] = DRIFT
+) -> FittedAttention:
+    """Return the constants of `source` as `chip` would have them, named by `provenance`."""
+    stretch = source.chip.clock_hz / chip.clock_hz
+    values = _rescaled(source, chip)
+    findings: list[Finding] = []
+    if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
+        values = {name: value * _exp_gain(name) for name, value in values.items()}
+        findings.append(finding("exponentials-doubled"))
+    if abs(stretch - 1) > 0.005:
+        findings.append(finding("latencies-rescaled", latency_factor=stretch))
+    step = _step(chip, source.chip, source.phase, provenance)
+    surface, share = source.correction, SURFACE_TRUST[provenance]
+    return replace(
+        source,
+        chip=chip,
+        values=values,
+        intervals=_widened(source, dict.fromkeys(MIXES, drift[step])),
+        provenance=provenance,
+        sources=(source.chip.key,),
+        findings=tuple(findings),
+        correction=surface.scaled(share) if surface is not None and share > 0 else None,
+        correction_chip=source.chip,
+    )
+
+
+def _step(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> str:
+    """Return the step from a lender, a key of `DRIFT`; decode across families has one for each width (`class_steps`)."""
+    if provenance == "transferred-class":
+        return f"prefill-{'sync' if chip.rules.is_sync else 'async'}" if phase == "prefill" else "decode-other"
+    is_sibling = provenance == "transferred-sibling" and transfer_step(chip, lender) == "sibling"
+    return "sibling" if is_sibling else f"{phase}-near"
+
+
+def class_steps(chip: AttentionChip, phase: str, known: Sequence[FittedAttention]) -> dict[str, str]:
+    """Return the step of each of `MIXES` when `known`, of which none is of the chip's family, lends to it."""
+    if phase == "prefill":
+        return dict.fromkeys(MIXES, f"prefill-{'sync' if chip.rules.is_sync else 'async'}")
+    _, is_same = _grouped_lenders(chip, "16bit", known)
+    return {mix: "decode-same" if is_same and mix == "16bit" else "decode-other" for mix in MIXES}
+
+
+def _rescaled(source: FittedAttention, chip: AttentionChip) -> dict[str, float]:
+    """Return the constants in the chip's clock: what counts clocks goes with 1 / clock."""
+    ranges = constant_ranges(source.phase)
+    stretch = source.chip.clock_hz / chip.clock_hz
+    return {name: value * (stretch if ranges[name].is_cycles else 1.0) for name, value in source.values.items()}
+
+
+def _by_kernel(
+    found: FittedAttention, source: FittedAttention, known: Sequence[FittedAttention], drift: Mapping[str, float]
+) -> FittedAttention:
+    """Return decode constants with those of every chip that runs the same kernel, in place of one relative's.
+
+    Grouped kernels: the geometric mean over the chips that run the same one, else over those that run another
+    asynchronous one. The per-head kernel is plain CUDA and the same everywhere: the median over all chips, because one
+    of them (L40S, 8-bit cache) is four times as slow as the others. So is the launch floor of a kernel that nobody
+    shares: it is software, not silicon (B200's is twice that of four other chips).
+    """
+    chip, lenders = found.chip, {source.chip.key}
+    values = dict(found.values)
+    for width in found.widths:
+        grouped, is_same = _grouped_lenders(chip, width, known)
+        for stem in GROUPED if grouped else ():
+            lent = [_rescaled(one, chip)[f"{stem}_{theirs}"] for one, theirs in grouped]
+            values[f"{stem}_{width}"] = math.exp(math.fsum(map(math.log, lent)) / len(lent))
+        everyone = [one for one in known if width in one.widths]
+        for stem in PER_HEAD if is_same else (*PER_HEAD, LAUNCH):
+            values[f"{stem}_{width}"] = statistics.median(_rescaled(one, chip)[f"{stem}_{width}"] for one in everyone)
+        lenders |= {one.chip.key for one, _ in grouped} | {one.chip.key for one in everyone}
+    half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", known).items()}
+    names = tuple(sorted(lenders))
+    findings = (finding("kernel-by-kernel"),)
+    return replace(found, values=values, intervals=_widened(source, half_widths), sources=names, findings=findings)
+
+
+def _grouped_lenders(
+    chip: AttentionChip, width: str, known: Sequence[FittedAttention]
+) -> tuple[list[tuple[FittedAttention, str]], bool]:
+    """Return (lender, its width) for the grouped kernel of a width, and whether they run the same kernel as the chip.
+
+    Nobody lends to an mma kernel but those that run one.
+    """
+    kernel = grouped_kernel(chip, is_8bit=width == "8bit")
+    every = [
+        (one, theirs, grouped_kernel(one.chip, is_8bit=theirs == "8bit")) for one in known for theirs in one.widths
+    ]
+    same = [(one, theirs) for one, theirs, runs in every if runs == kernel and theirs == width]
+    same = same or [(one, theirs) for one, theirs, runs in every if runs == kernel]
+    if same:
+        return same, True
+    akin = kernel in _ASYNCHRONOUS
+    return [(one, theirs) for one, theirs, runs in every if akin and runs in _ASYNCHRONOUS], False
+
+
+def _exp_gain(name: str) -> float:
+    return next((gain for stem, gain in DOUBLE_EXP.items() if name.startswith(f"{stem}_")), 1.0)
+
+
+def _widened(source: FittedAttention, half_widths: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the interval factors of transferred constants: the lender's own and the transfer's error, by formats.
+
+    `half_widths` has one entry per mix of formats; rows of a mix without one get the widest.
+    """
+    widest = max(half_widths.values())
+    plain = {regime: joined_factors(source.intervals[regime], widest) for regime in REGIMES}
+    of_mix = {
+        f"{regime}-{mix}": joined_factors(source.factors(mix)[number], half_width)
+        for mix, half_width in half_widths.items()
+        for number, regime in enumerate(REGIMES)
+    }
+    return {**plain, **of_mix}
+
 
 SCHEMA = 1
 """Layout of the file."""

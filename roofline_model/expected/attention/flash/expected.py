@@ -1,14 +1,13 @@
 """The analytical FlashAttention models in the form of an expected time: derived, with a measured interval.
 
-They are of the bare kernel with cold operands. An engine's call takes longer, most of all a short one: the interval is that
-of measured calls over the model.
+They are of the bare kernel with cold operands. An engine's call takes longer, most of all a short one: the interval is
+that of measured calls over the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
@@ -21,12 +20,9 @@ from roofline_model.expected.attention.flash.config import (
     FlashAttentionVersion,
 )
 from roofline_model.expected.attention.flash.model import FlashAttentionPrediction, predict_flash_attention
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.prediction import ExpectedBatch, ExpectedPrediction
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, AttentionKernel
 from roofline_model.operators.product import Operator
-
-if TYPE_CHECKING:
-    from roofline_model.expected.predict import ExpectedPrediction
 
 Pair = tuple[float, float]
 
@@ -42,8 +38,8 @@ CALL_RATIO: Mapping[tuple[str, str], Mapping[str, tuple[Pair, Pair]]] = MappingP
     }
 )
 """(kernel, model) → phase → (low, high) factors of short calls and of the others: 10 % and 90 % quantiles of measured over
-model, the model's own time inside. 4,088 calls of the aiconfigurator tables (Apache-2.0, commit 095f58a51c4c), operands warm
-where they fit in the L2, the append to the cache inside where the engine calls it so:
+model, the model's own time inside. 4,088 calls of the aiconfigurator tables (Apache-2.0, commit 095f58a51c4c), operands
+warm where they fit in the L2, the append to the cache inside where the engine calls it so:
 
 fa2: 1,384 calls of vLLM 0.14 and 0.24 and SGLang 0.5.10 on A100, L40S and RTX PRO 6000 (medians 1.35 to 1.90);
 fa3: 1,301 of vLLM 0.24 and SGLang 0.5.14 on H100 (1.07 to 2.25);
@@ -59,8 +55,6 @@ def expected_flash(
 
     Raises `UnsupportedError` for a chip, head dimension or pair of formats that the kernel does not take.
     """
-    from roofline_model.expected.predict import ExpectedPrediction
-
     shape, config = _question(work, device, FlashAttentionVersion(model))
     answer = predict_flash_attention(device, shape, config)
     if answer.time_s is None:

@@ -11,8 +11,14 @@ from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.fitting.fit_set import FitSet
 from roofline_model.expected.fitting.robust_fit import FreeConstant
 from roofline_model.expected.intervals import REGIMES, IntervalTable, regimes_of
-from roofline_model.expected.products.correction import Correction, fit_correction
-from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, FittedGemm, GemmConstants, fitted_names
+from roofline_model.expected.products.fitted.constants import (
+    FITTED_BOUNDS,
+    Correction,
+    FittedGemm,
+    GemmConstants,
+    fit_correction,
+    fitted_names,
+)
 from roofline_model.expected.products.fitted.rows import GemmRows
 from roofline_model.expected.products.formats import WEIGHT_ONLY, GemmFormats
 from roofline_model.expected.products.formula import gemm_times, surface_share
@@ -49,9 +55,9 @@ def gemm_fit_set(
 ) -> FitSet:
     """Return the set of one chip and kernel family; `groups` share both and differ in formats of operands only.
 
-    `begin` is where the fit begins: physically plausible constants (`is_generic`), or the library's, its own or of another
-    chip, on the numbers that the constants will belong to. Its library surface is kept by few rows; many learn their own.
-    `measured_s` and `row_weights` are whole columns of the table.
+    `begin` is where the fit begins: physically plausible constants (`is_generic`), or the library's, its own or of
+    another chip, on the numbers that the constants will belong to. Its library surface is kept by few rows; many learn
+    their own. `measured_s` and `row_weights` are whole columns of the table.
     """
     import numpy as np
 
@@ -102,7 +108,7 @@ def gemm_fit_set(
 
 
 class ResidualSurface:
-    """How the library of these rows differs from the cheapest candidate: `correction.py`, as far as it holds for each row."""
+    """Return the residual correction of these rows, as far as it holds for each row."""
 
     def __init__(self, joined: _Joined, share: Floats) -> None:
         self._sizes = (joined.m, joined.n, joined.k)

@@ -1,15 +1,286 @@
-"""The constants that ship with the package (`constants/*.toml`), and whose to use for a chip: its own, a sibling's, a relative's."""
+"""Constants of products for any chip: shipped with the package (`constants/*.toml`), or transferred from other chips.
+
+Transferred constants have wider intervals and are never called fitted:
+
+1. A chip of the same family: constants copied (supply terms count per SM and clock, so they scale with the chip).
+2. Another family of the same class (mma: sm80, sm89, sm120; tma: sm90, sm100): geometric mean, supply terms normalised
+   to the tensor peak: chips are built so that operand supply follows the tensor rate (16-bit: 0.009 to 0.014 bytes per
+   FLOP from L2 and 0.022 to 0.033 per SM on five chips of four generations). sm89 and sm120 use only each other.
+3. The other class: the same, low confidence.
+
+In 2 and 3, serial latencies count in clocks, and a kernel family that few chips were measured with leans on one that
+the chip itself has: the launches of weight-only kernels follow those of 16-bit ones, NVFP4 supply and latency follow
+FP8. Source: the expected-GEMM study of 2026-11-21, section on transfer; leave-one-chip-out errors are in
+docs/validation.md.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.products.fitted.constants import FittedGemm
-from roofline_model.expected.products.fitted.constants_file import read_constants
-from roofline_model.expected.products.fitted.transfer import transferred
+from roofline_model.core.finding import finding
+from roofline_model.expected.chip import LIKE_RATIO, ChipSpec, family_rules, transfer_step
+from roofline_model.expected.intervals import DRIFT, drift_of, drifted, hull
+from roofline_model.expected.products.fitted.constants import (
+    Correction,
+    FittedGemm,
+    GemmConstants,
+    read_constants,
+    with_family,
+)
+
+SUPPLY = ("l2_ratio", "sm_ratio")
+"""Constants that count 64 bytes per clock and SM."""
+_MEANS = (
+    "launch_s",
+    "tensor_ratio",
+    "dram_ratio",
+    "k_step_s",
+    "output_ratio",
+    "persistence_ratio",
+    "split_s",
+    "gemv_dram_ratio",
+    "gemv_element_s",
+    "gemv_rows_count",
+    "cast_ratio",
+    "cast_element_s",
+    "static_launch_s",
+)
+IN_CLOCKS = ("k_step_s", "gemv_element_s", "cast_element_s")
+"""Serial latencies: the same number of clocks on another family."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The better-known kernel family of the same chip that a transfer leans on."""
+
+    family: str
+    ratios: tuple[str, ...]
+    """Constants that keep the sources' ratio to that family."""
+    copies: tuple[str, ...] = ()
+    """Constants taken from that family as they are."""
+
+
+_WEIGHT_ONLY = Anchor("BF16", ("launch_s", "split_s"), ("dram_ratio",))
+ANCHORS = {
+    "INT8": _WEIGHT_ONLY,
+    "INT4": _WEIGHT_ONLY,
+    "NVFP4": Anchor("FP8", ("k_step_s", "cast_ratio"), ("l2_ratio", "sm_ratio", "output_ratio")),
+}
+"""With the clocks, leaving one chip out: INT8 A100 28 → 17 %, L40S 39 → 16 %; INT4 32 → 19 %, 49 → 21 %; NVFP4 B200
+37 → 16 %, RTX PRO 6000 30 → 16 %."""
+
+LENT_CODES = {
+    "transferred-sibling": "constants-of-family",
+    "transferred-family": "constants-of-other-family",
+    "transferred-class": "constants-of-other-class",
+}
+"""Provenance → the finding that names the lenders."""
+
+SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.25}
+"""Share of the sources' library surface that the chip keeps. Libraries choose alike across families: the slope of one
+chip's residuals on another's surface is 0.7 to 1.1 between sm89 and sm120 and 0.3 to 1.2 between sm90 and sm100."""
+
+EASIER_RATIO = 1.25
+"""A source's DRAM that feeds each SM this much more per clock than the chip's own asks more of its SMs. A judgement."""
+
+
+def transferred(
+    chip: ChipSpec, kernel_family: str, known: Sequence[FittedGemm], drift: Mapping[str, float] = DRIFT
+) -> FittedGemm | None:
+    """Return constants for `chip` from the nearest of `known`, or None when none of them is of this kernel family.
+
+    `drift` says how much each step adds to the interval (`intervals.DRIFT`).
+    """
+    same_format = [one for one in known if one.family == kernel_family and one.chip.key != chip.key]
+    for choose, build in (
+        (_siblings, _from_siblings),
+        (_same_class, _across_families),
+        (_anyone, _across_classes),
+    ):
+        sources = choose(chip, same_format)
+        if sources:
+            found = build(chip, kernel_family, sources)
+            steps: tuple[str, ...] = (_step(chip, sources[0].chip),)
+            if choose is _siblings:
+                found = _with_easier_dram(found, known)
+            else:
+                found, leans_on = _anchored(found, sources, known)
+                steps = steps if leans_on is None else ("format", *leans_on)
+            own = hull([one.intervals for one in sources])
+            return replace(found, intervals=drifted(own, drift_of(steps, kernel_family, drift)))
+    return None
+
+
+def _with_easier_dram(found: FittedGemm, known: Sequence[FittedGemm]) -> FittedGemm:
+    """Return a sibling's constants with the DRAM share of its 16-bit kernels, where the DRAM asks less of each SM.
+
+    A narrow format whose kernel reached less of a fast DRAM than the 16-bit one was held up by its SMs. Where the DRAM
+    feeds each of them fewer bytes per clock (GB10: 2.4, its source 3.6), it is the DRAM that rules.
+    """
+    source = found.correction_chip
+    if source is None or EASIER_RATIO * _dram_bytes_per_clock(found.chip) > _dram_bytes_per_clock(source):
+        return found
+    wide = next((one for one in known if one.family == "BF16" and one.chip.key == source.key), None)
+    if wide is None or wide.constants.dram_ratio <= found.constants.dram_ratio:
+        return found
+    findings = (*found.findings, finding("dram-share-of-wide-kernels"))
+    return replace(found, constants=replace(found.constants, dram_ratio=wide.constants.dram_ratio), findings=findings)
+
+
+def _dram_bytes_per_clock(chip: ChipSpec) -> float:
+    return chip.bandwidth_bytes_per_s / (chip.sm_count * chip.clock_hz)
+
+
+def _anchored(
+    found: FittedGemm, sources: Sequence[FittedGemm], known: Sequence[FittedGemm]
+) -> tuple[FittedGemm, tuple[str, ...] | None]:
+    """Return the constants leaning on the chip's better-known kernel family, and the steps that one was transferred by.
+
+    The steps are None, and the constants unchanged, where there is no such family or it is not known.
+    """
+    anchor = ANCHORS.get(found.family)
+    if anchor is None:
+        return found, None
+    names = {one.chip.key for one in sources}
+    theirs = [one for one in known if one.family == anchor.family and one.chip.key in names]
+    own = next((one for one in known if one.family == anchor.family and one.chip.key == found.chip.key), None)
+    steps: tuple[str, ...] = ()
+    if own is None:
+        own = transferred(found.chip, anchor.family, known)
+        steps = () if own is None else (_step_of(own),)
+    if own is None or len(theirs) < len(names):
+        return found, None
+    values = {name: getattr(own.constants, name) for name in anchor.copies}
+    for name in anchor.ratios:
+        before, mine = _mean_of(name, sources), getattr(own.constants, name)
+        base = _mean_of(name, theirs)
+        if before is not None and mine is not None and base is not None:
+            values[name] = before * mine / base
+    if found.constants.gemv_dram_ratio is not None:
+        # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
+        values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
+    findings = [*found.findings, finding("scaled-by-other-kernels", family=anchor.family)]
+    if "launch_s" in values:
+        # A small product may be slower with narrow weights: it was on both measured chips (docs/validation.md).
+        ratio = values["launch_s"] / own.constants.launch_s
+        findings.append(finding("slower-launch", launch_factor=ratio, family=anchor.family))
+    return replace(found, constants=replace(found.constants, **values), findings=tuple(findings)), steps
+
+
+def _step_of(lent: FittedGemm) -> str:
+    """Return the step by which constants were transferred."""
+    assert lent.correction_chip is not None  # every transfer names the chip it comes from
+    return _step(lent.chip, lent.correction_chip)
+
+
+def _step(chip: ChipSpec, source: ChipSpec) -> str:
+    """Return the step between two chips; a sister whose tensor units are much faster or slower is only near."""
+    step, ratio = transfer_step(chip, source), chip.load_bytes_per_flop / source.load_bytes_per_flop
+    return "near" if step == "sibling" and not 1 / LIKE_RATIO < ratio < LIKE_RATIO else step
+
+
+def _siblings(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
+    return [one for one in known if one.chip.family == chip.family]
+
+
+def _same_class(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
+    """Return sources of the same class; sm80 is left out where the two newer mma families can help each other."""
+    mine = chip.rules.supply_class
+    sources = [one for one in known if family_rules(one.chip.family).supply_class == mine]
+    if chip.family in ("sm89", "sm120"):
+        newer = [one for one in sources if one.chip.family in ("sm89", "sm120")]
+        return newer or sources
+    return sources
+
+
+def _anyone(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
+    return list(known)
+
+
+def _from_siblings(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
+    constants = _mean(chip, kernel_family, sources, is_normalised=False)
+    return _built(chip, kernel_family, sources, constants, "transferred-sibling")
+
+
+def _across_families(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
+    constants = _mean(chip, kernel_family, sources, is_normalised=True)
+    return _built(chip, kernel_family, sources, constants, "transferred-family")
+
+
+def _across_classes(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
+    constants = _mean(chip, kernel_family, sources, is_normalised=True)
+    return _built(chip, kernel_family, sources, constants, "transferred-class")
+
+
+def _built(
+    chip: ChipSpec,
+    kernel_family: str,
+    sources: Sequence[FittedGemm],
+    constants: GemmConstants,
+    provenance: str,
+) -> FittedGemm:
+    names = tuple(one.chip.key for one in sources)
+    return FittedGemm(
+        kernel_family,
+        chip,
+        constants,
+        sources[0].intervals,
+        sources[0].evidence,
+        provenance,
+        names,
+        (finding(LENT_CODES[provenance], chips=names),),
+        _surface(sources, SURFACE_TRUST[provenance]),
+        sources[0].chip,
+    )
+
+
+def _surface(sources: Sequence[FittedGemm], share: float) -> Correction | None:
+    """Return `share` of the mean library surface of the sources, or None when one of them has none."""
+    surfaces = [one.correction for one in sources if one.correction is not None]
+    if len(surfaces) < len(sources):
+        return None
+    columns = zip(*(one.log_ratio for one in surfaces), strict=True)
+    return Correction(tuple(share * math.fsum(values) / len(values) for values in columns))
+
+
+def _mean(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], *, is_normalised: bool) -> GemmConstants:
+    """Return the geometric mean of the sources' constants, with the chip's own family row."""
+    start = sources[0].constants
+    values: dict[str, float | None] = {}
+    clocks = _geometric([one.chip.clock_hz for one in sources]) / chip.clock_hz if is_normalised else 1.0
+    for name in _MEANS:
+        mean = _mean_of(name, sources)
+        values[name] = mean * clocks if mean is not None and name in IN_CLOCKS else mean
+    for name in SUPPLY:
+        values[name] = _geometric(
+            [
+                getattr(one.constants, name)
+                * (one.chip.load_bytes_per_flop / chip.load_bytes_per_flop if is_normalised else 1.0)
+                for one in sources
+            ]
+        )
+    if values["gemv_rows_count"] is not None:
+        values["gemv_rows_count"] = float(max(1, round(values["gemv_rows_count"])))
+    if not chip.rules.has_gemv_kernel and kernel_family == "BF16":
+        values["gemv_dram_ratio"] = None
+    return with_family(replace(start, **values), chip.family, kernel_family)  # type: ignore[arg-type]
+
+
+def _mean_of(name: str, sources: Sequence[FittedGemm]) -> float | None:
+    """Return the geometric mean of one constant over the sources that have it."""
+    present = [value for one in sources if (value := getattr(one.constants, name)) is not None]
+    return _geometric(present) if present else None
+
+
+def _geometric(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(math.log(max(value, 1e-30)) for value in values) / len(values))
+
 
 ATTENTION_PREFIX = "attention-"
 """Files of the attention model lie beside the GEMM ones."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
-from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
+from roofline_model.expected.fitting.table import KernelTable
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import shipped_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats
-from roofline_model.expected.products.rotation import rotated_copies
-from roofline_model.expected.tables.table import KernelTable
+from roofline_model.expected.products.formula import expected_gemm
+from roofline_model.expected.products.parameters import rotated_copies
 from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _group(
 
 
 def spec_of(device: Device, formats: GemmFormats) -> ChipSpec:
-    """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
+    """Return the chip's numbers as its shipped constants round them; a description that differs keeps its own."""
     chip = ChipSpec.of(device, formats.compute_format)
     own = (one.chip for one in shipped_gemm() if one.chip.key == chip.key and one.family == formats.family)
     return fitted_numbers(chip, next(own, chip))
@@ -143,7 +144,6 @@ def _copies(chip: ChipSpec | None, formats: GemmFormats, n: Floats, k: Floats, g
 
 def expected_of_group(group: GemmRows, constants: FittedGemm) -> ExpectedBatch:
     """Return the expected times of a group that has a chip, with the constants given."""
-    from roofline_model.expected.products.formula import expected_gemm
 
     assert group.chip is not None  # a group without one says so in `problem`
     return expected_gemm(

@@ -12,12 +12,15 @@ from roofline_model.core.errors import DefinitionError, InvalidValueError, Unsup
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.fitted.constants import PHASES, constant_ranges
 from roofline_model.expected.attention.fitted.library import (
+    DRIFT,
     attention_text,
+    class_steps,
     find_attention,
+    nearest,
     read_attention,
     shipped_attention,
+    transferred,
 )
-from roofline_model.expected.attention.fitted.transfer import DRIFT, class_steps, nearest, transferred
 from roofline_model.expected.intervals import joined_factors
 
 MEASURED = ("a100-sxm-80gb", "b200", "h100-sxm", "l40s", "rtx-pro-6000")

@@ -11,8 +11,8 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import decode_work
 from roofline_model.expected.attention.fitted.constants import constant_ranges
+from roofline_model.expected.attention.fitted.fit import AttentionProblem, work_time_us
 from roofline_model.expected.attention.fitted.library import find_attention
-from roofline_model.expected.attention.fitted.residuals import AttentionProblem, work_time_us
 from roofline_model.expected.attention.prefill import prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from roofline_model.expected.attention import chip as attention_chip
-from roofline_model.expected.attention.chip import FAMILIES, AttentionChip
+from roofline_model.expected.attention.chip import FAMILIES, AttentionChip, hit_ratio, memory_times, smooth_max
 from roofline_model.expected.attention.decode import decode_work, grouped_kernel
-from roofline_model.expected.attention.memory import hit_ratio, memory_times, smooth_max
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.prefill import prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes

@@ -10,8 +10,8 @@ import pytest
 from roofline_model import get_hardware
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.correction import GRIDS, AttentionCorrection, fit_surface, surface_trust
 from roofline_model.expected.attention.decode import decode_work
+from roofline_model.expected.attention.fitted.constants import GRIDS, AttentionCorrection, fit_surface, surface_trust
 from roofline_model.expected.attention.fitted.library import find_attention
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.predict import predict_attention

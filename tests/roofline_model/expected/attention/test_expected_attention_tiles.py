@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline_model.expected.attention.tiles import count_tiles
+from roofline_model.expected.attention.prefill import count_tiles
 
 
 def walked(query, keys, window, causal, rows, columns):

@@ -13,17 +13,20 @@ from roofline_model import get_hardware
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.fitted.constants import MIXES, REGIMES, FittedAttention, constant_ranges
-from roofline_model.expected.attention.fitted.constants_file import attention_start, fitted_attention
-from roofline_model.expected.attention.fitted.fit import attention_fit_set, shared_constants
+from roofline_model.expected.attention.fitted.fit import (
+    attention_fit_set,
+    attention_start,
+    fitted_attention,
+    shared_constants,
+)
 from roofline_model.expected.attention.fitted.library import attention_text, find_attention, read_attention
-from roofline_model.expected.attention.fitted.rows import attention_row_groups
+from roofline_model.expected.attention.fitted.rows import JoinedRows, attention_row_groups
 from roofline_model.expected.attention.model import expected_attention
-from roofline_model.expected.attention.work import JoinedRows
 from roofline_model.expected.fitting.cross_validation import cross_validate
 from roofline_model.expected.fitting.fit import FitPlan, planned_sets
 from roofline_model.expected.fitting.fit_set import fit_rows
+from roofline_model.expected.fitting.table import read_kernel_table
 from roofline_model.expected.products.fitted.constants import Evidence
-from roofline_model.expected.tables.table import read_kernel_table
 
 HEADER = (
     "device,op,phase,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,window,activation_format,kv_format,time_s,source"

@@ -7,8 +7,8 @@ import pytest
 from synthetic_kernels import write_rows
 
 from roofline_model.expected.attention.fitted.library import shipped_attention
-from roofline_model.expected.fitting.crossed_table import chips_left_out
 from roofline_model.expected.fitting.fit import FitPlan, TableFit, planned_sets
+from roofline_model.expected.fitting.table import read_kernel_table
 from roofline_model.expected.fitting.transfer_drift import (
     Transfer,
     drift_without,
@@ -18,7 +18,7 @@ from roofline_model.expected.fitting.transfer_drift import (
 )
 from roofline_model.expected.intervals import DRIFT
 from roofline_model.expected.products.fitted.library import shipped_gemm
-from roofline_model.expected.tables.table import read_kernel_table
+from roofline_model.validation.crossed_table import chips_left_out
 
 PLAN = FitPlan(date="", source="", is_generic=True)
 Z = 1.2816  # 90 % of a normal distribution

@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.chips.curve import CurvePoint, KernelCurve, WorkSize, work_size
-from roofline_model.chips.curve_text import curves_from_dict, curves_to_dict
+from roofline_model.chips.curve import (
+    LOOK_SD_RATIO,
+    MOST_LOOKS,
+    CurvePoint,
+    KernelCurve,
+    TimedCall,
+    WorkSize,
+    curves_from_dict,
+    curves_to_dict,
+    kernel_curves,
+    work_size,
+)
 from roofline_model.core.errors import DefinitionError, InvalidValueError
-from roofline_model.expected.local.timed import LOOK_SD_RATIO, MOST_LOOKS, TimedCall, kernel_curves
 from roofline_model.operators.attention import attention
 from roofline_model.operators.elementwise import rmsnorm
 from roofline_model.operators.product import gemm

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from roofline_model.chips.device_file import read_device_text
+from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.device_text import device_text
-from roofline_model.chips.hardware import create_custom_asic, get_hardware
+from roofline_model.chips.hardware import create_custom_asic, get_hardware, read_device_text
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import finding, has_code
+from roofline_model.expected.calibrated import CALIBRATED_VERSION, KERNEL_VERSION, predict_kernel
 from roofline_model.expected.gap import explain_gap
-from roofline_model.expected.local.calibrated import CALIBRATED_VERSION
-from roofline_model.expected.local.predict import KERNEL_VERSION, predict_kernel
-from roofline_model.expected.local.timed import TimedCall, kernel_curves
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roofline_model.expected.products.candidates import SPLITS, may_split, tiles_of, usable_tiles
+from roofline_model.expected.products.parameters import SPLITS, may_split, tiles_of, usable_tiles
 
 
 def pairs(tiles, usable=None):

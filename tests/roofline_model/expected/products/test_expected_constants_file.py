@@ -11,9 +11,16 @@ import pytest
 
 import roofline_model.expected
 from roofline_model import DefinitionError, InvalidValueError
-from roofline_model.expected.products.correction import KNOT_COUNT, Correction
-from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, GemmConstants, fitted_names, from_values
-from roofline_model.expected.products.fitted.constants_file import constants_text, read_constants
+from roofline_model.expected.products.fitted.constants import (
+    FITTED_BOUNDS,
+    KNOT_COUNT,
+    Correction,
+    GemmConstants,
+    constants_text,
+    fitted_names,
+    from_values,
+    read_constants,
+)
 from roofline_model.expected.products.fitted.library import shipped_gemm
 
 FOLDER = Path(roofline_model.expected.__file__).parent / "constants"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from roofline_model import InvalidValueError
-from roofline_model.expected.products.correction import (
+from roofline_model.expected.grid_surface import LARGEST_LOG
+from roofline_model.expected.products.fitted.constants import (
     KNOT_COUNT,
     KNOTS_K,
     KNOTS_M,
     KNOTS_N,
-    LARGEST_LOG,
     Correction,
     fit_correction,
 )

@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError, get_hardware
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.products.correction import KNOT_COUNT, LARGEST_LOG, Correction
-from roofline_model.expected.products.fitted.constants import FittedGemm, GemmConstants, from_values
+from roofline_model.expected.grid_surface import LARGEST_LOG
+from roofline_model.expected.products.fitted.constants import (
+    KNOT_COUNT,
+    Correction,
+    FittedGemm,
+    GemmConstants,
+    from_values,
+)
 from roofline_model.expected.products.fitted.library import find_gemm, shipped_gemm
 from roofline_model.expected.products.formats import gemm_formats
 from roofline_model.expected.products.formula import expected_gemm, gemm_times
-from roofline_model.expected.products.rotation import COLD, HOT
+from roofline_model.expected.products.parameters import COLD, HOT
 
 # The chips' numbers in the study's table 1.1: family, SMs, GHz, TFLOPS by kernel family, GB/s, L2 MiB.
 CHIPS = {

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from roofline_model import get_hardware, list_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.expected.products.formula import hit_share
+from roofline_model.expected.products.parameters import rotated_copies
 from roofline_model.expected.products.product import ProductModel
-from roofline_model.expected.products.rotation import rotated_copies
-from roofline_model.expected.products.work import hit_share
 
 CHIPS = [device.key for device in list_hardware()]
 FORMATS = ("FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4", "NF4", "FP32")

@@ -12,10 +12,9 @@ from roofline_model.core.finding import finding, has_code
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.intervals import DRIFT, drifted, hull
 from roofline_model.expected.products.fitted.constants import generic_start
-from roofline_model.expected.products.fitted.library import find_gemm, shipped_gemm
-from roofline_model.expected.products.fitted.transfer import transferred
+from roofline_model.expected.products.fitted.library import find_gemm, shipped_gemm, transferred
 from roofline_model.expected.products.formula import expected_gemm
-from roofline_model.expected.products.rotation import rotated_copies
+from roofline_model.expected.products.parameters import rotated_copies
 
 LIBRARY = shipped_gemm()
 

@@ -10,10 +10,8 @@ import pytest
 from roofline_model import get_hardware, list_hardware
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import has_code
-from roofline_model.expected.case_times import expected_times
-from roofline_model.expected.predict import predict_expected
-from roofline_model.expected.products.product import ProductModel
-from roofline_model.expected.products.widened_floor import widening_share
+from roofline_model.expected.predict import expected_times, predict_expected
+from roofline_model.expected.products.product import ProductModel, widening_share
 from roofline_model.operators.product import gemm
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 

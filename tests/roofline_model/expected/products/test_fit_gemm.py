@@ -13,9 +13,11 @@ from roofline_model import get_hardware
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.fitting.accuracy import accuracy
 from roofline_model.expected.fitting.fit_set import fit_rows
+from roofline_model.expected.fitting.table import read_kernel_table
 from roofline_model.expected.intervals import REGIMES, across_families
-from roofline_model.expected.products.correction import KNOT_COUNT, Correction
 from roofline_model.expected.products.fitted.constants import (
+    KNOT_COUNT,
+    Correction,
     Evidence,
     FittedGemm,
     GemmConstants,
@@ -26,8 +28,7 @@ from roofline_model.expected.products.fitted.fit import gemm_fit_set, gemm_inter
 from roofline_model.expected.products.fitted.rows import gemm_row_groups
 from roofline_model.expected.products.formats import gemm_formats
 from roofline_model.expected.products.formula import gemm_times
-from roofline_model.expected.products.rotation import rotated_copies
-from roofline_model.expected.tables.table import read_kernel_table
+from roofline_model.expected.products.parameters import rotated_copies
 
 TRUE = {"launch_s": 3.1e-6, "tensor_ratio": 0.8, "dram_ratio": 0.7, "l2_ratio": 0.6, "split_s": 4e-6, "k_step_s": 9e-8}
 """What the synthetic machine is; the other constants are the generic ones."""

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from roofline_cli.main import app
 from roofline_model import get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
-from roofline_model.expected.measured_here import known_dram
-from roofline_model.expected.tables.table import read_kernel_table
-from roofline_model.expected.tables.table_prediction import KnownConstants, predict_table
+from roofline_model.expected.calibrated import known_dram
+from roofline_model.expected.fitting.table import read_kernel_table
+from roofline_model.validation.table_prediction import KnownConstants, predict_table
 
 HEADER = "device,op,phase,m,n,k,batch,q_len,kv_len,heads,kv_heads,head_dim,weight_format,activation_format,weight_copies,time_s"
 ROWS = (
@@ -70,7 +70,7 @@ def test_a_busy_machine_counts_with_its_best(table):
 
 def test_the_option_leaves_the_machine_out(table, monkeypatch):
     machine = calibrated("gb10", 0.5)
-    monkeypatch.setattr("roofline_cli.machine.local_machine.calibrated_machines", lambda: {"gb10": machine})
+    monkeypatch.setattr("roofline_cli.model_fit.validate.calibrated_machines", lambda: {"gb10": machine})
     path, runner = table("gb10"), CliRunner()
     own = runner.invoke(app, ["validate", str(path), "--predictions", str(path.with_name("own.csv"))])
     without = runner.invoke(

@@ -13,26 +13,24 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
+from roofline_model.expected.calibrated import with_measured_bandwidth
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
-from roofline_model.expected.measured_here import with_measured_bandwidth
+from roofline_model.expected.fitting.table import KernelTable, formats_label, phase_of
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import GemmRows, expected_of_group, gemm_row_groups
 from roofline_model.expected.products.product import constants_here
-from roofline_model.expected.tables.kernel_labels import formats_label, phase_of
-from roofline_model.expected.tables.other_rows import copy_row_groups, model_row_times
-from roofline_model.expected.tables.table import KernelTable
-from roofline_model.expected.tables.table_ideal import ideal_attention_s
 from roofline_model.formats.catalog import get_format
-from roofline_model.ideal.product_roof import ProductRoof
-from roofline_model.ideal.weight_storage import with_group_scales
+from roofline_model.ideal.roofline import ProductRoof
+from roofline_model.operators.product import with_group_scales
+from roofline_model.validation.other_rows import copy_row_groups, model_row_times
+from roofline_model.validation.table_ideal import ideal_attention_s
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from roofline_model.expected.attention.fitted.rows import AttentionRows
 
     Floats = NDArray[np.float64]
     Positions = NDArray[np.intp]
@@ -113,7 +111,6 @@ def predict_table(
     table: KernelTable, known: KnownConstants | None = None, *, progress: Callable[[int], None] | None = None
 ) -> TablePrediction:
     """Return ideal and expected times of each row; `progress` is told how many rows are done."""
-    from roofline_model.expected.attention.fitted.rows import attention_row_groups
 
     constants = known or KnownConstants()
     columns = _Columns(table)

@@ -2,7 +2,8 @@
 
 The columns are those of the format's description (docs/validation.md, "The table"). A column nobody knows is carried
 through untouched. A row that cannot be used does not stop the others: it gets a reason that names its line and field.
-Numbers are float64 with NaN for an empty cell (sizes are exact up to 2**53), flags are 1, 0 or NaN.
+Numbers are float64 with NaN for an empty cell (sizes are exact up to 2**53), flags are 1, 0 or NaN. When rows are
+grouped, `phase_of` and `formats_label` say what a row is called.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
 from roofline_model.formats.catalog import get_format
-from roofline_model.operators.product import MAX_DIMENSION
+from roofline_model.operators.product import GEMV_MAX_ROWS, MAX_DIMENSION
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 SIZE_COLUMNS = (
     "m",
@@ -407,3 +409,25 @@ def _quoted(text: str) -> str:
 def _cut(text: str, limit: int = 160) -> str:
     printable = "".join(ch if ch.isprintable() else "?" for ch in text[: limit + 1])
     return f"{printable[:limit]}…" if len(printable) > limit else printable
+
+
+def phase_of(table: KernelTable, i: int) -> str:
+    """Return the phase of a row: as given; else by its rows (a GEMM), or by its query length (attention)."""
+    given = table.text("phase")[i]
+    if given:
+        return given
+    size = {"gemm": "m", "attention": "q_len"}.get(table.texts["op"][i])
+    if size is None or math.isnan(table.numbers[size][i]):
+        return ""
+    return "decode" if table.numbers[size][i] <= (GEMV_MAX_ROWS if size == "m" else 1) else "prefill"
+
+
+def formats_label(table: KernelTable, i: int) -> str:
+    """Return the formats of a row: `BF16`, `INT4.BF16` (weight first), `FP8_E4M3+cast`, attention `BF16/FP8_E4M3` (maths/cache)."""
+    activation, kv = table.text("activation_format")[i], table.text("kv_format")[i]
+    if table.texts["op"][i] == "attention":
+        first = activation or "BF16"
+        return first if kv in ("", first) else f"{first}/{kv}"
+    weight = table.text("weight_format")[i]
+    label = weight if activation in ("", weight) else f"{weight}.{activation}"
+    return label + ("+cast" if table.numbers["dynamic_activation_quantization"][i] == 1 else "")

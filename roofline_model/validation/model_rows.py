@@ -1,9 +1,10 @@
 """Rows of whole models: one pass (or a run of decode steps) with the expected time that `predict model` gives it.
 
-A row has `model`, `phase`, `batch`, `context` (tokens a new token may see in the end), `n_tokens` (tokens of each sequence
-that the time is for: the prompt in prefill; in decode the steps, 1 where empty or equal to the batch), `n_devices` and
-`weight_bytes` (as stored: a llama.cpp file mixes formats, so its size says more than a format's name).
-No pass of a whole model was fitted: kernels are added up, an engine's own overhead is unknown, the interval is a judgement.
+A row has `model`, `phase`, `batch`, `context` (tokens a new token may see in the end), `n_tokens` (tokens of each
+sequence that the time is for: the prompt in prefill; in decode the steps, 1 where empty or equal to the batch),
+`n_devices` and `weight_bytes` (as stored: a llama.cpp file mixes formats, so its size says more than a format's name).
+No pass of a whole model was fitted: kernels are added up, an engine's own overhead is unknown, the interval is a
+judgement.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding, subject_text
-from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.tables.table import KernelTable
+from roofline_model.expected.fitting.table import KernelTable
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.formats.catalog import get_format
+from roofline_model.models.format_plan import AS_PUBLISHED
+from roofline_model.models.hf.parameters import parameter_counts
+from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.step_expected import expected_step, why_no_step
 from roofline_model.models.tensor_parallel import Parallel
 
 if TYPE_CHECKING:
-    from roofline_model.models.llm import ModelPrediction
     from roofline_model.models.model_shapes import ModelShape
+
 
 INTERVAL = (0.80, 1.35)
 """80 % factors of a whole pass: engines fuse some kernels, and add sampling and scheduling. A judgement."""
@@ -66,10 +72,9 @@ class PricedPass:
 def priced_pass(one: ModelPrediction, device: Device, weight_bytes: float | None) -> PricedPass:
     """Return the times of a pass, its weights counted as `weight_bytes` (of all devices; None: as its plan stores them).
 
-    A file that mixes formats holds more or less than any one format's name says: what waits for its weights takes as much
-    longer as there are more of them, what computes does not.
+    A file that mixes formats holds more or less than any one format's name says: what waits for its weights takes as
+    much longer as there are more of them, what computes does not.
     """
-    from roofline_model.models.step_expected import expected_step, why_no_step
 
     step = expected_step(one, device)
     more = 0.0
@@ -111,7 +116,6 @@ def read_model_row(table: KernelTable, i: int) -> ModelRow:
 
     Raises `UnknownNameError` for a model that is not in the registry, `InvalidValueError` for sizes it cannot have.
     """
-    from roofline_model.models.model_registry import get_model
 
     def number(name: str) -> float | None:
         value = float(table.numbers[name][i])
@@ -143,7 +147,6 @@ def read_model_row(table: KernelTable, i: int) -> ModelRow:
 
 def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float | None) -> str:
     """Return the plan of a row: its columns; else the nearest format to the stored size; else the checkpoint's own."""
-    from roofline_model.models.format_plan import AS_PUBLISHED
 
     weight, activation = table.text("weight_format")[i], table.text("activation_format")[i]
     if weight:
@@ -155,14 +158,12 @@ def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float 
 
 def nearest_formats(shape: ModelShape, weight_bytes: float) -> str:
     """Return the plan whose size is nearest to that of a file whose formats are not named, or mixed."""
-    from roofline_model.models.hf.parameters import parameter_counts
 
     bits = 8 * weight_bytes / parameter_counts(shape).total_count
     return "BF16" if bits > 11 else "INT8.BF16" if bits > 6.3 else "INT4.BF16"
 
 
 def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
-    from roofline_model.models.llm import predict_model
 
     return predict_model(
         device,

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.fitting.table import KernelTable
+from roofline_model.expected.prediction import ExpectedBatch
+from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
-from roofline_model.expected.tables.table import KernelTable
+from roofline_model.validation.model_rows import model_row_time
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +35,8 @@ def copy_row_groups(
 ) -> Iterator[GroupTimes]:
     """Yield the copy rows chip by chip: a launch, then `bytes` (all that is moved, read plus written) at the reached rate.
 
-    The rate is the chip's achieved bandwidth where its file has one, else the fitted DRAM share of 16-bit products; what
-    fits into L2 moves at the fitted L2 supply.
+    The rate is the chip's achieved bandwidth where its file has one, else the fitted DRAM share of 16-bit products;
+    what fits into L2 moves at the fitted L2 supply.
     """
     import numpy as np
 
@@ -54,9 +57,6 @@ def copy_row_groups(
 
 def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
     import numpy as np
-
-    from roofline_model.expected.chip import ChipSpec
-    from roofline_model.expected.products.fitted.library import find_gemm
 
     found = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
     chip, constants = found.chip, found.constants
@@ -85,8 +85,6 @@ def model_row_times(
 ) -> Iterator[GroupTimes]:
     """Yield the rows of whole models one by one (see `model_rows.py`)."""
     import numpy as np
-
-    from roofline_model.expected.tables.model_rows import model_row_time
 
     for i in usable_rows(table, "model"):
         device = find_chip(table, table.texts["device"][i], [i], problems, machines)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import get_hardware, predict
-from roofline_model.expected.tables.table_ideal import ideal_attention_s
 from roofline_model.operators.attention import attention
+from roofline_model.validation.table_ideal import ideal_attention_s
 
 
 @settings(max_examples=80)

@@ -8,8 +8,7 @@ import math
 import pytest
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.expected.tables.kernel_labels import formats_label, phase_of
-from roofline_model.expected.tables.table import read_kernel_table
+from roofline_model.expected.fitting.table import formats_label, phase_of, read_kernel_table
 
 HEADER = (
     "device,op,phase,m,n,k,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,window,weight_format,activation_format,"

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.attention.fitted.constants_file import attention_left_out
+from roofline_model.expected.attention.fitted.fit import attention_left_out
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, cross_validate
 from roofline_model.expected.fitting.fit import FitPlan, PlannedSet, TableFit, has_folds, planned_sets
+from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.fitting.transfer_drift import drift_without
+from roofline_model.expected.products.fitted.library import transferred
 from roofline_model.expected.products.fitted.rows import expected_of_group
-from roofline_model.expected.products.fitted.transfer import transferred
-from roofline_model.expected.tables.table import KernelTable
-from roofline_model.expected.tables.table_prediction import TablePrediction
+from roofline_model.validation.table_prediction import TablePrediction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +32,8 @@ def cross_validated_table(
 ) -> TablePrediction:
     """Return the prediction with every expected time replaced by one from constants that never saw the row's site.
 
-    The fits begin at plausible values, not at shipped constants, which may have seen these very rows. Rows of a chip and
-    kernel family with too few sites for folds lose their expected time and get the reason.
+    The fits begin at plausible values, not at shipped constants, which may have seen these very rows. Rows of a chip
+    and kernel family with too few sites for folds lose their expected time and get the reason.
     """
     import numpy as np
 
@@ -89,8 +89,8 @@ class ChipLeftOut:
 def chips_left_out(table: KernelTable, fitted: TableFit) -> list[ChipLeftOut]:
     """Predict each chip of a table from the constants of all the others, as a chip without rows would be.
 
-    `fitted` holds the constants of every chip (`fit_table`, beginning at plausible values). What the transfer adds to an
-    interval is estimated without the chip, too (`transfer_drift.py`).
+    `fitted` holds the constants of every chip (`fit_table`, beginning at plausible values). What the transfer adds to
+    an interval is estimated without the chip, too (`transfer_drift.py`).
     """
     sets, _ = planned_sets(table, FitPlan(date="", source="", is_generic=True))
     widths = {device: drift_without(device, sets, fitted) for device in dict.fromkeys(one.rows.device for one in sets)}

@@ -1,4 +1,4 @@
-"""The answer of an expected-time model: seconds of many calls as arrays, one entry per row, or of one call as numbers."""
+"""Predictions of the expected-time models, their 80 % interval and their terms: of one call, or of many as arrays."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ def with_library(
 ) -> dict[str, Numbers]:
     """Return the parts of a time that a library surface changed; numbers or arrays.
 
-    What a library takes beyond the formulas is a part of its own. One that takes less does the same work in less time: what
-    follows the launch is as much shorter, so that nothing is negative, but not beyond `least_s`, the roof of its own unit.
+    What a library takes beyond the formulas is a part of its own. One that takes less does the same work in less time:
+    what follows the launch is as much shorter, so that nothing is negative, but not beyond `least_s`, the roof of its
+    own unit.
     """
     launch_s = smaller(parts["launch"], time_s)
     ratio = smaller((time_s - launch_s) / (formula_s - parts["launch"]), 1.0)
@@ -91,3 +92,46 @@ def binding_of(parts: Mapping[str, Numbers], time_s: Numbers) -> list[str]:
         longest[parts["launch"] >= 0.5 * time_s] = "launch"
     result: list[str] = longest.tolist()
     return result
+
+
+EXPECTED_VERSION = "expected-5"
+"""Changes whenever the same case and constants would get another expected time; stored with every such prediction.
+
+expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of
+a time is negative or past its roof; no interval of cold operands begins below the ideal time.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedPrediction:
+    """The expected time of one call, its 80 % interval, and what it is made of. All SI."""
+
+    hardware: str
+    time_s: float
+    low_s: float
+    """One measured time in ten is expected below."""
+    high_s: float
+    """One measured time in ten is expected above."""
+    parts: tuple[tuple[str, float], ...]
+    """Part → seconds; they sum to `time_s`. Terms that overlap share their joint time: the side of the roof that binds gets its
+    ideal time at least, the others what they add."""
+    binding: str
+    """What takes longest: launch where that is at least half of the time, else the longest of the `terms`: dram, tensor, l2, sm,
+    latency, …"""
+    kernel: str
+    """The kernel that the model chose: `128x256x1` (tile and split-K), `gemv`, …"""
+    provenance: str
+    """fitted, transferred-sibling, transferred-family, transferred-class, transferred-format, or measured-here."""
+    findings: tuple[Finding, ...] = ()
+    terms: tuple[tuple[str, float], ...] = ()
+    """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.expected.gap` reads them)."""
+    model_version: str = EXPECTED_VERSION
+    covered_ops: tuple[str, ...] = ()
+    """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
+    is_cache_unsplit: bool = False
+    """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs idle."""
+
+
+def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:
+    """Return the terms of the only row, each as if alone; those that are nothing are left out."""
+    return tuple((name, float(value[0])) for name, value in batch.parts.items() if value[0] > 0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import get_hardware
-from roofline_model.expected.tables.model_rows import read_model_row
-from roofline_model.expected.tables.table import read_kernel_table
-from roofline_model.expected.tables.table_prediction import predict_table
+from roofline_model.expected.fitting.table import read_kernel_table
 from roofline_model.models.llm import predict_model
 from roofline_model.models.step_expected import expected_step
 from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S
+from roofline_model.validation.model_rows import read_model_row
+from roofline_model.validation.table_prediction import predict_table
 
 HEADER = (
     "device,op,phase,model,context,n_tokens,batch,n_devices,weight_bytes,weight_format,activation_format,bytes,time_s"

@@ -1,0 +1,421 @@
+"""Times of a call by a machine's own calibration, and what a measurement of it changes in constants that were lent to it.
+
+A call by its ceilings (not the model of a good kernel), or by the curve of the very kernel where it was timed:
+
+    time = max(bytes / bandwidth of the access mix, Σ FLOPs / rate of the format) + launch floor + cast
+
+All from `Device.calibration`: medians for the time, the best repetitions for its low end, the slow ones for its high
+end. Known beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening
+narrow operands costs. Not known: how a kernel tiles, its efficiency, its occupancy. The interval is the spread of
+micro-kernels in one process, so it says what the machine does, not how well a kernel uses it. Medians of a busy machine
+are of its other work: then the best repetitions stand for the typical ones, and a finding says so.
+
+Transferred constants take over what is known of this chip's own DRAM, measured here or published. Only the DRAM share
+moves: what `roofline calibrate` reads back is the same number that fits find (on five chips the fitted share agrees
+with read micro-benchmarks). Its smallest launch is shorter than the floor of a library call, and its products are whole
+kernels: neither is a constant of the model. Products and attention share the rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from roofline_model.chips.curve import PRODUCT, KernelCurve, WorkSize, work_size
+from roofline_model.chips.hardware import ComputePath, Device, get_hardware
+from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.cost import OpCost
+from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.attention.fitted.constants import FittedAttention, constant_ranges
+from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, FittedGemm
+from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Bound, predict
+from roofline_model.operators.product import Operator
+
+
+def doubt_of_ideals(device: Device) -> Finding | None:
+    """Return what weakens the ideal times of a CPU whose ceilings were measured while it was busy; None: nothing does.
+
+    A GPU's ideals are of its data sheet.
+    """
+    known = device.calibration
+    if known is None or known.kind != "cpu" or not known.disturbed_by:
+        return None
+    return finding("ceilings-contended", hardware=device.key, disturbed_by=known.disturbed_by)
+
+
+def doubt_of_times(device: Device) -> Finding | None:
+    """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing does."""
+    known = device.calibration
+    if known is None or not known.kernels_disturbed_by:
+        return None
+    return finding("kernels-contended", hardware=device.key, disturbed_by=known.kernels_disturbed_by)
+
+
+def doubts_of(device: Device) -> list[Finding]:
+    """Return both, those that there are: for beside whatever a machine's predictions are printed in."""
+    return [doubt for doubt in (doubt_of_ideals(device), doubt_of_times(device)) if doubt is not None]
+
+
+CALIBRATED_VERSION = "calibrated-1"
+"""Changes whenever the same case and constants would get another time; stored with every such prediction."""
+
+_WRITTEN_SHARES = {"read": 0.0, "triad": 1 / 3, "copy": 0.5, "write": 1.0}
+"""Written bytes over all bytes of each micro-kernel."""
+
+FORK_JOIN_BYTES = 2 * 32768 * 4
+"""Below two grains of at::parallel_for (32768 elements, ATen/Parallel.h) an operation stays on one thread."""
+
+Triple = tuple[float, float, float]
+"""Seconds: low, typical, high."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedPrediction:
+    """The expected time of one call on the machine whose constants were used, with an interval. All SI."""
+
+    hardware: str
+    time_s: float
+    low_s: float
+    """Best constants, casts hidden behind the memory traffic."""
+    high_s: float
+    """Slow constants, casts in full."""
+    memory_time_s: float
+    compute_time_s: float
+    floor_s: float
+    """Fixed cost of one call."""
+    cast_s: float
+    """Widening narrow operands, in full."""
+    bound: Bound
+    flops: float
+    read_bytes: float
+    write_bytes: float
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: float | None
+    compute_format: str
+    path: str
+    memory_level: str
+    access_mix: str
+    """The micro-kernel whose bandwidth was used: read, copy, triad or write."""
+    provenance: str
+    """measured-here; the status of the chip's own number where a format has no measured rate."""
+    findings: tuple[Finding, ...] = ()
+    model_version: str = CALIBRATED_VERSION
+
+
+def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = "cold") -> CalibratedPrediction | None:
+    """Return the prediction from this machine's measured constants, or None when it was never calibrated.
+
+    `cache="warm"` uses the cache's measured bandwidth for operands that stay in it (`WARM_CACHE_SHARE`).
+    Raises `UnsupportedError` when the chip cannot compute in the format.
+    """
+    if device.calibration is None:
+        return None
+    known = _undisturbed(device.calibration)
+    ideal = predict(work, device, cache=cache)
+    cost = work.cost if isinstance(work, Operator) else work
+    mix, bandwidth, level = _bandwidth(known, cost, device, cache)
+    memory = _seconds(bandwidth, cost.total_bytes)
+    compute, provenance, findings = _compute(cost, device, known)
+    floor = _floor(known, cost)
+    cast, cast_findings = _cast(work, device, known)
+    findings += cast_findings
+    if known.disturbed_by:
+        findings.append(finding("calibrated-contended", disturbed_by=known.disturbed_by))
+    if not floor[1]:
+        findings.append(finding("call-cost-unmeasured"))
+    low = max(memory[0], compute[0]) + floor[0]
+    typical = max(memory[1], compute[1]) + floor[1] + cast[1]
+    high = max(memory[2], compute[2]) + floor[2] + cast[2]
+    return CalibratedPrediction(
+        hardware=device.key,
+        time_s=typical,
+        low_s=low,
+        high_s=high,
+        memory_time_s=memory[1],
+        compute_time_s=compute[1],
+        floor_s=floor[1],
+        cast_s=cast[1],
+        bound="compute" if compute[1] > memory[1] else "memory",
+        flops=ideal.flops,
+        read_bytes=ideal.read_bytes,
+        write_bytes=ideal.write_bytes,
+        bandwidth_bytes_per_s=bandwidth.median_value,
+        peak_flops_per_s=ideal.flops / compute[1] if compute[1] else None,
+        compute_format=ideal.compute_format,
+        path=ideal.path,
+        memory_level=level,
+        access_mix=mix,
+        provenance=provenance,
+        findings=tuple(dict.fromkeys(findings)),
+    )
+
+
+def _undisturbed(known: Calibration) -> Calibration:
+    """Return the constants to predict with: those of a busy machine with their best repetition in place of the median."""
+    if not known.disturbed_by:
+        return known
+
+    def best(table: Mapping[str, Constant]) -> dict[str, Constant]:
+        return {key: replace(one, median_value=one.best_value) for key, one in table.items()}
+
+    return replace(
+        known,
+        dram=best(known.dram),
+        cache=best(known.cache),
+        peaks=best(known.peaks),
+        floors=best(known.floors),
+        casts=best(known.casts),
+    )
+
+
+def _seconds(rate: Constant, amount: float) -> Triple:
+    return amount / rate.best_value, amount / rate.median_value, amount / rate.slow_value
+
+
+def _bandwidth(known: Calibration, cost: OpCost, device: Device, cache: str) -> tuple[str, Constant, str]:
+    """Return the measured mix nearest to the work's share of written bytes, and the memory level it was measured in."""
+    last = device.last_level_cache
+    fits = last is not None and cost.total_bytes <= WARM_CACHE_SHARE * last.capacity_bytes
+    in_cache = cache == "warm" and fits and bool(known.cache)
+    table = known.cache if in_cache else known.dram
+    share = cost.total_write_bytes / cost.total_bytes if cost.total_bytes else 0.0
+    mix = min(table, key=lambda name: abs(_WRITTEN_SHARES[name] - share))
+    return mix, table[mix], last.name if in_cache and last is not None else "DRAM"
+
+
+def _compute(cost: OpCost, device: Device, known: Calibration) -> tuple[Triple, str, list[Finding]]:
+    """Return the compute time, the weakest provenance used, and which rates were not measured here."""
+    low, typical, high = 0.0, 0.0, 0.0
+    provenance = known.provenance
+    findings: list[Finding] = []
+    for format_name, count in cost.flops:
+        if not count:
+            continue
+        path = device.path(format_name)
+        rate = known.peaks.get(path.compute_format) or _stated_rate(path)
+        if path.compute_format not in known.peaks:
+            provenance = path.dense.status
+            findings.append(finding("rate-unmeasured", format=path.compute_format))
+        times = _seconds(rate, count)
+        low, typical, high = low + times[0], typical + times[1], high + times[2]
+    if not math.isfinite(high):
+        raise InvalidValueError("this work cannot be predicted: its FLOPs are out of range")
+    return (low, typical, high), provenance, findings
+
+
+def _stated_rate(path: ComputePath) -> Constant:
+    rate = path.dense.value
+    return Constant("FLOP/s", rate, rate, rate, None, 1)
+
+
+def _floor(known: Calibration, cost: OpCost) -> Triple:
+    """Return the fixed cost of one call: a GPU's launch, or a CPU's call plus waking the threads for larger work."""
+    names = ["launch"] if known.kind == "cuda" else ["call"]
+    if known.kind == "cpu" and cost.total_bytes > FORK_JOIN_BYTES:
+        names.append("fork-join")
+    floors = [known.floors[name] for name in names if name in known.floors]
+    return (
+        math.fsum(one.best_value for one in floors),
+        math.fsum(one.median_value for one in floors),
+        math.fsum(one.slow_value for one in floors),
+    )
+
+
+def _cast(work: Operator | OpCost, device: Device, known: Calibration) -> tuple[Triple, list[Finding]]:
+    """Return what widening narrow operands costs; the low end is 0, because a fused kernel can hide it."""
+    if not isinstance(work, Operator):
+        return (0.0, 0.0, 0.0), []
+    typical, high = 0.0, 0.0
+    findings: list[Finding] = []
+    for source, target, element_count in _widened_operands(work, device):
+        constant = known.casts.get(f"{source}>{target}")
+        if constant is None:
+            findings.append(finding("widening-unmeasured", format=source, compute_format=target))
+            continue
+        typical += element_count * constant.median_value
+        high += element_count * constant.slow_value
+    return (0.0, typical, high), findings
+
+
+def _widened_operands(work: Operator, device: Device) -> list[tuple[str, str, float]]:
+    """Return (format, format it is widened to, elements) of each operand that this chip cannot multiply as stored."""
+    formats = dict(work.formats)
+    sizes = {name.lower(): size for name, size in work.cost.read_bytes}
+    targets = [device.path(name).compute_format for name, count in work.cost.flops if count]
+    if len(targets) != 1:
+        return []
+    wide = get_format(targets[0])
+    found = []
+    for operand in ("a", "b"):
+        if operand not in formats or operand not in sizes:
+            continue
+        fmt = get_format(formats[operand])
+        if fmt.element_bits < wide.element_bits and fmt.key != wide.key and fmt.container_bits is None:
+            found.append((fmt.key, wide.key, sizes[operand] / fmt.traffic_bytes_per_element))
+    return found
+
+
+KERNEL_VERSION = "kernel-1"
+"""Changes whenever the same call and curves would get another time; stored with every such prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """The time of one call by a measured curve. Seconds."""
+
+    curve: KernelCurve
+    time_s: float
+    low_s: float
+    high_s: float
+    findings: tuple[Finding, ...]
+
+
+def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None) -> KernelTime | None:
+    """Return the time of `work` by the curve of `kernel`, or of the fastest measured kernel; None where none was measured.
+
+    A kernel without a curve of its own (a user's) is held against the fastest one that does the same work. Products
+    that were only timed with a result of another format (`torch._int_mm` leaves 32 bits) are known by that one, and say
+    so. Curves are of cold operands.
+    """
+    known = device.calibration
+    if known is None or not known.kernels:
+        return None
+    size = work_size(work)
+    curves = [curve for curve in known.kernels if curve.fits(size)] or list(_of_another_result(known.kernels, size))
+    if not curves:
+        return None
+    own = [curve for curve in curves if curve.kernel == kernel]
+    best = min(own or curves, key=lambda curve: curve.time_s(size))
+    findings = [finding("kernel-timed", kernel=best.kernel, size_count=best.point_count)]
+    if kernel is not None and not own:
+        findings.append(finding("other-kernel-stands", kernel=kernel, other_kernel=best.kernel))
+    if best.formats != size.formats:
+        timed, asked = best.formats[-1], size.formats[-1]
+        findings.append(finding("other-result-format", kernel=best.kernel, timed_format=timed, format=asked))
+    if best.row_counts and int(size.regime) > (most := best.row_counts[-1]):
+        findings.append(finding("rows-beyond-timed", row_count=most))
+    if (doubt := doubt_of_times(device)) is not None:
+        findings.append(doubt)
+    time_s, spread = best.time_s(size), best.interval_ratio
+    return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
+
+
+def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:
+    """Yield the curves of products with the same operands whose result has another format: the last of the three."""
+    if size.family != PRODUCT:
+        return
+    for curve in curves:
+        if curve.formats[:-1] == size.formats[:-1] and curve.fits(replace(size, formats=curve.formats)):
+            yield curve
+
+
+MEASURED_HERE = "measured-here"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDram:
+    """What is known of the DRAM share that a chip reaches, beyond the constants it was lent."""
+
+    share_ratio: float
+    """Of the specified bandwidth."""
+    is_measured: bool
+    """Measured on this very machine; else the most that anybody has published for the chip."""
+    lender_ratio: float | None
+    """The same published share of the chip that lends the constants; None where there is none."""
+    published_for: str = ""
+    """Key of the chip that the share was published for; empty where it was measured."""
+
+    def applied(self, lent_ratio: float, bounds: tuple[float, float]) -> float:
+        """Return the share to use in place of a lent one.
+
+        A measured share replaces it, within the bounds of a fit. A published one only limits it: a share near 1 means
+        that the source chip's kernel was never bound by DRAM, which says nothing about slower memory. Where the
+        lender's kernels beat what was published for the lender (a copy, an older kernel), the limit is as much higher.
+        """
+        if self.is_measured:
+            return min(max(self.share_ratio, bounds[0]), bounds[1])
+        beaten = 1.0 if self.lender_ratio is None else max(1.0, lent_ratio / self.lender_ratio)
+        return min(lent_ratio, self.share_ratio * beaten)
+
+    def finding_over(self, provenance: str) -> Finding:
+        """Return what replaces the DRAM share of constants of a provenance."""
+        if self.is_measured:
+            return finding("dram-share-measured", dram_share_ratio=self.share_ratio, provenance=provenance)
+        return finding("dram-share-limited", dram_share_ratio=self.share_ratio, hardware=self.published_for)
+
+
+def known_dram(device: Device, bandwidth_bytes_per_s: float, lenders: Sequence[str]) -> KnownDram | None:
+    """Return what this machine measured, else what was published, over `bandwidth_bytes_per_s`; None where nothing is known."""
+    share = measured_share(device, bandwidth_bytes_per_s)
+    if share is not None:
+        return KnownDram(share, True, None)
+    if device.bandwidth_achieved is None:
+        return None
+    most = device.bandwidth_achieved.value / bandwidth_bytes_per_s
+    published = [ratio for key in lenders if (ratio := _published_ratio(key)) is not None]
+    return KnownDram(most, False, min(published, default=None), device.key)
+
+
+def _published_ratio(key: str) -> float | None:
+    """Return the published share of a registry chip's bandwidth, or None where there is none."""
+    try:
+        lender = get_hardware(key)
+    except RooflineError:
+        return None  # constants of a chip that only the caller's file describes
+    return None if lender.bandwidth_achieved is None else lender.bandwidth_achieved.value / lender.bandwidth.value
+
+
+def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None:
+    """Return the share of `bandwidth_bytes_per_s` that this machine reads at, or None where it was never measured."""
+    known = device.calibration
+    read = None if known is None else known.dram.get("read")
+    if known is None or read is None:
+        return None
+    return (read.best_value if known.disturbed_by else read.median_value) / bandwidth_bytes_per_s
+
+
+def with_measured_bandwidth(found: FittedGemm, device: Device) -> FittedGemm:
+    """Return transferred constants of products with the chip's own DRAM share; unchanged where nothing is known of it.
+
+    Constants fitted on this chip stay: rows of whole kernels say more than a micro-kernel.
+    """
+    known = (
+        None if found.provenance == "fitted" else known_dram(device, found.chip.bandwidth_bytes_per_s, found.sources)
+    )
+    if known is None:
+        return found
+    before, gemv = found.constants.dram_ratio, found.constants.gemv_dram_ratio
+    share = known.applied(before, FITTED_BOUNDS["dram_ratio"])
+    if gemv is not None and known.is_measured:
+        # The kernel for few rows keeps its ratio to the others.
+        gemv = min(gemv * share / before, FITTED_BOUNDS["gemv_dram_ratio"][1])
+    elif gemv is not None:
+        gemv = known.applied(gemv, FITTED_BOUNDS["gemv_dram_ratio"])
+    constants = replace(found.constants, dram_ratio=share, gemv_dram_ratio=gemv)
+    if constants == found.constants and not known.is_measured:
+        return found
+    if known.is_measured:
+        findings = (known.finding_over(found.provenance), *found.findings)
+        return replace(found, constants=constants, provenance=MEASURED_HERE, findings=findings)
+    return replace(found, constants=constants, findings=(*found.findings, known.finding_over(found.provenance)))
+
+
+def attention_with_measured_bandwidth(found: FittedAttention, device: Device) -> FittedAttention:
+    """Return transferred constants of attention with the chip's own DRAM share, by the same rule."""
+    known = (
+        None if found.provenance == "fitted" else known_dram(device, found.chip.bandwidth_bytes_per_s, found.sources)
+    )
+    if known is None:
+        return found
+    one = constant_ranges(found.phase)["dram_ratio"]
+    share = known.applied(found.values["dram_ratio"], (one.low_value, one.high_value))
+    values = {**found.values, "dram_ratio": share}
+    if known.is_measured:
+        findings = (known.finding_over(found.provenance), *found.findings)
+        return replace(found, values=values, provenance=MEASURED_HERE, findings=findings)
+    if share == found.values["dram_ratio"]:
+        return found
+    return replace(found, values=values, findings=(*found.findings, known.finding_over(found.provenance)))

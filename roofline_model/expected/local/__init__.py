@@ -1,1 +1,0 @@
-"""Expected times on a machine that calibrated itself."""

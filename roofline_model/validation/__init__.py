@@ -1,0 +1,1 @@
+"""Predictions of whole tables of measured kernels and models, and their errors: `roofline validate`."""
