@@ -204,7 +204,7 @@ function timed(answer) {
     isPlaceholder: answer.is_placeholder,
     timeS: answer.time_s,
     expected: answer.expected,
-    expectedReason: answer.expected_reason,
+    expectedReason: answer.expected_reason?.text ?? null,
     speedup: answer.speedup_ratio,
     expectedSpeedup: answer.expected_speedup_ratio,
     baseline: answer.baseline_format,
