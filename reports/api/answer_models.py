@@ -45,7 +45,7 @@ def _described(hint: Any) -> Any:
     if hint is Finding:
         return FindingBody
     if is_dataclass(hint):
-        return answer_model(hint)
+        return answer_model(hint)  # type: ignore[arg-type]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return Union[tuple(None if each is NoneType else _described(each) for each in arguments)]  # noqa: UP007

@@ -14,7 +14,7 @@ are refused.
     GET  /api/hardware/{key}                                 → HardwareDetail    404 for an unknown chip
     GET  /api/formats                                        → FormatList
     GET  /api/models                                         → ModelList
-    POST /api/models/{key}/predict?hardware_key=  ModelPredictRequest → ModelPrediction
+    POST /api/models/{key}/predict?hardware_key=  ModelPredictRequest → PassPrediction
     POST /api/models/{key}/recommend?hardware_key=  ModelRecommendRequest → ModelRecommendation  plans for a whole model ranked
     GET  /api/recommendations?hardware_key=&model=&phase=&op=&M=&N=&K=&memory_limit_gb=&max_loss_pct=&limit=&offset=
                                                              → StoredRecommendationList  what the stored runs say, with evidence
@@ -53,7 +53,6 @@ from reports.api.catalog.catalog_models import (
     HardwareSummary,
     Health,
     ModelList,
-    ModelPrediction,
     ModelPredictRequest,
     NvmlReading,
     NvmlStatus,
@@ -80,7 +79,6 @@ from reports.api.predict.attention_models import (
 )
 from reports.api.predict.base_models import Answer, Request
 from reports.api.predict.model_advice_models import ModelPlan, ModelRecommendation, ModelRecommendRequest
-from reports.api.predict.prediction_models import Predicted
 from reports.api.stored.stored_advice_models import StoredRankingBody, StoredRecommendationList, StoredRowBody
 from reports.api.stored.stored_models import CaseBody, CaseList, DiffAnswer, HistoryAnswer, RunBody, RunDetail, RunList
 
@@ -105,12 +103,10 @@ __all__ = [
     "ModelList",
     "ModelPlan",
     "ModelPredictRequest",
-    "ModelPrediction",
     "ModelRecommendRequest",
     "ModelRecommendation",
     "NvmlReading",
     "NvmlStatus",
-    "Predicted",
     "Problem",
     "ProductRequest",
     "RecommendRequest",

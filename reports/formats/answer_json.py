@@ -27,7 +27,7 @@ Plain = Callable[[Any], Any]
 
 def answer_json(answer: Any) -> dict[str, Any]:
     """Return an answer as plain values: None, bool, int, float, str, list and dict."""
-    document: dict[str, Any] = _of_class(type(answer))(answer)
+    document: dict[str, Any] = _of_class(type(answer))(answer)  # type: ignore[arg-type]
     return document
 
 
@@ -79,7 +79,7 @@ def _of_type(hint: Any) -> Plain | None:
     """Return the function for values of a type; None for those that are plain as they are."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint) or isinstance(hint, TypeVar):
-        return lambda value: _of_class(type(value))(value)
+        return lambda value: _of_class(type(value))(value)  # type: ignore[arg-type]
     if origin in (Union, UnionType):
         inner = {_of_type(each) for each in arguments if each is not NoneType} - {None}
         return _optional(next(iter(inner))) if inner else None

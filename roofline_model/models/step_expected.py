@@ -164,7 +164,7 @@ class ExpectedStep(ExpectedSequence):
     """A whole pass."""
 
     stream_time_s: float
-    """Without CUDA graphs: longer gaps, and never faster than the host launches. The constants are of graphs."""
+    """Without CUDA graphs, seconds: longer gaps, and never faster than the host launches. The constants are of graphs."""
 
 
 def expected_kernels(

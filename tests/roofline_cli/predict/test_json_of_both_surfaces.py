@@ -54,3 +54,17 @@ def test_attention(client, options, body, query, cache):
     chip = options[options.index("--hw") + 1]
     asked = {**body, "precision": query, "kv_precision": cache}
     assert row == client.post(f"/api/attention?hardware_key={chip}", json=asked).json()
+
+
+@pytest.mark.parametrize(
+    ("options", "chip", "body"),
+    [
+        (["--formats", "INT4.BF16"], "gb10", {"formats": "INT4.BF16"}),
+        (["--phase", "prefill", "--context", "2048", "--batch", "4", "--formats", "FP8", "--kv", "FP8"], "h100",
+         {"phase": "prefill", "context_tokens": 2048, "batch_count": 4, "formats": "FP8", "kv_format": "FP8"}),
+        (["--formats", "NVFP4"], "mi300x", {"formats": "NVFP4"}),
+    ],
+)  # fmt: skip
+def test_a_model(client, options, chip, body):
+    [row] = ask_command("predict", "model", "--model", "llama-3.1-8b", "--hw", chip, *options)["predictions"]
+    assert row == client.post(f"/api/models/llama-3.1-8b/predict?hardware_key={chip}", json=body).json()
