@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
-from roofline_model.core.finding import finding, short_text, unsupported
+from roofline_model.core.finding import unsupported
 from roofline_model.expected.predict import floored, predict_expected
 from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import NumberFormat, get_format
@@ -126,7 +126,7 @@ def _chunk(
         "weight_format": weight.key,
         "activation_format": activation.key,
     }
-    reason, note = "", np.full(len(m), "", dtype=object)
+    reason, codes = "", np.full(len(m), "", dtype=object)
     try:
         roof = ProductRoof.of(
             device,
@@ -136,7 +136,7 @@ def _chunk(
         )
         ideal = roof.at(m, n, k, cache=cache)
         columns |= {"flops": ideal.flops, "bytes": ideal.total_bytes, "ideal_s": ideal.time_s, "bound": ideal.bound}
-        note = _cache_notes(device, ideal.total_bytes, cache)
+        codes = _cache_codes(device, ideal.total_bytes, cache)
     except UnsupportedError as error:
         reason = str(error)
         columns |= dict.fromkeys(("flops", "bytes", "ideal_s"), math.nan) | {"bound": ""}
@@ -155,21 +155,21 @@ def _chunk(
             reason = str(error)
             columns |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"), math.nan)
             columns |= {"binding": "", "provenance": ""}
-    return pd.DataFrame({**columns, "note": note, "reason": reason}, index=range(len(m)))
+    return pd.DataFrame({**columns, "finding": codes, "reason": reason}, index=range(len(m)))
 
 
-def _cache_notes(device: Device, total_bytes: Floats, cache: str) -> NDArray[np.object_]:
-    """Return why a warm product may be faster than its DRAM roof, "" where that roof is not used: as `roofline.predict`."""
+def _cache_codes(device: Device, total_bytes: Floats, cache: str) -> NDArray[np.object_]:
+    """Return the finding's code of each warm product that may be faster than its DRAM roof, else ""."""
     import numpy as np
 
-    notes = np.full(len(total_bytes), "", dtype=object)
+    codes = np.full(len(total_bytes), "", dtype=object)
     last, roof = device.last_level_cache, memory_roof(device, total_bytes, cache)
     if cache != "warm" or last is None:
-        return notes
-    notes[roof.fits_partly] = short_text(finding("mostly-cached", level=last.name))
+        return codes
+    codes[roof.fits_partly] = "mostly-cached"
     if last.bandwidth is None:
-        notes[roof.fits_cache] = short_text(finding("cache-bandwidth-unknown", level=last.name))
-    return notes
+        codes[roof.fits_cache] = "cache-bandwidth-unknown"
+    return codes
 
 
 def _answers_itself(device: Device) -> bool:
@@ -187,9 +187,9 @@ def _expected(
     if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight), device)) is not None:
         raise unsupported(why_not)
     output = default_output_format(activation).key
-    found: dict[str, Any] = {}
-    for one in dict.fromkeys((activation.key, computed_activation(device, weight, activation))):
-        model = ProductModel.of(device, weight=weight.key, activation=one, output=output)
+    slowest: dict[str, Any] = {}
+    for key in dict.fromkeys((activation.key, computed_activation(device, weight, activation))):
+        model = ProductModel.of(device, weight=weight.key, activation=key, output=output)
         batch = model.expected(m, n, k, cache=cache)
         columns = {
             "expected_s": batch.time_s,
@@ -198,8 +198,8 @@ def _expected(
             "binding": batch.binding,
             "provenance": batch.provenance,
         }
-        found = _slower(found, columns) if found else columns
-    return found
+        slowest = _slower(slowest, columns) if slowest else columns
+    return slowest
 
 
 def _slower(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
@@ -223,23 +223,23 @@ def _calibrated(
     import numpy as np
 
     sizes = zip(m.astype(np.int64).tolist(), n.astype(np.int64).tolist(), k.astype(np.int64).tolist(), strict=True)
-    found = [
+    predictions = [
         predict_expected(
             gemm(rows, columns, inner, a=activation, b=stored_weight(weight, activation)), device, cache=cache
         )
         for rows, columns, inner in sizes
     ]
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    priced = [prediction for prediction in predictions if prediction is not None]
+    if len(priced) < len(predictions):
         raise UnsupportedError(
             f"no expected time for {weight.key}.{activation.key} on {device.key}; the ideal roofline stands"
         )
     return {
-        "expected_s": np.array([one.time_s for one in known]),
-        "expected_low_s": np.array([one.low_s for one in known]),
-        "expected_high_s": np.array([one.high_s for one in known]),
-        "binding": [one.binding for one in known],
-        "provenance": [one.provenance for one in known],
+        "expected_s": np.array([fitted.time_s for fitted in priced]),
+        "expected_low_s": np.array([fitted.low_s for fitted in priced]),
+        "expected_high_s": np.array([fitted.high_s for fitted in priced]),
+        "binding": [fitted.binding for fitted in priced],
+        "provenance": [fitted.provenance for fitted in priced],
     }
 
 
@@ -259,8 +259,10 @@ def _axis_part(name: str, part: str, text: str) -> Sequence[int]:
     pieces = [piece.strip() for piece in part.split(":")]
     step = pieces[2] if len(pieces) == 3 else ""
     numbers = [*pieces[:2], step.removeprefix("*")] if len(pieces) == 3 else pieces
-    is_known = len(pieces) in (1, 3) and all(one.isdecimal() and one.isascii() and len(one) < 12 for one in numbers)
-    values = [int(one) for one in numbers] if is_known else []
+    is_known = len(pieces) in (1, 3) and all(
+        number.isdecimal() and number.isascii() and len(number) < 12 for number in numbers
+    )
+    values = [int(number) for number in numbers] if is_known else []
     if not is_known or min(values[:2]) < 1 or max(values[:2]) > MAX_DIMENSION:
         raise InvalidValueError(
             f"{name}: {text[:60]!r} is no list of sizes from 1 to {MAX_DIMENSION:,}; write 1,16,64 or 128:1024:128 or 1:4096:*2"
@@ -284,8 +286,8 @@ def _axis_part(name: str, part: str, text: str) -> Sequence[int]:
 
 def format_pairs(labels: Iterable[str]) -> tuple[tuple[NumberFormat, NumberFormat], ...]:
     """Return (weight, activation) of labels such as `BF16` (both) or `INT4.BF16`."""
-    found = []
+    pairs = []
     for label in labels:
         weight, dot, activation = label.partition(".")
-        found.append((get_format(weight), get_format(activation if dot else weight)))
-    return tuple(found)
+        pairs.append((get_format(weight), get_format(activation if dot else weight)))
+    return tuple(pairs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference, find_model
 from bench_cases.pipeline.chip import find_chip
 from bench_cases.pipeline.facts import ModelFacts, SavedModel, facts_from_plain, saved_from_plain
@@ -235,10 +235,7 @@ class _Pipeline:
         if not pair.baseline.is_measured and not self._has_baseline():
             log = self._state.folder / RUNS_FOLDER / f"{request.name}.log"
             where = f" (pytest's output: {log})" if log.exists() else ""
-            hint = "; an encoder has --phase prefill" if "no decode step" in pair.baseline.reason else ""
-            raise UnsupportedError(
-                f"{wide} of {known.facts.name} could not be measured: {pair.baseline.reason}{hint}{where}"
-            )
+            raise UnsupportedError(f"{wide} of {known.facts.name} could not be measured: {pair.baseline.reason}{where}")
         plain = {"baseline": pair.baseline.plain(), "candidate": pair.candidate.plain(), "run_id": pair.run_id}
         self._state.finish(name, plain | {"took_s": self._clock.end(_pair_text(pair))})
         return pair

@@ -13,8 +13,7 @@ from torch.nn import functional
 from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.products.quantizers import mx_blocks, nvfp4_blocks, scaled_rows
 from roofline_model.formats.codecs import round_trip
-from roofline_model.formats.codecs.layout import layout_of, stored_format
-from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.formats.codecs.layout import DEFAULTS, layout_of, stored_format
 from roofline_model.operators.operand_formats import activation_format
 
 _MX = ("MXFP8_E4M3", "MXFP8_E5M2", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4")

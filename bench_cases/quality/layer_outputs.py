@@ -23,7 +23,7 @@ from bench_cases.quantization.plans.layer_roles import layer_role
 from bench_cases.quantization.survey import LinearSite, survey_linears
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.codecs import CodecOptions
-from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.formats.codecs.layout import DEFAULTS
 
 SYNTHETIC = "synthetic"
 Narrow = Callable[[Tensor], Tensor]

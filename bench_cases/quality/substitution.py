@@ -16,7 +16,7 @@ from bench_cases.quantization.plans.plans import ALL_OTHERS, resolve_with
 from bench_cases.quantization.survey import LinearSite, find_non_finite, survey_linears
 from roofline_model.core.errors import InvalidValueError, nearest_names
 from roofline_model.formats.codecs import CodecOptions, dequantize, quantize
-from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.formats.codecs.layout import DEFAULTS
 
 
 def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) -> tuple[LinearSite, ...]:

@@ -11,7 +11,7 @@ from bench_cases.quality.sensitivity.methods import narrow_formats
 from bench_cases.quality.substitution import quantizable_sites
 from bench_cases.quantization.plans.layer_roles import layer_role
 from roofline_model.formats.codecs import CodecOptions, TensorError, TensorSpread, format_error, tensor_spread
-from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.formats.codecs.layout import DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)

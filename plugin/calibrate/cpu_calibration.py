@@ -32,8 +32,6 @@ FIRST_BUDGET_S = 12.0
 FULL_BUDGET_S = 40.0
 """What a longer look spends on the ceilings, where nobody says otherwise."""
 
-BUSY_NOTE = "Ceilings may be too low: other work ran while they were measured"
-
 CEILINGS_ONLY = "kernels not timed: no expected times before `roofline calibrate` (two minutes)"
 
 CALIBRATION_SHAPES = "calibration"
@@ -259,10 +257,7 @@ def build_device(machine: Machine, calibration: Calibration) -> Device:
         else Quantity(machine.memory_bytes, "B", "measured-here", "/proc/meminfo"),
         levels=_levels(calibration, dram, measured),
         chip={"core_count": Quantity(machine.thread_count, "", "measured-here", "threads torch uses for one kernel")},
-        notes=(
-            "Ceilings were measured on this machine; another machine of the same model may differ.",
-            *([f"{BUSY_NOTE} ({', '.join(calibration.disturbed_by)})"] if calibration.disturbed_by else []),
-        ),
+        notes=("Ceilings were measured on this machine; another machine of the same model may differ.",),
         calibration=calibration,
     )
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plugin.calibrate.cpu_calibration import (
-    BUSY_NOTE,
     CEILINGS_VERSION,
     FULL_BUDGET_S,
     cache_file,
@@ -97,14 +96,10 @@ def with_calibration(chip: Device, calibration: Calibration) -> Device:
     for key, path in chip.paths.items():
         peak = calibration.peaks.get(key) if path.kind == "native" else None
         paths[key] = path if peak is None else replace(path, achieved=measured(peak))
-    notes = chip.notes
-    if calibration.disturbed_by:
-        notes = (*notes, f"{BUSY_NOTE} ({', '.join(calibration.disturbed_by)})")
     return replace(
         chip,
         bandwidth_achieved=measured(best[1]) if best is not None and is_sane else chip.bandwidth_achieved,
         paths=paths,
-        notes=notes,
         calibration=calibration,
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plugin.calibrate.cpu_calibration import BUSY_NOTE, CALIBRATION_SHAPES, calibration_note
+from plugin.calibrate.cpu_calibration import CALIBRATION_SHAPES, calibration_note
 from plugin.isolation import device_share, process_items
 from plugin.isolation.isolation import Isolation, decide, watchdog_s
 from plugin.isolation.process_items import PassItem
@@ -30,7 +30,9 @@ from plugin.run.target import Target
 from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
 from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import counted
+from roofline_model.expected.calibrated import ceilings_doubt
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
 
@@ -150,9 +152,8 @@ class RooflineHooks:
         if self.options.profiler is not None:
             for command in ncu_commands(ours):
                 self._report(command, prefix="")
-        busy = [note for note in chip.notes if note.startswith(BUSY_NOTE)]
-        if busy and not is_timing_kernels:  # it has said so itself
-            self._report(f"{busy[0]}; `roofline calibrate` measures again")
+        if chip.calibration is not None and chip.calibration.disturbed_by and not is_timing_kernels:
+            self._report(short_text(ceilings_doubt(chip.key, chip.calibration)))
         if self.options.power and (missing := self.session.instruments.no_sensors_reason):
             self._report(f"--roofline-power: power and energy stay empty: {missing}")
         if not self.target.can_measure:

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.gap import LABELS, Gap, explain_gap
+from roofline_model.expected.gap import Gap, explain_gap
 
 if TYPE_CHECKING:
     from reports.cases.summary import CaseSummary
 
-__all__ = ["LABELS", "case_gap", "expected_gap", "has_parts"]
+LABELS = {
+    "ideal": "ideal roof",
+    "memory": "memory efficiency: bandwidth that is reached, not printed",
+    "tiles": "tiles and waves: tensor pipe with padding, tail and delivered rate",
+    "exp": "exp bound: the softmax's unit, not the tensor pipe",
+    "launch": "launch floor",
+    "widening": "dequantising, casting, split-K sums",
+    "host": "the framework on the host, between the kernels",
+    "supply": "operand supply from L2, latency, imperfect overlap",
+    "kernel": "this kernel beyond the machine's ceilings, as calibrated",
+    "clock": "clock below nominal, where the SMs bind the time",
+    "unexplained": "unexplained",
+}
+"""Part of a measured time → its name for readers, and what it means; in the order of the split (`PARTS`)."""
 
 
 def case_gap(case: CaseSummary) -> Gap | None:

@@ -69,7 +69,7 @@ PART_COLOURS: dict[str, Colour] = {
     "clock": _FORMAT_COLOURS["INT2"],
     "unexplained": Colour("#98a1ac", "#818c99", "--plot-part-unexplained"),
 }
-"""By part of a measured time (`roofline_model.expected.gap.LABELS`)."""
+"""By part of a measured time (`roofline_model.expected.gap.PARTS`)."""
 
 HATCHED_PARTS = ("unexplained",)
 """Drawn with stripes: what the model does not know is no part like the others."""

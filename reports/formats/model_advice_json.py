@@ -185,7 +185,9 @@ def _search_json(one: FormatSearch, loss_unit: str | None) -> dict[str, Any]:
                 "better_format": None if reason.better is None else reason.better.label,
                 "better_extra_s": reason.better_time_s,
                 "better_extra_bytes": reason.better_bytes,
-                "reason": reason.text,
+                "better_saved_loss_value": None
+                if reason.better is None
+                else reason.chosen.loss_value - reason.better.loss_value,
             }
             for reason in choice.reasons
         ],

@@ -264,10 +264,10 @@ def _finding_of(text: str) -> Finding | None:
         if match is None:
             continue
         try:
-            values = {name: _value(name, value) for name, value in match.groupdict().items()}
+            values = tuple((name, _value(name, value)) for name, value in match.groupdict().items())
         except ValueError:  # not a number after all
             continue
-        return finding(code, **values)
+        return Finding(code, values=values)
     return None
 
 

@@ -141,7 +141,7 @@ def _compare(
 
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from reports.formats.answer_json import command_json
-    from reports.shape_advice_json import shape_advice_json
+    from reports.formats.shape_advice_json import shape_advice_json
     from roofline_cli.predict.products import print_table
     from roofline_cli.recommend.shape import print_recommendation
     from roofline_cli.shared.options import find_chip

@@ -9,11 +9,13 @@ import typer
 
 from roofline_cli.screen.tables import Cell, Column, Styled, clean, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
+from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted
+from roofline_model.expected.calibrated import doubts_of
 
 if TYPE_CHECKING:
-    from roofline_model.chips.device_check import Finding
     from roofline_model.chips.hardware import Device, Quantity
+    from roofline_model.core.finding import Finding
 
 app = typer.Typer(help="List, show and check chips: every number with source.")
 
@@ -100,22 +102,18 @@ def check_chips(
 
     Exits 1 when there are errors.
     """
-    from roofline_model.chips.device_check import check_device
-    from roofline_model.chips.hardware import list_hardware
+    from roofline_model.chips.hardware import check_device, errors_of, list_hardware
     from roofline_model.core.errors import InvalidValueError
 
     if (name is None) != all_chips:
         raise InvalidValueError("hardware check takes either one chip (key or FILE.toml) or --all")
     results = [(chip.key, check_device(chip)) for chip in list_hardware()] if name is None else [_check_one(name)]
-    error_count = sum(finding.severity == "error" for _, findings in results for finding in findings)
+    error_count = sum(len(errors_of(findings)) for _, findings in results)
     if as_json:
         show_json(
             {
                 "error_count": error_count,
-                "chips": [
-                    {"hardware": key, "findings": [{"severity": f.severity, "message": f.message} for f in findings]}
-                    for key, findings in results
-                ],
+                "chips": [{"hardware": key, "findings": findings_json(findings)} for key, findings in results],
             }
         )
     else:
@@ -145,7 +143,7 @@ def chip_file_text(name: str) -> str:
 def _check_one(name: str) -> tuple[str, list[Finding]]:
     """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
     from roofline_cli.shared.options import find_chip
-    from roofline_model.chips.device_check import Finding, check_device
+    from roofline_model.chips.hardware import check_device
     from roofline_model.core.errors import DefinitionError
 
     try:
@@ -153,17 +151,17 @@ def _check_one(name: str) -> tuple[str, list[Finding]]:
     except DefinitionError as error:
         if not Path(name).is_file():
             raise
-        return name, [Finding("error", str(error))]
+        return name, [finding("chip-file-refused", error=str(error))]
     return chip.key, check_device(chip)
 
 
 def _print_findings(results: list[tuple[str, list[Finding]]], error_count: int) -> None:
-    styles = {"error": "bold red", "warning": "yellow"}
     for key, findings in results:
         if not findings:
             show_line(f"{key}: ok", "green")
-        for finding in findings:
-            show_line(f"{key}: {finding.severity}: {finding.message}", styles[finding.severity])
+        for item in findings:
+            word, style = ("error", "bold red") if item.severity == "warning" else ("warning", "yellow")
+            show_line(f"{key}: {word}: {subject_text(item)}", style)
     warnings = sum(len(findings) for _, findings in results) - error_count
     show_line(f"{len(results)} checked, {counted(error_count, 'error')}, {counted(warnings, 'warning')}")
 
@@ -179,7 +177,7 @@ def _print_chip(chip: Device) -> None:
         show_line("placeholder: invented numbers, for examples only", "yellow")
     if chip.levels:
         show_line(f"caches: {', '.join(f'{level.name} {format_bytes(level.capacity_bytes)}' for level in chip.levels)}")
-    for note in chip.notes:
+    for note in (*chip.notes, *map(short_text, doubts_of(chip))):
         show_line(f"- {note}")
     show_line()
     columns = (

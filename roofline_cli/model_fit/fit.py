@@ -10,6 +10,7 @@ import typer
 
 from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
+from roofline_model.core.finding import findings_json, subject_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -190,9 +191,9 @@ def _show(found: TableFit, table: KernelTable) -> None:
         "Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).",
         "dim",
     )
-    for line in found.left_out:
+    for line in map(subject_text, found.left_out):
         show_line(f"  left out: {line}")
-    for line in found.doubts:
+    for line in map(subject_text, found.doubts):
         show_line(f"  doubtful: {line}", "yellow")
 
 
@@ -238,6 +239,6 @@ def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[
             }
             for one in found.reports
         ],
-        "left_out": list(found.left_out),
-        "doubts": list(found.doubts),
+        "left_out": findings_json(found.left_out),
+        "doubts": findings_json(found.doubts),
     }

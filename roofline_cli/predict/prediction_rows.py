@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import show_line
-from roofline_model.core.finding import Finding, short_text
+from roofline_model.core.finding import Finding, finding, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -106,12 +106,16 @@ class Gains:
     """The ideal gains beside expected ones; `–` throughout where `values` are the ideal ones."""
 
 
-def standing_sentence(rows: Iterable[tuple[str, str, str]]) -> str:
+def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
     """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
     from roofline_model.expected.products.formats import reference_kernel
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")
-    return f"Expected times of weight-only formats: {kernel}." if kernel else ""
+    options = tuple(
+        dict.fromkeys(weight for weight, activation, origin in rows if reference_kernel(weight, activation, origin))
+    )
+    line = short_text(finding("reference-kernel-of-options", options=options, kernel=kernel))
+    return f"{line[0].upper()}{line[1:]}." if kernel else ""
 
 
 def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:

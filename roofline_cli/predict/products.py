@@ -149,7 +149,7 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: 
     prediction_rows.show_doubts(table.findings)
     source = prediction_rows.provenance_sentence(first.provenance, chip, asked)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {source}", style="dim")
-    timed = ((row.weight_format, row.activation_format, row.expected.provenance) for row in rows if row.expected)
+    timed = [(row.weight_format, row.activation_format, row.expected.provenance) for row in rows if row.expected]
     for sentence in filter(None, (_expected_sentence(rows), prediction_rows.standing_sentence(timed))):
         show_line(sentence, style="dim")
 

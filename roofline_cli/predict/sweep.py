@@ -148,7 +148,7 @@ def _show(table: pd.DataFrame) -> None:
     show_table(columns, rows)
     if len(table) > SHOWN_ROWS:
         show_line(f"… and {counted(len(table) - SHOWN_ROWS, 'more row')}")
-    for column in ("note", "reason"):
+    for column in ("finding", "reason"):
         for text, count in table[column].value_counts(sort=False).items():
             if text:
                 show_line(f"{count:,} row{'s' if count > 1 else ''}: {text}")

@@ -80,7 +80,7 @@ def _row(run: Sequence[GroupReason]) -> list[str]:
         f"{loss:.3g}",
         format_time(sum(one.chosen.time_s for one in run)),
         decimal_bytes(sum(one.chosen.memory_bytes for one in run)),
-        run[0].text.removeprefix(f"{run[0].chosen.label}: "),
+        _why(run[0]),
     ]
 
 
@@ -100,6 +100,20 @@ def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
         listed = ", ".join(f"{label} {number}" for label, number in counts)
         rows.append([f"{one.loss_value:.3g}", format_time(one.time_s), decimal_bytes(one.memory_bytes), listed])
     show_table(_FRONT_COLUMNS, rows)
+
+
+def _why(reason: GroupReason) -> str:
+    """Say what the next format of less loss would have cost, and which budget that is over."""
+    from roofline_model.core.units import format_time
+
+    if reason.better is None or reason.better_time_s is None or reason.better_bytes is None:
+        return "nothing loses less here"
+    more_s = f"{'-' if reason.better_time_s < 0 else '+'}{format_time(abs(reason.better_time_s))}"
+    saved = reason.chosen.loss_value - reason.better.loss_value
+    change = f"{reason.better.label} would lose {saved:.3g} less, take {more_s} and {reason.better_bytes / 1e6:+.3g} MB"
+    if reason.constraint == "gap":
+        return f"{change} and stay within the budgets: the search was cut short"
+    return f"{change}, over the {reason.constraint} budget"
 
 
 def _part(group: str) -> str:

@@ -104,7 +104,7 @@ class KernelCurve:
     @property
     def point_count(self) -> int:
         """Measured sizes behind the curve."""
-        return sum(len(one) for one in self.points.values())
+        return sum(len(points_of_regime) for points_of_regime in self.points.values())
 
     @property
     def interval_ratio(self) -> float:
@@ -114,7 +114,7 @@ class KernelCurve:
     @cached_property
     def row_counts(self) -> tuple[int, ...]:
         """Measured row counts, rising; empty for a family that is not sized by rows."""
-        return tuple(sorted(int(one) for one in self.points if one.isdecimal()))
+        return tuple(sorted(int(regime) for regime in self.points if regime.isdecimal()))
 
     def fits(self, size: WorkSize) -> bool:
         """Return whether the curve is one of this work and knows its regime."""
@@ -128,8 +128,8 @@ class KernelCurve:
         return self._between_rows(int(size.regime), size.unit_count)
 
     def _between_rows(self, rows: int, units: float) -> float:
-        below = [one for one in self.row_counts if one < rows]
-        above = [one for one in self.row_counts if one > rows]
+        below = [row_count for row_count in self.row_counts if row_count < rows]
+        above = [row_count for row_count in self.row_counts if row_count > rows]
         if not below:  # fewer rows than were measured: no dearer than the fewest
             return self._at(str(above[0]), units)
         low_s = self._at(str(below[-1]), units)
@@ -177,7 +177,8 @@ def curves_to_dict(curves: Iterable[KernelCurve]) -> dict[str, Any]:
         f"{curve.family} {curve.kernel} {'.'.join(curve.formats)}": {
             "sd_ratio": curve.sd_ratio,
             "points": {
-                regime: [[one.unit_count, *one.looks_s] for one in points] for regime, points in curve.points.items()
+                regime: [[point.unit_count, *point.looks_s] for point in points]
+                for regime, points in curve.points.items()
             },
         }
         for curve in curves
@@ -188,7 +189,9 @@ def curves_from_dict(table: Any, where: str) -> tuple[KernelCurve, ...]:
     """Return the curves that `curves_to_dict` wrote; raises `DefinitionError` naming `where` and the kernel that is wrong."""
     if not isinstance(table, Mapping):
         raise DefinitionError(f"{where}: [calibration.kernels] must be a table, got {shown(table)}")
-    return tuple(_curve(str(name), one, f"{where}: [calibration.kernels] {shown(name)}") for name, one in table.items())
+    return tuple(
+        _curve(str(name), text, f"{where}: [calibration.kernels] {shown(name)}") for name, text in table.items()
+    )
 
 
 def _curve(name: str, table: Any, where: str) -> KernelCurve:
@@ -206,7 +209,7 @@ def _curve(name: str, table: Any, where: str) -> KernelCurve:
         family=words[0],
         kernel=words[1],
         formats=tuple(words[2].split(".")),
-        points={str(regime): _points(one, f"{where} points.{regime}") for regime, one in points.items()},
+        points={str(regime): _points(pairs, f"{where} points.{regime}") for regime, pairs in points.items()},
         sd_ratio=_number(table["sd_ratio"], f"{where} sd_ratio", 1e-6, 10.0),
     )
 
@@ -225,14 +228,14 @@ def _points(value: Any, where: str) -> tuple[CurvePoint, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise DefinitionError(f"{where} must be a list of [units, seconds, …], got {shown(value)}")
     points = []
-    for one in value:
-        if not isinstance(one, list | tuple) or len(one) < 2:
-            raise DefinitionError(f"{where} must hold lists [units, seconds, …], got {shown(one)}")
-        looks = tuple(_number(seconds, f"{where} seconds", *_SECONDS) for seconds in one[1:])
-        points.append(CurvePoint(_number(one[0], f"{where} units", *_UNITS), looks))
-    units = [one.unit_count for one in points]
+    for entry in value:
+        if not isinstance(entry, list | tuple) or len(entry) < 2:
+            raise DefinitionError(f"{where} must hold lists [units, seconds, …], got {shown(entry)}")
+        looks = tuple(_number(seconds, f"{where} seconds", *_SECONDS) for seconds in entry[1:])
+        points.append(CurvePoint(_number(entry[0], f"{where} units", *_UNITS), looks))
+    units = [point.unit_count for point in points]
     if any(later <= earlier for earlier, later in pairwise(units)):
-        raise DefinitionError(f"{where} must go by rising units, got {', '.join(f'{one:g}' for one in units)}")
+        raise DefinitionError(f"{where} must go by rising units, got {', '.join(f'{unit:g}' for unit in units)}")
     return tuple(points)
 
 
@@ -262,16 +265,18 @@ class TimedCall:
     time_s: float
 
 
-def kernel_curves(calls: Iterable[TimedCall], known: Iterable[KernelCurve] = ()) -> tuple[KernelCurve, ...]:
-    """Return one curve per kernel, family and formats, sorted by name: the new look beside those that `known` holds.
+def kernel_curves(calls: Iterable[TimedCall], curves_before: Iterable[KernelCurve] = ()) -> tuple[KernelCurve, ...]:
+    """Return one curve per kernel, family and formats, sorted by name: the new look beside those that `curves_before` holds.
 
     A curve that no call belongs to is kept as it is. Raises `InvalidValueError` for a time that is not positive and
     finite.
     """
     looks: dict[Key, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(lambda: defaultdict(dict))
-    for curve in known:
+    for curve in curves_before:
         for regime, points in curve.points.items():
-            looks[curve.family, curve.kernel, curve.formats][regime] = {one.unit_count: one.looks_s for one in points}
+            looks[curve.family, curve.kernel, curve.formats][regime] = {
+                point.unit_count: point.looks_s for point in points
+            }
     for call in calls:
         if not (0 < call.time_s < math.inf):
             raise InvalidValueError(f"{call.kernel}: a measured time must be positive, got {call.time_s}")
@@ -280,7 +285,9 @@ def kernel_curves(calls: Iterable[TimedCall], known: Iterable[KernelCurve] = ())
         at[size.unit_count] = (*at.get(size.unit_count, ()), _short(call.time_s))[-MOST_LOOKS:]
     curves = [_curve_of(key, regimes) for key, regimes in sorted(looks.items())]
     errors = [_Errors(_misses(curve), _look_errors(curve)) for curve in curves]
-    pooled = _Errors([one for each in errors for one in each.misses], [one for each in errors for one in each.of_looks])
+    pooled = _Errors(
+        [square for each in errors for square in each.misses], [square for each in errors for square in each.of_looks]
+    )
     return tuple(
         replace(curve, sd_ratio=_short(_scatter(own, pooled, _look_count(curve))))
         for curve, own in zip(curves, errors, strict=True)
@@ -313,24 +320,24 @@ class _Errors:
 
 def _misses(curve: KernelCurve) -> list[float]:
     """Return the squares of ln(measured / curve without it) of every point between two others of its regime."""
-    found = []
+    squares = []
     for regime, points in curve.points.items():
         for i in range(1, len(points) - 1):
             rest = replace(curve, points={regime: (*points[:i], *points[i + 1 :])})
             size = WorkSize(curve.family, curve.formats, regime, points[i].unit_count)
-            found.append(math.log(points[i].time_s / rest.time_s(size)) ** 2)
-    return found
+            squares.append(math.log(points[i].time_s / rest.time_s(size)) ** 2)
+    return squares
 
 
 def _look_errors(curve: KernelCurve) -> list[float]:
     """Return an unbiased variance of ln(time) for every size with several looks, once per degree of freedom."""
-    found = []
+    variances = []
     for points in curve.points.values():
         for point in points:
             if len(point.looks_s) > 1:
-                variance = statistics.variance([math.log(one) for one in point.looks_s])
-                found += [variance] * (len(point.looks_s) - 1)
-    return found
+                variance = statistics.variance([math.log(look_s) for look_s in point.looks_s])
+                variances += [variance] * (len(point.looks_s) - 1)
+    return variances
 
 
 def _scatter(own: _Errors, pooled: _Errors, look_count: float) -> float:
@@ -349,8 +356,8 @@ def _moderated(own: list[float], pooled: list[float]) -> float:
 
 def _trimmed_mean(squares: list[float]) -> float:
     """Return the mean without the largest tenth: one odd kernel must not widen all intervals; 0 of none."""
-    kept = sorted(squares)[: math.ceil(0.9 * len(squares))]
-    return sum(kept) / len(kept) if kept else 0.0
+    middle = sorted(squares)[: math.ceil(0.9 * len(squares))]
+    return sum(middle) / len(middle) if middle else 0.0
 
 
 def _short(value: float) -> float:

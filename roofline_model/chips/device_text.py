@@ -107,7 +107,7 @@ def _table(name: str, table: Mapping[str, Any]) -> list[str]:
     inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     lines = ["", f"[{name}]", *(f"{_key(key)} = {_value(value)}" for key, value in plain.items())]
     for key, value in inner.items():
-        lines += ["", f"[{name}.{_key(key)}]", *(f"{_key(k)} = {_value(one)}" for k, one in value.items())]
+        lines += ["", f"[{name}.{_key(key)}]", *(f"{_key(k)} = {_value(entry)}" for k, entry in value.items())]
     return lines
 
 
@@ -123,9 +123,9 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)} = {_value(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
+        return "[" + ", ".join(_value(entry) for entry in value) + "]"
     if isinstance(value, float):
         short = f"{value:.6g}"
         return (

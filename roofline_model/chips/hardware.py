@@ -4,7 +4,8 @@ A `Device` answers three questions: how fast memory is, how fast each number for
 (native unit, emulated on another unit, or dequantised to 16 bit first), and whether a machine at hand is this chip.
 `devices/*.toml` hold the numbers.
 
-A file that was read and checked here can be trusted by everything else. Its layout (schema 1)::
+A file that was read and checked here (`check_device`: slips of unit, order and sense that a parser cannot see) can be trusted by
+everything else. Its layout (schema 1)::
 
     schema = 1
     key = "gb10"                       # lower case, letters digits dots dashes
@@ -55,6 +56,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -64,11 +66,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from roofline_model.chips.device_check import check_device
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError, UnsupportedError
-from roofline_model.formats.catalog import get_format
+from roofline_model.core.finding import Finding, finding, subject_text
+from roofline_model.core.units import format_quantity
+from roofline_model.formats.catalog import FORMATS, get_format
 
 Status = Literal[
     "datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here"
@@ -187,9 +190,9 @@ class Device:
         A format narrower than 16 bits that a custom chip does not declare is dequantised to its declared 16-bit format.
         """
         fmt = get_format(format_name)
-        found = self.paths.get(fmt.key)
-        if found is not None:
-            return found
+        path = self.paths.get(fmt.key)
+        if path is not None:
+            return path
         for wide in ("BF16", "FP16"):
             if fmt.nominal_bits < 16 and wide in self.paths and self.paths[wide].kind == "native":
                 return ComputePath(fmt.key, "dequantize", wide, self.paths[wide].dense)
@@ -289,17 +292,17 @@ def get_hardware(name: str | Device | Path) -> Device:
     text = str(name).strip()
     if isinstance(name, Path) or text.endswith(".toml") or "/" in text:
         return read_device_file(Path(text))
-    if (found := _built_in(text.lower().replace("_", "-"))) is not None:
-        return found
+    if (built_in := _built_in(text.lower().replace("_", "-"))) is not None:
+        return built_in
     wanted = _squeezed(text)
     for device in _registry().values():
         if wanted in map(_squeezed, (device.key, *device.aliases)):
             return device
-    known = [*_registry(), *(alias for device in _registry().values() for alias in device.aliases)]
+    known_names = [*_registry(), *(alias for device in _registry().values() for alias in device.aliases)]
     raise UnknownNameError(
         "hardware",
         text,
-        known,
+        known_names,
         fix="`roofline hardware list` shows them; a path to a TOML file describes your own chip; auto = this machine.",
     )
 
@@ -379,9 +382,9 @@ def create_custom_asic(
         if memory_gb is None
         else Quantity(_positive(f"{name}: memory_gb", memory_gb) * 1e9, "B", "declared", source),
     )
-    problems = [finding for finding in check_device(device) if finding.severity == "error"]
+    problems = errors_of(check_device(device))
     if problems:
-        raise InvalidValueError(f"{name}: {problems[0].message}")
+        raise InvalidValueError(f"{name}: {subject_text(problems[0])}")
     return device
 
 
@@ -478,9 +481,9 @@ def read_device_text(text: str, where: str) -> Device:
     except ValueError as error:  # TOMLDecodeError, too deep, or the digit limit of int()
         raise DefinitionError(f"{where}: not valid TOML: {error}") from None
     device = _Reader(where, data).device()
-    errors = [finding.message for finding in check_device(device) if finding.severity == "error"]
+    errors = errors_of(check_device(device))
     if errors:
-        raise DefinitionError(f"{where}: {errors[0]}")
+        raise DefinitionError(f"{where}: {subject_text(errors[0])}")
     return device
 
 
@@ -628,8 +631,8 @@ class _Reader:
             raise self.fail(f"{where}: value must be positive and finite, got {shown(value)}")
         scale, si_unit = _UNITS.get(table["unit"], (0.0, "?")) if isinstance(table["unit"], str) else (0.0, "?")
         if si_unit != unit:
-            known = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
-            raise self.fail(f"{where}: unit {shown(table['unit'])} does not fit; use one of {known}")
+            units = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
+            raise self.fail(f"{where}: unit {shown(table['unit'])} does not fit; use one of {units}")
         if table["status"] not in STATUSES:
             raise self.fail(f"{where}: status {shown(table['status'])} is unknown; use one of {', '.join(STATUSES)}")
         if not isinstance(table["source"], str) or not table["source"].strip():
@@ -692,10 +695,10 @@ class _Reader:
             raise self.fail(f"{name} must be written as [[{name}]] tables")
         return value
 
-    def _only_known(self, where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    def _only_known(self, where: str, table: Mapping[str, Any], allowed: set[str]) -> None:
         for name in table:
-            if name not in known:
-                raise self.fail(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
+            if name not in allowed:
+                raise self.fail(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
 
 
 def device_from_profile(profile: Mapping[str, Any]) -> Device:
@@ -746,3 +749,88 @@ def _match(table: Mapping[str, Any]) -> MatchRule:
     memory = data.get("memory_gb")
     data["memory_gb"] = None if memory is None else (memory[0], memory[1])
     return MatchRule(**data)
+
+
+# Sane ranges over every chip there is, from a single CPU core to a rack accelerator, with room on both sides.
+_RANGES: dict[str, tuple[float, float]] = {"B/s": (1e9, 1e15), "FLOP/s": (1e9, 1e18), "B": (1e3, 1e14), "Hz": (1e7, 1e11), "W": (0.5, 1e5)}  # fmt: skip
+_SMALLEST_GPU_MEMORY_BYTES = 1e9
+_RIDGE_RANGE = (0.05, 50_000.0)
+# Rates that may not fall when a format narrows, within one family.
+_MONOTONE = (("FP64", "FP32"), ("FP32", "TF32"), ("TF32", "BF16"), ("BF16", "FP8_E4M3"), ("BF16", "INT8"), ("FP8_E4M3", "NVFP4"),
+             ("FP8_E4M3", "MXFP4"), ("INT8", "INT4"))  # fmt: skip
+
+
+def check_device(device: Device) -> list[Finding]:
+    """Check one chip for slips of unit, order and sense: ranges, monotone rates, ridge points, sparse = 2 × dense.
+
+    Warnings make a file unusable (`errors_of`); cautions are shown by `roofline hardware check`.
+    """
+    findings = _check_ranges(device) + _check_paths(device) + _check_memory(device)
+    if device.kind != "gpu":
+        return findings
+    bare = tuple(key for key, path in device.paths.items() if path.kind != "native" and not path.reason)
+    if bare:
+        findings.append(finding("path-without-reason", formats=bare))
+    missing = tuple(key for key in FORMATS if key not in device.paths)
+    if missing:
+        findings.append(finding("formats-undeclared", formats=missing))
+    if device.capacity is not None and device.capacity.value < _SMALLEST_GPU_MEMORY_BYTES:
+        findings.append(finding("memory-small", value_bytes=device.capacity.value))
+    if not device.match.device_names and not device.is_placeholder:
+        findings.append(finding("chip-unmatched"))
+    return findings
+
+
+def errors_of(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that make a chip's description unusable."""
+    return [item for item in findings if item.severity == "warning"]
+
+
+def _check_ranges(device: Device) -> list[Finding]:
+    quantities: dict[str, Quantity] = {"memory bandwidth": device.bandwidth}
+    optional = (("achieved bandwidth", device.bandwidth_achieved), ("memory capacity", device.capacity))
+    quantities.update({name: quantity for name, quantity in optional if quantity is not None})
+    quantities.update({f"peak of {key}": path.dense for key, path in device.paths.items() if path.kind == "native"})
+    quantities.update(device.chip)
+    findings = []
+    for name, quantity in quantities.items():
+        low, high = _RANGES.get(quantity.unit, (1, 1e9))
+        if not low <= quantity.value <= high:
+            value, least, most = (format_quantity(number, quantity.unit) for number in (quantity.value, low, high))
+            findings.append(finding("quantity-out-of-range", name, value=value, low=least, high=most))
+    return findings
+
+
+def _check_paths(device: Device) -> list[Finding]:
+    findings: list[Finding] = []
+    native = {key: path for key, path in device.paths.items() if path.kind == "native"}
+    for key, path in native.items():
+        ridge = path.dense.value / device.bandwidth.value
+        if not _RIDGE_RANGE[0] <= ridge <= _RIDGE_RANGE[1]:
+            findings.append(finding("ridge-out-of-range", key, ridge_flop_per_byte=ridge))
+        if path.sparse is not None and not math.isclose(path.sparse.value, 2 * path.dense.value, rel_tol=0.02):
+            findings.append(finding("sparse-not-double", key, sparse_factor=path.sparse.value / path.dense.value))
+        if path.achieved is not None and path.achieved.value > 1.25 * path.dense.value:
+            findings.append(finding("achieved-above-peak", key, achieved_flops_per_s=path.achieved.value))
+        if device.kind == "gpu" and path.dense.clock_hz is None and not device.is_placeholder:
+            findings.append(finding("peak-without-clock", key))
+    for wide, narrow in _MONOTONE:
+        if wide not in native or narrow not in native:
+            continue
+        is_lower = native[narrow].dense.value < 0.99 * native[wide].dense.value
+        # A CPU's narrow formats really are slower where it lacks the instructions; a GPU's are not.
+        if is_lower and not native[narrow].reason and device.kind == "gpu":
+            findings.append(finding("narrow-rate-lower", narrow, wide=wide))
+    return findings
+
+
+def _check_memory(device: Device) -> list[Finding]:
+    findings: list[Finding] = []
+    achieved = device.bandwidth_achieved
+    if achieved is not None and not 0.3 <= achieved.value / device.bandwidth.value <= 1.02:
+        findings.append(finding("achieved-bandwidth-odd", share_ratio=achieved.value / device.bandwidth.value))
+    cached_bytes = sum(level.capacity_bytes for level in device.levels)
+    if device.capacity is not None and cached_bytes >= device.capacity.value:
+        findings.append(finding("caches-exceed-memory", caches=" + ".join(level.name for level in device.levels)))
+    slow = [level for level in device.levels if level.bandwidth and level.bandwidth.value < device.bandwidth.value]
+    return findings + [finding("cache-below-memory", level.name) for level in slow]

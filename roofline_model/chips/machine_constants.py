@@ -64,7 +64,7 @@ class Constant:
         """
         better = min if self.is_time else max
         typical = older if keeps_typical else self
-        best = better((self, older), key=lambda one: one.best_value)
+        best = better((self, older), key=lambda constant: constant.best_value)
         return Constant(
             self.unit,
             best.best_value,
@@ -187,9 +187,9 @@ class Calibration:
         reader = _Reader(where)
         if not isinstance(data, dict):
             raise reader.fail("", "is not a table")
-        known = {"version", "provenance", "measured_at", "subject", "kind", "fingerprint", "disturbed_by"}
+        allowed = {"version", "provenance", "measured_at", "subject", "kind", "fingerprint", "disturbed_by"}
         reader.only_known(
-            "", data, known | {"cache_capacity_bytes", "conditions", "kernels", "kernels_disturbed_by", *_UNITS}
+            "", data, allowed | {"cache_capacity_bytes", "conditions", "kernels", "kernels_disturbed_by", *_UNITS}
         )
         if data.get("version") != CALIBRATION_VERSION:
             raise reader.fail("version", f"must be {CALIBRATION_VERSION}, got {shown(data.get('version'))}")
@@ -241,10 +241,10 @@ class _Reader:
     def fail(self, key: str, message: str) -> DefinitionError:
         return DefinitionError(f"{self.where}: [calibration]{' ' + key if key else ''} {message}")
 
-    def only_known(self, key: str, table: Mapping[str, Any], known: set[str]) -> None:
+    def only_known(self, key: str, table: Mapping[str, Any], allowed: set[str]) -> None:
         for name in table:
-            if name not in known:
-                raise self.fail(key, f"has an unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
+            if name not in allowed:
+                raise self.fail(key, f"has an unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
 
     def text(self, table: Mapping[str, Any], name: str) -> str:
         value = table.get(name)
@@ -269,13 +269,15 @@ class _Reader:
         return float(value)
 
     def conditions(self, value: Any) -> dict[str, str | int | float | bool]:
-        if not isinstance(value, dict) or not all(isinstance(one, str | int | float | bool) for one in value.values()):
+        if not isinstance(value, dict) or not all(
+            isinstance(condition, str | int | float | bool) for condition in value.values()
+        ):
             raise self.fail("conditions", "must be a table of texts and numbers")
         return value
 
     def flags(self, data: Mapping[str, Any], name: str) -> tuple[str, ...]:
         value = data.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(flag, str) for flag in value):
             raise self.fail(name, f"must be a list of texts, got {shown(value)}")
         return tuple(value)
 
@@ -288,9 +290,9 @@ class _Reader:
 
     def check_key(self, name: str, key: str) -> None:
         """Refuse a name nobody would look up: a slip of the keyboard must not silently lose a constant."""
-        known = {"dram": ACCESS_MIXES, "cache": ACCESS_MIXES, "floors": FLOORS}.get(name)
-        if known is not None and key not in known:
-            raise self.fail(name, f"has an unknown field {shown(key)}. Known: {', '.join(known)}.")
+        allowed = {"dram": ACCESS_MIXES, "cache": ACCESS_MIXES, "floors": FLOORS}.get(name)
+        if allowed is not None and key not in allowed:
+            raise self.fail(name, f"has an unknown field {shown(key)}. Known: {', '.join(allowed)}.")
         if name == "scaling" and not (key.isascii() and key.isdecimal() and len(key) < 7 and int(key) > 0):
             raise self.fail(name, f"must be keyed by a number of cores, got {shown(key)}")
         if name in ("peaks", "casts"):
@@ -300,7 +302,7 @@ class _Reader:
                     name, f"must be keyed by {'FROM>TO' if name == 'casts' else 'a format'}, got {shown(key)}"
                 )
             try:
-                exact = [get_format(one).key for one in names] == names
+                exact = [get_format(name).key for name in names] == names
             except UnknownNameError as error:
                 raise self.fail(name, str(error)) from None
             if not exact:

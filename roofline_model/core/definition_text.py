@@ -67,11 +67,11 @@ def parse_json_definition(text: str, what: str) -> Any:
         raise ValueError(f"{name} is not a number of {what}")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        table = dict(pairs)
+        if len(table) < len(pairs):
             names = [name for name, _ in pairs]
             raise ValueError(f"{shown(next(name for name in names if names.count(name) > 1))} is given twice")
-        return found
+        return table
 
     try:
         return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
@@ -102,11 +102,13 @@ def write_definition_text(file: Path, text: str, what: str) -> Path:
     return file
 
 
-def only_known_fields(where: str, place: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+def only_known_fields(where: str, place: str, table: Mapping[str, Any], known_names: Iterable[str]) -> None:
     """Raise `DefinitionError` for a field that nobody reads, naming it and those that are known."""
     for name in table:
-        if name not in known:
-            raise DefinitionError(f"{where}: {place}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
+        if name not in known_names:
+            raise DefinitionError(
+                f"{where}: {place}: unknown field {shown(name)}. Known: {', '.join(sorted(known_names))}."
+            )
 
 
 def shown(value: object) -> str:

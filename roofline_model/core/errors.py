@@ -32,8 +32,8 @@ class UnknownNameError(RooflineError, KeyError):
 
     slug = "unknown-name"
 
-    def __init__(self, kind: str, asked: str, known: Iterable[str], *, fix: str = "") -> None:
-        names = sorted(known)
+    def __init__(self, kind: str, asked: str, known_names: Iterable[str], *, fix: str = "") -> None:
+        names = sorted(known_names)
         nearest = nearest_names(asked, names)
         hint = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
         listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
@@ -105,9 +105,9 @@ def _rebuilt(kind: type[RooflineError], message: str, state: dict[str, Any]) -> 
     return error
 
 
-def nearest_names(asked: str, known: Iterable[str], count: int = 3) -> list[str]:
+def nearest_names(asked: str, known_names: Iterable[str], count: int = 3) -> list[str]:
     """Return up to `count` known names that look like `asked`, best first."""
-    by_lower = {name.lower(): name for name in known}
+    by_lower = {name.lower(): name for name in known_names}
     matches = difflib.get_close_matches(asked.lower()[:80], by_lower, n=count, cutoff=0.55)
     contained = [low for low in by_lower if asked and len(asked) > 2 and asked.lower() in low]
     return [by_lower[low] for low in dict.fromkeys([*matches, *contained])][:count]

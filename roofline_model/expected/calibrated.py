@@ -40,18 +40,23 @@ def doubt_of_ideals(device: Device) -> Finding | None:
 
     A GPU's ideals are of its data sheet.
     """
-    known = device.calibration
-    if known is None or known.kind != "cpu" or not known.disturbed_by:
+    calibration = device.calibration
+    if calibration is None or calibration.kind != "cpu" or not calibration.disturbed_by:
         return None
-    return finding("ceilings-contended", hardware=device.key, disturbed_by=known.disturbed_by)
+    return ceilings_doubt(device.key, calibration)
+
+
+def ceilings_doubt(hardware: str, calibration: Calibration) -> Finding:
+    """Return that other work ran while the ceilings of a machine were measured."""
+    return finding("ceilings-contended", hardware=hardware, disturbed_by=calibration.disturbed_by)
 
 
 def doubt_of_times(device: Device) -> Finding | None:
     """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing does."""
-    known = device.calibration
-    if known is None or not known.kernels_disturbed_by:
+    calibration = device.calibration
+    if calibration is None or not calibration.kernels_disturbed_by:
         return None
-    return finding("kernels-contended", hardware=device.key, disturbed_by=known.kernels_disturbed_by)
+    return finding("kernels-contended", hardware=device.key, disturbed_by=calibration.kernels_disturbed_by)
 
 
 def doubts_of(device: Device) -> list[Finding]:
@@ -113,17 +118,17 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
     """
     if device.calibration is None:
         return None
-    known = _undisturbed(device.calibration)
+    calibration = _undisturbed(device.calibration)
     ideal = predict(work, device, cache=cache)
     cost = work.cost if isinstance(work, Operator) else work
-    mix, bandwidth, level = _bandwidth(known, cost, device, cache)
+    mix, bandwidth, level = _bandwidth(calibration, cost, device, cache)
     memory = _seconds(bandwidth, cost.total_bytes)
-    compute, provenance, findings = _compute(cost, device, known)
-    floor = _floor(known, cost)
-    cast, cast_findings = _cast(work, device, known)
+    compute, provenance, findings = _compute(cost, device, calibration)
+    floor = _floor(calibration, cost)
+    cast, cast_findings = _cast(work, device, calibration)
     findings += cast_findings
-    if known.disturbed_by:
-        findings.append(finding("calibrated-contended", disturbed_by=known.disturbed_by))
+    if calibration.disturbed_by:
+        findings.append(finding("calibrated-contended", disturbed_by=calibration.disturbed_by))
     if not floor[1]:
         findings.append(finding("call-cost-unmeasured"))
     low = max(memory[0], compute[0]) + floor[0]
@@ -153,21 +158,21 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
     )
 
 
-def _undisturbed(known: Calibration) -> Calibration:
+def _undisturbed(calibration: Calibration) -> Calibration:
     """Return the constants to predict with: those of a busy machine with their best repetition in place of the median."""
-    if not known.disturbed_by:
-        return known
+    if not calibration.disturbed_by:
+        return calibration
 
     def best(table: Mapping[str, Constant]) -> dict[str, Constant]:
-        return {key: replace(one, median_value=one.best_value) for key, one in table.items()}
+        return {key: replace(constant, median_value=constant.best_value) for key, constant in table.items()}
 
     return replace(
-        known,
-        dram=best(known.dram),
-        cache=best(known.cache),
-        peaks=best(known.peaks),
-        floors=best(known.floors),
-        casts=best(known.casts),
+        calibration,
+        dram=best(calibration.dram),
+        cache=best(calibration.cache),
+        peaks=best(calibration.peaks),
+        floors=best(calibration.floors),
+        casts=best(calibration.casts),
     )
 
 
@@ -175,28 +180,28 @@ def _seconds(rate: Constant, amount: float) -> Triple:
     return amount / rate.best_value, amount / rate.median_value, amount / rate.slow_value
 
 
-def _bandwidth(known: Calibration, cost: OpCost, device: Device, cache: str) -> tuple[str, Constant, str]:
+def _bandwidth(calibration: Calibration, cost: OpCost, device: Device, cache: str) -> tuple[str, Constant, str]:
     """Return the measured mix nearest to the work's share of written bytes, and the memory level it was measured in."""
     last = device.last_level_cache
     fits = last is not None and cost.total_bytes <= WARM_CACHE_SHARE * last.capacity_bytes
-    in_cache = cache == "warm" and fits and bool(known.cache)
-    table = known.cache if in_cache else known.dram
+    in_cache = cache == "warm" and fits and bool(calibration.cache)
+    table = calibration.cache if in_cache else calibration.dram
     share = cost.total_write_bytes / cost.total_bytes if cost.total_bytes else 0.0
     mix = min(table, key=lambda name: abs(_WRITTEN_SHARES[name] - share))
     return mix, table[mix], last.name if in_cache and last is not None else "DRAM"
 
 
-def _compute(cost: OpCost, device: Device, known: Calibration) -> tuple[Triple, str, list[Finding]]:
+def _compute(cost: OpCost, device: Device, calibration: Calibration) -> tuple[Triple, str, list[Finding]]:
     """Return the compute time, the weakest provenance used, and which rates were not measured here."""
     low, typical, high = 0.0, 0.0, 0.0
-    provenance = known.provenance
+    provenance = calibration.provenance
     findings: list[Finding] = []
     for format_name, count in cost.flops:
         if not count:
             continue
         path = device.path(format_name)
-        rate = known.peaks.get(path.compute_format) or _stated_rate(path)
-        if path.compute_format not in known.peaks:
+        rate = calibration.peaks.get(path.compute_format) or _stated_rate(path)
+        if path.compute_format not in calibration.peaks:
             provenance = path.dense.status
             findings.append(finding("rate-unmeasured", format=path.compute_format))
         times = _seconds(rate, count)
@@ -211,27 +216,27 @@ def _stated_rate(path: ComputePath) -> Constant:
     return Constant("FLOP/s", rate, rate, rate, None, 1)
 
 
-def _floor(known: Calibration, cost: OpCost) -> Triple:
+def _floor(calibration: Calibration, cost: OpCost) -> Triple:
     """Return the fixed cost of one call: a GPU's launch, or a CPU's call plus waking the threads for larger work."""
-    names = ["launch"] if known.kind == "cuda" else ["call"]
-    if known.kind == "cpu" and cost.total_bytes > FORK_JOIN_BYTES:
+    names = ["launch"] if calibration.kind == "cuda" else ["call"]
+    if calibration.kind == "cpu" and cost.total_bytes > FORK_JOIN_BYTES:
         names.append("fork-join")
-    floors = [known.floors[name] for name in names if name in known.floors]
+    floors = [calibration.floors[name] for name in names if name in calibration.floors]
     return (
-        math.fsum(one.best_value for one in floors),
-        math.fsum(one.median_value for one in floors),
-        math.fsum(one.slow_value for one in floors),
+        math.fsum(floor.best_value for floor in floors),
+        math.fsum(floor.median_value for floor in floors),
+        math.fsum(floor.slow_value for floor in floors),
     )
 
 
-def _cast(work: Operator | OpCost, device: Device, known: Calibration) -> tuple[Triple, list[Finding]]:
+def _cast(work: Operator | OpCost, device: Device, calibration: Calibration) -> tuple[Triple, list[Finding]]:
     """Return what widening narrow operands costs; the low end is 0, because a fused kernel can hide it."""
     if not isinstance(work, Operator):
         return (0.0, 0.0, 0.0), []
     typical, high = 0.0, 0.0
     findings: list[Finding] = []
     for source, target, element_count in _widened_operands(work, device):
-        constant = known.casts.get(f"{source}>{target}")
+        constant = calibration.casts.get(f"{source}>{target}")
         if constant is None:
             findings.append(finding("widening-unmeasured", format=source, compute_format=target))
             continue
@@ -248,14 +253,14 @@ def _widened_operands(work: Operator, device: Device) -> list[tuple[str, str, fl
     if len(targets) != 1:
         return []
     wide = get_format(targets[0])
-    found = []
+    widened = []
     for operand in ("a", "b"):
         if operand not in formats or operand not in sizes:
             continue
         fmt = get_format(formats[operand])
         if fmt.element_bits < wide.element_bits and fmt.key != wide.key and fmt.container_bits is None:
-            found.append((fmt.key, wide.key, sizes[operand] / fmt.traffic_bytes_per_element))
-    return found
+            widened.append((fmt.key, wide.key, sizes[operand] / fmt.traffic_bytes_per_element))
+    return widened
 
 
 KERNEL_VERSION = "kernel-1"
@@ -280,11 +285,13 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
     that were only timed with a result of another format (`torch._int_mm` leaves 32 bits) are known by that one, and say
     so. Curves are of cold operands.
     """
-    known = device.calibration
-    if known is None or not known.kernels:
+    calibration = device.calibration
+    if calibration is None or not calibration.kernels:
         return None
     size = work_size(work)
-    curves = [curve for curve in known.kernels if curve.fits(size)] or list(_of_another_result(known.kernels, size))
+    curves = [curve for curve in calibration.kernels if curve.fits(size)] or list(
+        _of_another_result(calibration.kernels, size)
+    )
     if not curves:
         return None
     own = [curve for curve in curves if curve.kernel == kernel]
@@ -370,52 +377,52 @@ def _published_ratio(key: str) -> float | None:
 
 def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None:
     """Return the share of `bandwidth_bytes_per_s` that this machine reads at, or None where it was never measured."""
-    known = device.calibration
-    read = None if known is None else known.dram.get("read")
-    if known is None or read is None:
+    calibration = device.calibration
+    read = None if calibration is None else calibration.dram.get("read")
+    if calibration is None or read is None:
         return None
-    return (read.best_value if known.disturbed_by else read.median_value) / bandwidth_bytes_per_s
+    return (read.best_value if calibration.disturbed_by else read.median_value) / bandwidth_bytes_per_s
 
 
-def with_measured_bandwidth(found: FittedGemm, device: Device) -> FittedGemm:
+def with_measured_bandwidth(fitted: FittedGemm, device: Device) -> FittedGemm:
     """Return transferred constants of products with the chip's own DRAM share; unchanged where nothing is known of it.
 
     Constants fitted on this chip stay: rows of whole kernels say more than a micro-kernel.
     """
-    known = (
-        None if found.provenance == "fitted" else known_dram(device, found.chip.bandwidth_bytes_per_s, found.sources)
+    dram = (
+        None if fitted.provenance == "fitted" else known_dram(device, fitted.chip.bandwidth_bytes_per_s, fitted.sources)
     )
-    if known is None:
-        return found
-    before, gemv = found.constants.dram_ratio, found.constants.gemv_dram_ratio
-    share = known.applied(before, FITTED_BOUNDS["dram_ratio"])
-    if gemv is not None and known.is_measured:
+    if dram is None:
+        return fitted
+    before, gemv = fitted.constants.dram_ratio, fitted.constants.gemv_dram_ratio
+    share = dram.applied(before, FITTED_BOUNDS["dram_ratio"])
+    if gemv is not None and dram.is_measured:
         # The kernel for few rows keeps its ratio to the others.
         gemv = min(gemv * share / before, FITTED_BOUNDS["gemv_dram_ratio"][1])
     elif gemv is not None:
-        gemv = known.applied(gemv, FITTED_BOUNDS["gemv_dram_ratio"])
-    constants = replace(found.constants, dram_ratio=share, gemv_dram_ratio=gemv)
-    if constants == found.constants and not known.is_measured:
-        return found
-    if known.is_measured:
-        findings = (known.finding_over(found.provenance), *found.findings)
-        return replace(found, constants=constants, provenance=MEASURED_HERE, findings=findings)
-    return replace(found, constants=constants, findings=(*found.findings, known.finding_over(found.provenance)))
+        gemv = dram.applied(gemv, FITTED_BOUNDS["gemv_dram_ratio"])
+    constants = replace(fitted.constants, dram_ratio=share, gemv_dram_ratio=gemv)
+    if constants == fitted.constants and not dram.is_measured:
+        return fitted
+    if dram.is_measured:
+        findings = (dram.finding_over(fitted.provenance), *fitted.findings)
+        return replace(fitted, constants=constants, provenance=MEASURED_HERE, findings=findings)
+    return replace(fitted, constants=constants, findings=(*fitted.findings, dram.finding_over(fitted.provenance)))
 
 
-def attention_with_measured_bandwidth(found: FittedAttention, device: Device) -> FittedAttention:
+def attention_with_measured_bandwidth(fitted: FittedAttention, device: Device) -> FittedAttention:
     """Return transferred constants of attention with the chip's own DRAM share, by the same rule."""
-    known = (
-        None if found.provenance == "fitted" else known_dram(device, found.chip.bandwidth_bytes_per_s, found.sources)
+    dram = (
+        None if fitted.provenance == "fitted" else known_dram(device, fitted.chip.bandwidth_bytes_per_s, fitted.sources)
     )
-    if known is None:
-        return found
-    one = constant_ranges(found.phase)["dram_ratio"]
-    share = known.applied(found.values["dram_ratio"], (one.low_value, one.high_value))
-    values = {**found.values, "dram_ratio": share}
-    if known.is_measured:
-        findings = (known.finding_over(found.provenance), *found.findings)
-        return replace(found, values=values, provenance=MEASURED_HERE, findings=findings)
-    if share == found.values["dram_ratio"]:
-        return found
-    return replace(found, values=values, findings=(*found.findings, known.finding_over(found.provenance)))
+    if dram is None:
+        return fitted
+    bounds = constant_ranges(fitted.phase)["dram_ratio"]
+    share = dram.applied(fitted.values["dram_ratio"], (bounds.low_value, bounds.high_value))
+    values = {**fitted.values, "dram_ratio": share}
+    if dram.is_measured:
+        findings = (dram.finding_over(fitted.provenance), *fitted.findings)
+        return replace(fitted, values=values, provenance=MEASURED_HERE, findings=findings)
+    if share == fitted.values["dram_ratio"]:
+        return fitted
+    return replace(fitted, values=values, findings=(*fitted.findings, dram.finding_over(fitted.provenance)))

@@ -66,8 +66,8 @@ def family_of_architecture(architecture: str) -> str:
 
     Raises `UnsupportedError` for an architecture without measured tensor kernels (other vendors, CPUs, older chips).
     """
-    found = re.search(r"sm_?(\d{2,3})", architecture)
-    family = _FAMILY_OF.get(found.group(1)) if found else None
+    match = re.search(r"sm_?(\d{2,3})", architecture)
+    family = _FAMILY_OF.get(match.group(1)) if match else None
     if family is None:
         raise UnsupportedError(
             f"no expected-time constants for architecture {architecture[:60]!r}; known families: {', '.join(FAMILIES)}. "
@@ -109,7 +109,7 @@ def broad_family(family: str) -> str:
 
 def transfer_step(chip: SizedChip, source: SizedChip) -> str:
     """Return how far constants travel from `source` to `chip`: sibling, near or far (`intervals.DRIFT`)."""
-    families = {broad_family(one.family) for one in (chip, source)}
+    families = {broad_family(sized.family) for sized in (chip, source)}
     if len(families) == 1:
         ratio = chip.sm_count / source.sm_count
         return "sibling" if 1 / LIKE_RATIO < ratio < LIKE_RATIO else "near"

@@ -25,20 +25,20 @@ from dataclasses import dataclass
 
 from roofline_model.expected.prediction import NORM_PARTS
 
-LABELS = {
-    "ideal": "ideal roof",
-    "memory": "memory efficiency: bandwidth that is reached, not printed",
-    "tiles": "tiles and waves: tensor pipe with padding, tail and delivered rate",
-    "exp": "exp bound: the softmax's unit, not the tensor pipe",
-    "launch": "launch floor",
-    "widening": "dequantising, casting, split-K sums",
-    "host": "the framework on the host, between the kernels",
-    "supply": "operand supply from L2, latency, imperfect overlap",
-    "kernel": "this kernel beyond the machine's ceilings, as calibrated",
-    "clock": "clock below nominal, where the SMs bind the time",
-    "unexplained": "unexplained",
-}
-"""Part → what it means, in the order of the split."""
+PARTS = (
+    "ideal",
+    "memory",
+    "tiles",
+    "exp",
+    "launch",
+    "widening",
+    "host",
+    "supply",
+    "kernel",
+    "clock",
+    "unexplained",
+)
+"""The parts of a measured time, in the order of the split. Their names for readers: `reports/cases/gap.py`."""
 
 PASS_PART = "part:"
 """Terms of a whole model's pass that begin so are its kernels' own times (and the host's): they add up to the expected time,
@@ -62,7 +62,7 @@ class Gap:
     measured_s: float
     expected_s: float | None
     parts: tuple[tuple[str, float], ...]
-    """Part → seconds, in the order of `LABELS`; they sum to `measured_s`."""
+    """Part → seconds, in the order of `PARTS`; they sum to `measured_s`."""
 
     @property
     def largest(self) -> str:
@@ -104,8 +104,8 @@ def explain_gap(
         parts["clock"] = min(max(left, 0.0), _clock_s(terms, reached, clock_ratio))
         left -= parts["clock"]
     parts["unexplained"] = left
-    known = tuple((name, parts[name]) for name in LABELS if parts.get(name))
-    return Gap(measured_s, expected_s, known)
+    present = tuple((name, parts[name]) for name in PARTS if parts.get(name))
+    return Gap(measured_s, expected_s, present)
 
 
 def _steps(

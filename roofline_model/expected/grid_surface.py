@@ -88,8 +88,8 @@ class Grid:
             surface = np.asarray(solved, dtype=np.float64)
             residual = (log_ratio - design @ surface) / ROBUST_LOG
             weights = np.asarray(given / np.sqrt(1 + residual * residual), dtype=np.float64)
-        kept = np.clip(surface, -LARGEST_LOG, LARGEST_LOG)
-        return tuple(float(f"{value:.3f}") + 0.0 for value in kept)
+        limited = np.clip(surface, -LARGEST_LOG, LARGEST_LOG)
+        return tuple(float(f"{value:.3f}") + 0.0 for value in limited)
 
     def corners(self, sizes: Sequence[Numbers]) -> list[tuple[Any, Numbers]]:
         """Return the (grid index, weight) of the 2^axes knots around each row, each an array; numbers of a single row."""
@@ -122,7 +122,7 @@ class Grid:
         for axis, knots in enumerate(self.axes):
             lower = np.take(number, range(len(knots) - 1), axis)
             upper = np.take(number, range(1, len(knots)), axis)
-            gaps = np.diff(knots).reshape([-1 if one == axis else 1 for one in range(len(shape))])
+            gaps = np.diff(knots).reshape([-1 if place == axis else 1 for place in range(len(shape))])
             weight = np.broadcast_to(SLOPE_PENALTY / gaps, lower.shape).ravel()
             a, b = lower.ravel(), upper.ravel()
             for first, second, sign in ((a, a, 1), (b, b, 1), (a, b, -1), (b, a, -1)):

@@ -125,10 +125,10 @@ def _predicted(
     if has_gpu_model(device):
         try:
             if isinstance(work, Operator) and op in (*PRODUCTS, "attention"):
-                found = (
+                prediction = (
                     _attention(work, device, cache) if op == "attention" else _product(work, device, cache, quantizes)
                 )
-                return _above_roof(found, work, device, cache, ideal)
+                return _above_roof(prediction, work, device, cache, ideal)
         except UnsupportedError as error:
             reason = error
     calibrated = predict_calibrated(work, device, cache=cache)
@@ -147,13 +147,13 @@ def _predicted(
 
 
 def _above_roof(
-    found: ExpectedPrediction, work: Operator, device: Device, cache: str, ideal: Prediction | None
+    prediction: ExpectedPrediction, work: Operator, device: Device, cache: str, ideal: Prediction | None
 ) -> ExpectedPrediction:
     """Return a time with nothing of it below the roof of its work."""
     ideal = ideal or predict(work, device, cache=cache)
     beaten = beaten_ratio(work, device)
     # What warm operands cost at least depends on how much of them the cache keeps: only the arithmetic is known.
-    return warm_under_roof(found, ideal, beaten) if cache == "warm" else at_least_ideal(found, ideal, beaten)
+    return warm_under_roof(prediction, ideal, beaten) if cache == "warm" else at_least_ideal(prediction, ideal, beaten)
 
 
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
@@ -167,23 +167,23 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
         weight = activation
     computed = computed_activation(device, weight, activation)
     model, *others = (
-        ProductModel.of(device, weight=_as_read(work, weight), activation=one, output=output)
-        for one in dict.fromkeys((activation, computed))
+        ProductModel.of(device, weight=_as_read(work, weight), activation=key, output=output)
+        for key in dict.fromkeys((activation, computed))
     )
     asked = sizes["M"], sizes["N"], sizes["K"]
-    calls = [one.expected(*asked, cache=cache, quantizes_activations=quantizes) for one in (model, *others)]
-    found = _from_call(device, max(calls, key=lambda call: call.time_s))
-    if (beyond := extrapolation(work, found.provenance)) is not None:
-        found = replace(found, findings=(*found.findings, beyond))
+    calls = [candidate.expected(*asked, cache=cache, quantizes_activations=quantizes) for candidate in (model, *others)]
+    prediction = _from_call(device, max(calls, key=lambda call: call.time_s))
+    if (beyond := extrapolation(work, prediction.provenance)) is not None:
+        prediction = replace(prediction, findings=(*prediction.findings, beyond))
     if computed != activation:
         decoded_pair = finding("pair-decoded", weight=weight, activation=activation, compute_format=computed)
-        found = replace(found, findings=(*found.findings, decoded_pair))
+        prediction = replace(prediction, findings=(*prediction.findings, decoded_pair))
     if decoded is None:
-        return found
+        return prediction
     moved = decoded + dict(work.cost.read_bytes)["B"]
     constants = model.fitted.constants
     pass_s = constants.launch_s + moved / (constants.dram_ratio * model.chip.bandwidth_bytes_per_s)
-    return _with_pass(found, pass_s)
+    return _with_pass(prediction, pass_s)
 
 
 def _as_read(work: Operator, weight: str) -> NumberFormat:
@@ -198,17 +198,17 @@ def _as_read(work: Operator, weight: str) -> NumberFormat:
     return replace(fmt, scales=(*fmt.scales, ScaleLevel(group_bits, LAYOUT_GROUP_ELEMS))) if group_bits > 0 else fmt
 
 
-def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
+def _with_pass(prediction: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
     """Return a product with the kernel that decodes its weight before it."""
     return replace(
-        found,
-        time_s=found.time_s + pass_s,
-        low_s=found.low_s + pass_s * found.low_s / found.time_s,
-        high_s=found.high_s + pass_s * found.high_s / found.time_s,
-        parts=(*found.parts, ("dequantize", pass_s)),
-        terms=(*found.terms, ("dequantize", pass_s)),
-        binding="dequantize" if pass_s > found.time_s / 2 else found.binding,
-        findings=(*found.findings, finding("weight-decoded-first")),
+        prediction,
+        time_s=prediction.time_s + pass_s,
+        low_s=prediction.low_s + pass_s * prediction.low_s / prediction.time_s,
+        high_s=prediction.high_s + pass_s * prediction.high_s / prediction.time_s,
+        parts=(*prediction.parts, ("dequantize", pass_s)),
+        terms=(*prediction.terms, ("dequantize", pass_s)),
+        binding="dequantize" if pass_s > prediction.time_s / 2 else prediction.binding,
+        findings=(*prediction.findings, finding("weight-decoded-first")),
     )
 
 
@@ -232,38 +232,43 @@ def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:
     )
 
 
-def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:
+def _from_calibration(prediction: CalibratedPrediction) -> ExpectedPrediction:
     """Return the calibrated prediction in the same form: the longer of memory and compute, plus floor and cast."""
-    longer = "tensor" if found.bound == "compute" else "dram"
+    longer = "tensor" if prediction.bound == "compute" else "dram"
     parts = (
-        ("launch", found.floor_s),
-        (longer, max(found.memory_time_s, found.compute_time_s)),
-        ("cast", found.cast_s),
+        ("launch", prediction.floor_s),
+        (longer, max(prediction.memory_time_s, prediction.compute_time_s)),
+        ("cast", prediction.cast_s),
     )
     named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
-    terms = {"dram": found.memory_time_s, "tensor": found.compute_time_s, "launch": found.floor_s, "cast": found.cast_s}
+    terms = {
+        "dram": prediction.memory_time_s,
+        "tensor": prediction.compute_time_s,
+        "launch": prediction.floor_s,
+        "cast": prediction.cast_s,
+    }
     return ExpectedPrediction(
-        hardware=found.hardware,
-        time_s=found.time_s,
-        low_s=found.low_s,
-        high_s=found.high_s,
+        hardware=prediction.hardware,
+        time_s=prediction.time_s,
+        low_s=prediction.low_s,
+        high_s=prediction.high_s,
         parts=named,
         binding=max(named, key=lambda part: part[1])[0],
-        kernel=found.access_mix,
-        provenance=found.provenance,
-        findings=found.findings,
+        kernel=prediction.access_mix,
+        provenance=prediction.provenance,
+        findings=prediction.findings,
         terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
-        model_version=found.model_version,
+        model_version=prediction.model_version,
     )
 
 
-def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedPrediction:
+def _from_kernel(timed: KernelTime, ceilings: CalibratedPrediction) -> ExpectedPrediction:
     """Return the time of a timed kernel: its fixed cost, the part that the ceilings account for, and the rest.
 
     A kernel that beats the ceilings (its operands were not as cold as the micro-kernels') has no part of its own.
     """
-    fixed_s = min(ceilings.floor_s, found.time_s)
-    left_s = found.time_s - fixed_s
+    fixed_s = min(ceilings.floor_s, timed.time_s)
+    left_s = timed.time_s - fixed_s
     bound_s = min(max(ceilings.memory_time_s, ceilings.compute_time_s), left_s)
     cast_s = min(ceilings.cast_s, left_s - bound_s)
     longer = "tensor" if ceilings.bound == "compute" else "dram"
@@ -271,63 +276,63 @@ def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedP
     parts = (("launch", fixed_s), (longer, bound_s), ("cast", cast_s), ("kernel", kernel_s))
     named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
     terms = {"dram": ceilings.memory_time_s, "tensor": ceilings.compute_time_s, "launch": fixed_s, "cast": cast_s}
-    known = tuple((name, seconds) for name, seconds in terms.items() if seconds > 0)
+    present = tuple((name, seconds) for name, seconds in terms.items() if seconds > 0)
     return ExpectedPrediction(
         hardware=ceilings.hardware,
-        time_s=found.time_s,
-        low_s=found.low_s,
-        high_s=found.high_s,
+        time_s=timed.time_s,
+        low_s=timed.low_s,
+        high_s=timed.high_s,
         parts=named,
         binding=max(named, key=lambda part: part[1])[0],
-        kernel=found.curve.kernel,
+        kernel=timed.curve.kernel,
         provenance=ceilings.provenance,
-        findings=found.findings,
-        terms=(*known, ("kernel", kernel_s)),
+        findings=timed.findings,
+        terms=(*present, ("kernel", kernel_s)),
         model_version=KERNEL_VERSION,
     )
 
 
-def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
+def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
     """Return the prediction with time and interval raised to the ideal one, and no part past the roof that binds.
 
     A raised time keeps its upper factor.
     `beaten_ratio`: a published rate over the peak, where a chip was faster than its rated one (`published_over_peak`).
     """
     memory_s, compute_s = ideal.memory_time_s, ideal.compute_time_s / beaten_ratio
-    time_s, low_s, high_s = raised_to_ideal(found.time_s, found.low_s, found.high_s, memory_s, compute_s)
-    roofed = under_roofs(found, memory_s, compute_s, time_s)
-    if time_s <= found.time_s:
-        return roofed if low_s <= found.low_s else replace(roofed, low_s=low_s)
-    findings = (*found.findings, finding("ideal-is-limit"))
+    time_s, low_s, high_s = raised_to_ideal(prediction.time_s, prediction.low_s, prediction.high_s, memory_s, compute_s)
+    roofed = under_roofs(prediction, memory_s, compute_s, time_s)
+    if time_s <= prediction.time_s:
+        return roofed if low_s <= prediction.low_s else replace(roofed, low_s=low_s)
+    findings = (*prediction.findings, finding("ideal-is-limit"))
     return replace(roofed, low_s=low_s, high_s=high_s, binding=_bound(memory_s, compute_s), findings=findings)
 
 
 def under_roofs(
-    found: ExpectedPrediction, memory_s: float, compute_s: float, time_s: float | None = None
+    prediction: ExpectedPrediction, memory_s: float, compute_s: float, time_s: float | None = None
 ) -> ExpectedPrediction:
     """Return the prediction of `time_s` with terms and parts that no unit's roof contradicts.
 
     Terms, each as if alone, are at least their roof. Of the parts, which share the time, it is the longer roof's: what
     overlaps it is hidden behind it and counts only what it adds, so that those give way first.
     """
-    time_s = found.time_s if time_s is None else time_s
-    parts, terms = dict(found.parts), dict(found.terms)
+    time_s = prediction.time_s if time_s is None else time_s
+    parts, terms = dict(prediction.parts), dict(prediction.terms)
     # A kernel that decodes the weight first moves a part of the bytes.
     roofs = {"dram": max(0.0, memory_s - parts.get("dequantize", 0.0)), "tensor": compute_s}
     side = _bound(memory_s, compute_s)
     low = {name: roof_s for name, roof_s in roofs.items() if terms.get(name, 0.0) < roof_s}
-    if not low and time_s == found.time_s and parts.get(side, 0.0) >= roofs[side]:
-        return found
+    if not low and time_s == prediction.time_s and parts.get(side, 0.0) >= roofs[side]:
+        return prediction
     terms |= low
-    parts[side] = parts.get(side, 0.0) + (time_s - found.time_s)
+    parts[side] = parts.get(side, 0.0) + (time_s - prediction.time_s)
     missing_s = min(roofs[side], time_s) - parts[side]
     if missing_s > 0:
         parts[side] += missing_s
         overlapped = [name for name in parts if name in NORM_PARTS and name not in (side, "dequantize")]
         for names in (overlapped, [name for name in parts if name != side]):
             missing_s -= _taken(parts, names, missing_s)
-    known = tuple((name, value) for name, value in parts.items() if value > 0)
-    return replace(found, time_s=time_s, parts=known, terms=tuple(terms.items()))
+    present = tuple((name, value) for name, value in parts.items() if value > 0)
+    return replace(prediction, time_s=time_s, parts=present, terms=tuple(terms.items()))
 
 
 def _taken(parts: dict[str, float], names: list[str], wanted_s: float) -> float:
@@ -339,10 +344,10 @@ def _taken(parts: dict[str, float], names: list[str], wanted_s: float) -> float:
     return taken_s
 
 
-def warm_under_roof(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
+def warm_under_roof(prediction: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
     """Return the same of warm operands, whose time stays: only where arithmetic binds is its roof known."""
     compute_s = ideal.compute_time_s / beaten_ratio
-    return under_roofs(found, 0.0, compute_s) if compute_s > ideal.memory_time_s else found
+    return under_roofs(prediction, 0.0, compute_s) if compute_s > ideal.memory_time_s else prediction
 
 
 def _bound(memory_s: float, compute_s: float) -> str:
@@ -425,23 +430,25 @@ class ExpectedTimes:
             return None
         sizes, formats = dict(case.shape), dict(case.formats)
         work = gemm(sizes["M"], sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"])
-        found = predict_expected(work, self.device, cache=case.cache)
-        if found is None or found.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
+        prediction = predict_expected(work, self.device, cache=case.cache)
+        if prediction is None or prediction.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
             return None
-        return Estimate(found.time_s, found.low_s, found.high_s, "expected", found.provenance)
+        return Estimate(prediction.time_s, prediction.low_s, prediction.high_s, "expected", prediction.provenance)
 
     def many(self, cases: Sequence[Case]) -> list[Estimate | None]:
         """Return the expected time of each case: the same as one by one, sooner for the formats of one cold shape."""
         if not cases:
             return []
         first = cases[0]
-        is_one_shape = all(_is_product(one) and one.cache == "cold" and one.shape == first.shape for one in cases)
+        is_one_shape = all(_is_product(case) and case.cache == "cold" and case.shape == first.shape for case in cases)
         if not is_one_shape or not has_gpu_model(self.device):
             return [self(case) for case in cases]
         for name, size in first.shape:
             check_dimension(name, size)
         named = [dict(case.formats) for case in cases]
-        triples = [(get_format(one["a"]), get_format(one["b"]), get_format(one["c"])) for one in named]
+        triples = [
+            (get_format(operands["a"]), get_format(operands["b"]), get_format(operands["c"])) for operands in named
+        ]
         key = (self.device, *(fmt for triple in triples for fmt in triple))
         priced = _PRICED.of(key, lambda: _priced(self.device, triples))
         sizes = dict(first.shape)

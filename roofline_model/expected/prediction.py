@@ -73,10 +73,10 @@ def with_library(
     """
     launch_s = smaller(parts["launch"], time_s)
     ratio = smaller((time_s - launch_s) / (formula_s - parts["launch"]), 1.0)
-    found = {name: value * ratio for name, value in parts.items()}
+    shortened = {name: value * ratio for name, value in parts.items()}
     for name, roof_s in least_s.items():
-        found[name] = larger(found[name], smaller(parts[name], roof_s))
-    return {**found, "launch": launch_s, "library": larger(time_s - formula_s, 0.0)}
+        shortened[name] = larger(shortened[name], smaller(parts[name], roof_s))
+    return {**shortened, "launch": launch_s, "library": larger(time_s - formula_s, 0.0)}
 
 
 def binding_of(parts: Mapping[str, Numbers], time_s: Numbers) -> list[str]:

@@ -297,28 +297,28 @@ def known_format(name: str | NumberFormat) -> NumberFormat | None:
     """Return the format called `name`, as `get_format` does, or None where nobody knows it."""
     if isinstance(name, NumberFormat):
         return name
-    found = _BUILT_IN_NAMES.get(name)  # a key as it is written in the catalog: nearly always
-    if found is not None:
-        return found
+    fmt = _BUILT_IN_NAMES.get(name)  # a key as it is written in the catalog: nearly always
+    if fmt is not None:
+        return fmt
     wanted = str(name).strip().upper().replace("-", "_")
-    found = _BUILT_IN_NAMES.get(wanted)
-    if found is None and _USER_FORMATS:
-        found = _names(_USER_FORMATS.values()).get(wanted)
-    return found
+    fmt = _BUILT_IN_NAMES.get(wanted)
+    if fmt is None and _USER_FORMATS:
+        fmt = _names(_USER_FORMATS.values()).get(wanted)
+    return fmt
 
 
 def get_format(name: str | NumberFormat) -> NumberFormat:
     """Return the format called `name`: key or alias, any case; a `NumberFormat` is returned as it is."""
-    found = known_format(name)
-    if found is None:
-        known = {**FORMATS, **_USER_FORMATS}
+    fmt = known_format(name)
+    if fmt is None:
+        formats = {**FORMATS, **_USER_FORMATS}
         raise UnknownNameError(
             "format",
             str(name),
-            known,
+            formats,
             fix=f"{_widths_hint(str(name))}`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours.",
         )
-    return found
+    return fmt
 
 
 _PAIRS_OF_WIDTHS = {"W4A16": "INT4.BF16", "W8A16": "INT8.BF16", "W8A8": "INT8.INT8 or FP8", "W4A4": "NVFP4"}
@@ -351,7 +351,7 @@ def register_format(fmt: NumberFormat) -> NumberFormat:
 def _check_names(formats: Sequence[NumberFormat]) -> None:
     """Raise `DefinitionError` unless all names are printable in test ids, free, and different from each other."""
     replaced = {fmt.key for fmt in formats}
-    others = [known for known in _USER_FORMATS.values() if known.key not in replaced]
+    others = [fmt for fmt in _USER_FORMATS.values() if fmt.key not in replaced]
     taken = set(_names(others))
     for fmt in formats:
         for name in (fmt.key, *fmt.aliases):
@@ -396,10 +396,10 @@ def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
     where = f"format file {file}, [{_cut(key)}]"
     if not isinstance(table, dict):
         raise DefinitionError(f"{where}: expected a table such as [{_cut(key)}] with kind and element_bits")
-    known = {f.name for f in fields(NumberFormat)} - {"key"}
+    names = {f.name for f in fields(NumberFormat)} - {"key"}
     for name in table:
-        if name not in known:
-            raise DefinitionError(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
+        if name not in names:
+            raise DefinitionError(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(names))}.")
     for name in ("kind", "element_bits"):
         if name not in table:
             raise DefinitionError(f"{where}: field {name!r} is missing")
@@ -429,14 +429,14 @@ def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
 
 
 def _scale_level(where: str, level: Any) -> ScaleLevel:
-    known = [field.name for field in fields(ScaleLevel)]
+    names = [field.name for field in fields(ScaleLevel)]
     if not isinstance(level, dict):
         raise DefinitionError(
             f"{where}: a level of scales must be a table such as {{bits = 8, block_elems = 32}}, got {shown(level)}"
         )
     for name in level:
-        if name not in known:
-            raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(known)}.")
+        if name not in names:
+            raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(names)}.")
     if "bits" not in level:
         raise DefinitionError(f"{where}: a level of scales needs bits, e.g. {{bits = 8, block_elems = 32}}")
     return ScaleLevel(**{"block_elems": None, **level})
@@ -472,16 +472,13 @@ _METHODS = {
     "MXFP8_E4M3": "native_mxfp8", "MXFP8_E5M2": "native_mxfp8", "MXFP6_E3M2": "native_mxfp6", "MXFP6_E2M3": "native_mxfp6",
     "NVFP4": "native_fp4", "MXFP4": "native_fp4",
 }  # fmt: skip
-AWQ_NOTE = "AWQ needs activation-aware scales, plain torchao INT4 is round-to-nearest"
-AWQ_BOTH_NOTE = (
-    "AWQ is the original documents' word and quantises weights alone: activations in INT4 need a scheme of their own"
-)
 
 
 def method_of(format_key: str, *, is_both: bool) -> str:
     """Return PTQ, AWQ, native_fp8, native_fp4, …, or weight_only; `is_both`: the activation has the format as well.
 
-    INT4 is AWQ either way, the word of the original documents (see `AWQ_NOTE` and, of both operands, `AWQ_BOTH_NOTE`).
+    INT4 is AWQ either way, the word of the original documents (see the findings `awq-scales` and, of both operands,
+    `awq-both`).
     """
     if is_both or format_key == "INT4":
         return _METHODS.get(format_key, f"native_{format_key.lower()}")

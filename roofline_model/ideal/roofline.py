@@ -299,15 +299,15 @@ def predict_gemv(
 
 
 def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
-    found = []
+    paths = []
     for format_name, count in cost.flops:
         if count and not format_name:
             raise InvalidValueError(
                 "these FLOPs name no format; write OpCost(flops={'BF16': …}) so that the right peak is used"
             )
         if count:
-            found.append((count, device.path(format_name)))
-    return found
+            paths.append((count, device.path(format_name)))
+    return paths
 
 
 def path_kind(kinds: Iterable[str], *, widens_operand: bool) -> str:

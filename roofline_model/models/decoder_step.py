@@ -121,13 +121,13 @@ def step_kernels(shape: ModelShape, workload: Workload, plan: FormatPlan) -> tup
 
 def _merged(order: list[Kernel], kernels: list[Kernel]) -> list[Kernel]:
     """Return `order` with the kernels of one more kind of layer, each new one before the known one it runs ahead of."""
-    merged, known, end = list(order), set(order), len(order)
+    merged, names, end = list(order), set(order), len(order)
     for kernel in reversed(kernels):
-        if kernel in known:
+        if kernel in names:
             end = min(end, merged.index(kernel))  # one that runs twice in a layer stands where it runs last
         else:
             merged.insert(end, kernel)
-            known.add(kernel)
+            names.add(kernel)
     return merged
 
 

@@ -62,11 +62,11 @@ def combine_experts(rows: int, hidden: int, inputs: int, *, a: FormatLike = "BF1
     Counts: every output read once, the sum written once, one MAC per element.
     """
     check_dimension("inputs", inputs)
-    one = residual_add(rows, hidden, a=a)
+    addition = residual_add(rows, hidden, a=a)
     size = rows * hidden * get_format(a).traffic_bytes_per_element
     cost = OpCost(
-        flops={name: 2 * inputs * rows * hidden for name, _ in one.cost.flops},
+        flops={name: 2 * inputs * rows * hidden for name, _ in addition.cost.flops},
         read_bytes={"X": inputs * size},
         write_bytes={"Y": size},
     )
-    return Operator("combine_experts", (("rows", rows), ("width", hidden), ("inputs", inputs)), one.formats, cost)
+    return Operator("combine_experts", (("rows", rows), ("width", hidden), ("inputs", inputs)), addition.formats, cost)

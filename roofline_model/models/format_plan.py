@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
@@ -131,23 +132,23 @@ class FormatPlan:
 
         Raises `InvalidValueError` for a group whose parts differ.
         """
-        found = self.agreeing(parts_of(name), layer)
-        if len(found) > 1:
-            listed = ", ".join(f"{'+'.join(parts)}={formats.label}" for parts, formats in found)
+        groups = self.agreeing(parts_of(name), layer)
+        if len(groups) > 1:
+            listed = ", ".join(f"{'+'.join(parts)}={formats.label}" for parts, formats in groups)
             raise InvalidValueError(f"the parts of {name} differ in this plan ({listed}); ask for one of them")
-        return found[0][1]
+        return groups[0][1]
 
     def agreeing(self, parts: Sequence[str], layer: int | None = None) -> list[tuple[tuple[str, ...], PartFormats]]:
         """Return the parts gathered by equal formats, in order: those that can run as one product, and their formats."""
-        found: dict[PartFormats, list[str]] = {}
+        groups: dict[PartFormats, list[str]] = {}
         for part in parts:
-            found.setdefault(self._named(part, layer) or self.base, []).append(part)
-        return [(tuple(names), formats) for formats, names in found.items()]
+            groups.setdefault(self._named(part, layer) or self.base, []).append(part)
+        return [(tuple(names), formats) for formats, names in groups.items()]
 
     def stored(self, weights: str) -> NumberFormat:
         """Return a weight format as this plan stores it: with group scales where they count."""
-        found = get_format(weights)
-        return with_group_scales(found) if self.has_group_scales else found
+        fmt = get_format(weights)
+        return with_group_scales(fmt) if self.has_group_scales else fmt
 
     def weight_bytes_per_element(self, weights: str) -> float:
         """Return the bytes of one element of a weight in a format, with its scales."""
@@ -156,14 +157,14 @@ class FormatPlan:
     @property
     def grouped_weights(self) -> tuple[str, ...]:
         """The plan's weight formats to which group scales belong, each once."""
-        named = [self.base, *(one.formats for one in self.exceptions if one.is_of_weights)]
-        keys = dict.fromkeys(one.weights for one in named)
+        named = [self.base, *(exception.formats for exception in self.exceptions if exception.is_of_weights)]
+        keys = dict.fromkeys(operands.weights for operands in named)
         return tuple(key for key in keys if with_group_scales(get_format(key)) != get_format(key))
 
     def kv_of(self, layer: int) -> str:
         """Return the KV-cache format of a layer."""
-        found = self._named(CACHE, layer)
-        return self.kv if found is None else found.weights
+        named = self._named(CACHE, layer)
+        return self.kv if named is None else named.weights
 
     def products_of(self, layer: int) -> tuple[str, str]:
         """Return the formats that attention multiplies in: query by key, scores by value. The wide one unless named."""
@@ -172,19 +173,20 @@ class FormatPlan:
 
     def _named(self, part: str, layer: int | None) -> PartFormats | None:
         """Return what the strongest exception says of a part in a layer; None: nothing."""
-        found = [one for one in self.exceptions if part in one.parts and one.covers(layer)]
-        return max(found, key=lambda one: one.strength).formats if found else None
+        matching = [exception for exception in self.exceptions if part in exception.parts and exception.covers(layer)]
+        return max(matching, key=lambda exception: exception.strength).formats if matching else None
 
     def layer_keys(self, layer_count: int) -> list[tuple[object, ...]]:
         """Return for every layer what tells its formats from another's; layers with equal keys have equal formats."""
         layered = sorted(
-            (one for one in self.exceptions if one.first_layer_index is not None), key=lambda one: one.strength
+            (exception for exception in self.exceptions if exception.first_layer_index is not None),
+            key=lambda exception: exception.strength,
         )
         chosen: list[dict[str, PartFormats]] = [{} for _ in range(layer_count)]
-        for one in layered:
-            assert one.first_layer_index is not None and one.last_layer_index is not None  # noqa: PT018
-            for layer in range(one.first_layer_index, one.last_layer_index + 1):
-                chosen[layer].update(dict.fromkeys(one.parts, one.formats))
+        for exception in layered:
+            assert exception.first_layer_index is not None and exception.last_layer_index is not None  # noqa: PT018
+            for layer in range(exception.first_layer_index, exception.last_layer_index + 1):
+                chosen[layer].update(dict.fromkeys(exception.parts, exception.formats))
         return [tuple((part, formats[part]) for part in PARTS if part in formats) for formats in chosen]
 
 
@@ -202,8 +204,8 @@ def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     wide = shape.wide_format
     exceptions = []
     if shape.weight_format != wide:
-        kept = ("embedding", "lm_head", *(("router",) if shape.experts else ()))
-        exceptions = [FormatException(part, PartFormats(wide, wide)) for part in kept]
+        wide_parts = ("embedding", "lm_head", *(("router",) if shape.experts else ()))
+        exceptions = [FormatException(part, PartFormats(wide, wide)) for part in wide_parts]
     if shape.expert_format is not None:
         exceptions.append(FormatException("experts", PartFormats(shape.expert_format, wide)))
     narrow = shape.weight_format if shape.weight_format in ("FP8_E4M3", "NVFP4") else wide
@@ -236,9 +238,9 @@ def plan_from_text(
     added = tuple(_parse_exception(item, plan, shape) for item in exceptions)
     _check_overlaps(added)
     # What the user says replaces what a published plan says of the same part.
-    kept = tuple(one for one in plan.exceptions if not any(_replaces(new, one) for new in added))
+    remaining = tuple(exception for exception in plan.exceptions if not any(_replaces(new, exception) for new in added))
     label = " ".join([plan.label, *(item.strip() for item in exceptions)])
-    return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*kept, *added), label=label), shape)
+    return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*remaining, *added), label=label), shape)
 
 
 def _replaces(new: FormatException, old: FormatException) -> bool:
@@ -316,19 +318,19 @@ def _parse_layers(layers: str, text: str, shape: ModelShape) -> tuple[int, int]:
 def _check_overlaps(exceptions: Iterable[FormatException]) -> None:
     """Raise when two exceptions of equal strength name one part in one layer: neither can win."""
     rivals: dict[tuple[object, ...], list[FormatException]] = {}
-    for one in exceptions:
-        for part in one.parts:
-            rivals.setdefault((part, *one.strength), []).append(one)
-    for found in rivals.values():
-        found.sort(key=lambda one: one.first_layer_index or 0)
-        for one, other in pairwise(found):
+    for exception in exceptions:
+        for part in exception.parts:
+            rivals.setdefault((part, *exception.strength), []).append(exception)
+    for rival in rivals.values():
+        rival.sort(key=lambda exception: exception.first_layer_index or 0)
+        for exception, other in pairwise(rival):
             if (
-                one.last_layer_index is None
+                exception.last_layer_index is None
                 or other.first_layer_index is None
-                or other.first_layer_index <= one.last_layer_index
+                or other.first_layer_index <= exception.last_layer_index
             ):
                 raise InvalidValueError(
-                    f"{one.name} is given twice for the same layers: {one.formats.label} and {other.formats.label}; keep one"
+                    f"{exception.name} is given twice for the same layers: {exception.formats.label} and {other.formats.label}; keep one"
                 )
 
 
@@ -337,20 +339,27 @@ def checked_plan(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
     wide = get_format(plan.wide)
     if not is_wide_float(wide):
         raise InvalidValueError(f"the residual stream needs a float of 16 bits or more, got {wide.key}")
-    named = [("formats", plan.base), *((one.name, one.formats) for one in plan.exceptions if one.is_of_weights)]
+    named = [
+        ("formats", plan.base),
+        *((exception.name, exception.formats) for exception in plan.exceptions if exception.is_of_weights),
+    ]
     for name, formats in named:
         check_pair(name, get_format(formats.weights), get_format(formats.activations))
-    caches = [plan.kv, *(one.formats.weights for one in plan.exceptions if one.name == CACHE)]
+    caches = [plan.kv, *(exception.formats.weights for exception in plan.exceptions if exception.name == CACHE)]
     for key in caches:
         if get_format(key).element_bits > wide.element_bits:
             raise InvalidValueError(
                 f"kv={key} contradicts activations of {wide.key}: a cache wider than what is written into it holds nothing more"
             )
-    for one in plan.exceptions:
-        if shape.experts is None and set(one.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:
-            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has no experts; leave it out")
-        if shape.ffn == "plain" and one.name == "gate_proj":
-            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has a plain FFN; leave it out")
+    for exception in plan.exceptions:
+        if shape.experts is None and set(exception.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:
+            raise InvalidValueError(
+                f"{exception.name}={exception.formats.label}: {shape.name} has no experts; leave it out"
+            )
+        if shape.ffn == "plain" and exception.name == "gate_proj":
+            raise InvalidValueError(
+                f"{exception.name}={exception.formats.label}: {shape.name} has a plain FFN; leave it out"
+            )
     seen: set[tuple[object, ...]] = set()
     for layer, kind in enumerate(plan.layer_keys(shape.layer_count)):
         if kind not in seen:
@@ -371,13 +380,13 @@ def _check_attention(plan: FormatPlan, shape: ModelShape, layer: int) -> None:
         return
     cache, wide = get_format(plan.kv_of(layer)), get_format(plan.wide)
     for name, key in zip(PRODUCTS, products, strict=True):
-        found = activation_format(name, key)
-        if key != plan.wide and found.element_bits >= wide.element_bits:
+        fmt = activation_format(name, key)
+        if key != plan.wide and fmt.element_bits >= wide.element_bits:
             raise InvalidValueError(
                 f"{name}={key}: attention multiplies in the residual stream's {plan.wide} or in a narrower format"
             )
-        product_format(name, found, CACHE, cache)
-        if cache.element_bits > found.element_bits:
+        product_format(name, fmt, CACHE, cache)
+        if cache.element_bits > fmt.element_bits:
             raise InvalidValueError(
                 f"kv={cache.key} is wider than {name}={key}; no kernel narrows the cache on the way. Store the cache in {key} "
                 f"(kv={key}) or multiply in {cache.key}"
@@ -403,21 +412,21 @@ def check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> N
 def joined_layers(exceptions: Iterable[FormatException]) -> Iterator[FormatException]:
     """Yield the exceptions with neighbouring layers of equal formats joined."""
     by_part: dict[str, list[FormatException]] = {}
-    for one in exceptions:
-        by_part.setdefault(one.name, []).append(one)
-    for found in by_part.values():
-        found.sort(key=lambda one: one.first_layer_index or 0)
-        last = found[0]
-        for one in found[1:]:
+    for exception in exceptions:
+        by_part.setdefault(exception.name, []).append(exception)
+    for of_part in by_part.values():
+        of_part.sort(key=lambda exception: exception.first_layer_index or 0)
+        last = of_part[0]
+        for exception in of_part[1:]:
             if (
                 last.last_layer_index is not None
-                and one.first_layer_index == last.last_layer_index + 1
-                and one.formats == last.formats
+                and exception.first_layer_index == last.last_layer_index + 1
+                and exception.formats == last.formats
             ):
-                last = replace(last, last_layer_index=one.last_layer_index)
+                last = replace(last, last_layer_index=exception.last_layer_index)
                 continue
             yield last
-            last = one
+            last = exception
         yield last
 
 
@@ -436,18 +445,16 @@ def wide_head_exceptions(plan: FormatPlan, shape: ModelShape) -> tuple[str, ...]
     return tuple(f"{part}={plan.wide}" for part in parts)
 
 
-def plan_coverage(plan: FormatPlan) -> str:
-    """Return which matrices have a narrow plan's format and what head and embedding are in; empty for a wide plan."""
+def plan_coverage(plan: FormatPlan) -> Finding | None:
+    """Return which matrices have a narrow plan's format and what head and embedding are in; None for a wide plan."""
     if get_format(plan.base.weights).element_bits >= _WIDE_BITS:
-        return ""
+        return None
     head, embedding = (plan.of(part).label for part in HEAD_PARTS)
     if head == embedding == plan.base.label:
-        return f"{plan.base.label} in every matrix, head and embedding included"
-    if head == embedding:
-        return f"{plan.base.label} in the matrices of the layers; head and embedding in {head}"
-    return f"{plan.base.label} in the matrices of the layers; head in {head}, embedding in {embedding}"
+        return finding("narrow-everywhere", formats=plan.base.label)
+    return finding("narrow-layers", formats=plan.base.label, head=head, embedding=embedding)
 
 
 def narrow_heads(plans: Sequence[FormatPlan]) -> tuple[FormatPlan, ...]:
     """Return the plans whose head is narrow: recommendations keep it in 16 bit, so that their times and bytes are others."""
-    return tuple(one for one in plans if get_format(one.of("lm_head").weights).element_bits < _WIDE_BITS)
+    return tuple(plan for plan in plans if get_format(plan.of("lm_head").weights).element_bits < _WIDE_BITS)

@@ -77,20 +77,27 @@ class LaunchCosts:
 
 
 PUBLISHED = LaunchCosts(
-    GRAPH_GAP_S, STREAM_GAP_S, HOST_LAUNCH_S, "published: NVIDIA technical blog 2019 (V100); pegainfer (RTX 5070 Ti)"
+    GRAPH_GAP_S,
+    STREAM_GAP_S,
+    HOST_LAUNCH_S,
+    source="published: NVIDIA technical blog 2019 (V100); pegainfer (RTX 5070 Ti)",
 )
-NO_LAUNCHES = LaunchCosts(0.0, 0.0, 0.0, "a CPU launches nothing: a call's own cost is part of its expected time")
+NO_LAUNCHES = LaunchCosts(
+    0.0, 0.0, 0.0, source="a CPU launches nothing: a call's own cost is part of its expected time"
+)
 
 
 def launch_costs(device: Device) -> LaunchCosts:
     """Return the launch costs of a device: the host's own where this machine was calibrated, else the published ones."""
     if device.kind == "cpu":
         return NO_LAUNCHES
-    known = device.calibration
-    if known is None or known.kind != "cuda" or "host-launch" not in known.floors:
+    calibration = device.calibration
+    if calibration is None or calibration.kind != "cuda" or "host-launch" not in calibration.floors:
         return PUBLISHED
-    host_s = known.floors["host-launch"].median_value
-    return LaunchCosts(GRAPH_GAP_S, STREAM_GAP_S, host_s, f"host launch measured on {known.subject}, gaps published")
+    host_s = calibration.floors["host-launch"].median_value
+    return LaunchCosts(
+        GRAPH_GAP_S, STREAM_GAP_S, host_s, source=f"host launch measured on {calibration.subject}, gaps published"
+    )
 
 
 ONE_DEVICE = Parallel()
@@ -140,7 +147,7 @@ class ModelPrediction:
     @property
     def time_s(self) -> float:
         """Ideal time of the pass: the kernels one after the other, and the all-reduces; no launch gaps."""
-        return math.fsum(one.time_s for one in self.kernels) + self.all_reduce_s
+        return math.fsum(priced.time_s for priced in self.kernels) + self.all_reduce_s
 
     @property
     def all_reduce_count(self) -> int:
@@ -155,7 +162,7 @@ class ModelPrediction:
     @property
     def launch_count(self) -> int:
         """Kernels launched in the pass, all-reduces among them."""
-        return sum(one.kernel.calls_count for one in self.kernels) + self.all_reduce_count
+        return sum(priced.kernel.calls_count for priced in self.kernels) + self.all_reduce_count
 
     @property
     def ideal_is_bound(self) -> bool:
@@ -186,12 +193,12 @@ class ModelPrediction:
     @property
     def flops(self) -> float:
         """FLOPs of the pass."""
-        return math.fsum(one.flops for one in self.kernels)
+        return math.fsum(priced.flops for priced in self.kernels)
 
     @property
     def moved_bytes(self) -> float:
         """Bytes the pass reads and writes."""
-        return math.fsum(one.moved_bytes for one in self.kernels)
+        return math.fsum(priced.moved_bytes for priced in self.kernels)
 
     @property
     def token_count(self) -> int:
@@ -206,18 +213,18 @@ class ModelPrediction:
     @property
     def bound(self) -> str:
         """What limits the kernels that take most of the time."""
-        compute_s = math.fsum(one.time_s for one in self.kernels if one.prediction.bound == "compute")
+        compute_s = math.fsum(priced.time_s for priced in self.kernels if priced.prediction.bound == "compute")
         return "compute" if compute_s > self.time_s / 2 else "memory"
 
     @property
     def provenance(self) -> str:
         """Status of the weakest number of the chip that was used."""
-        return weakest_provenance(one.prediction.provenance for one in self.kernels)
+        return weakest_provenance(priced.prediction.provenance for priced in self.kernels)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Findings of the kernels, each once."""
-        return tuple(dict.fromkeys(item for one in self.kernels for item in one.prediction.findings))
+        return tuple(dict.fromkeys(item for priced in self.kernels for item in priced.prediction.findings))
 
 
 def predict_model(
@@ -327,12 +334,12 @@ MAX_CROSSOVER = 10**12
 def read_weight_bytes(shape: ModelShape, plan: FormatPlan, batch: int = 1) -> float:
     """Return the weight bytes that a decode step of `batch` sequences reads: visited experts only, no embedding table."""
     total = shape.vocab_size * shape.hidden_size * plan.weight_bytes_per_element(plan.of("lm_head").weights)
-    known: dict[tuple[object, ...], list[float]] = {}
+    counted: dict[tuple[object, ...], list[float]] = {}
     for layer, formats in enumerate(plan.layer_keys(shape.layer_count)):
         kind = (shape.has_experts(layer), formats)
-        if kind not in known:
-            known[kind] = list(_layer_bytes(shape, plan, layer, batch))
-        for size in known[kind]:
+        if kind not in counted:
+            counted[kind] = list(_layer_bytes(shape, plan, layer, batch))
+        for size in counted[kind]:
             total += size
     return total
 
@@ -375,5 +382,5 @@ def kv_crossover_tokens(
     slope = plan_kv_bytes(shape, plan, corner + 1, batch) - below
     if slope <= 0:
         return None
-    found = corner + (weights - below) / slope
-    return found if math.isfinite(found) and found <= MAX_CROSSOVER else None
+    crossing = corner + (weights - below) / slope
+    return crossing if math.isfinite(crossing) and crossing <= MAX_CROSSOVER else None

@@ -106,13 +106,13 @@ def plan_kv_bytes(shape: ModelShape, plan: FormatPlan, context: int, batch: int 
 def layer_matrices(shape: ModelShape, layer: int) -> list[tuple[str, int]]:
     """Return (part, elements) of one layer's matrices; a part may come more than once, and may be empty."""
     hidden, experts = shape.hidden_size, shape.experts
-    found = [(attention_part(name), rows * columns) for name, (rows, columns) in attention_matrices(shape).items()]
+    matrices = [(attention_part(name), rows * columns) for name, (rows, columns) in attention_matrices(shape).items()]
     if experts is None or not shape.has_experts(layer):
         names = FFN if shape.ffn == "gated" else FFN[1:]
-        return [*found, *((name, hidden * shape.ffn_size) for name in names)]
+        return [*matrices, *((name, hidden * shape.ffn_size) for name in names)]
     routed, shared = experts.expert_count * hidden * experts.ffn_size, hidden * experts.shared_ffn_size
     return [
-        *found,
+        *matrices,
         ("router", hidden * experts.expert_count),
         *((name, routed) for name in EXPERTS),
         *((name, shared) for name in SHARED_EXPERTS),

@@ -114,29 +114,29 @@ class ModelPass:
         again; a finding says so where it is. Raises as `predict_model`.
         """
         device = get_hardware(hardware)
-        found = self.predicted(device)
-        kernels = found.kernels
-        flops = found.flops
-        compute_s = math.fsum(one.kernel.calls_count * one.prediction.compute_time_s for one in kernels)
-        busiest = max(kernels, key=lambda one: one.flops)
-        read = math.fsum(one.kernel.calls_count * one.prediction.read_bytes for one in kernels)
-        paths = {one.prediction.path for one in kernels if one.flops > 0.01 * flops}
+        prediction = self.predicted(device)
+        kernels = prediction.kernels
+        flops = prediction.flops
+        compute_s = math.fsum(priced.kernel.calls_count * priced.prediction.compute_time_s for priced in kernels)
+        busiest = max(kernels, key=lambda priced: priced.flops)
+        read = math.fsum(priced.kernel.calls_count * priced.prediction.read_bytes for priced in kernels)
+        paths = {priced.prediction.path for priced in kernels if priced.flops > 0.01 * flops}
         return Prediction(
             hardware=device.key,
-            time_s=found.time_s,
-            memory_time_s=math.fsum(one.kernel.calls_count * one.prediction.memory_time_s for one in kernels),
+            time_s=prediction.time_s,
+            memory_time_s=math.fsum(priced.kernel.calls_count * priced.prediction.memory_time_s for priced in kernels),
             compute_time_s=compute_s,
-            bound="compute" if found.bound == "compute" else "memory",
+            bound="compute" if prediction.bound == "compute" else "memory",
             flops=flops,
             read_bytes=read,
-            write_bytes=found.moved_bytes - read,
+            write_bytes=prediction.moved_bytes - read,
             bandwidth_bytes_per_s=device.bandwidth.value,
             peak_flops_per_s=flops / compute_s,
             compute_format=busiest.prediction.compute_format,
             path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"),
             memory_level="DRAM",
-            provenance=found.provenance,
-            findings=(*found.findings, *self._cache_finding(found, device)),
+            provenance=prediction.provenance,
+            findings=(*prediction.findings, *self._cache_finding(prediction, device)),
         )
 
     def predicted(self, hardware: Device | str) -> ModelPrediction:
@@ -154,10 +154,10 @@ class ModelPass:
 
     def executed_kernels(self) -> tuple[StepKernel, ...]:
         """Return the kernels of one pass as the library runs them: decode passes apart, products in the decoded format."""
-        found: list[StepKernel] = []
+        executed: list[StepKernel] = []
         for kernel in step_kernels(self.shape, self.workload, self.plan):
-            found += self._executed(kernel)
-        return tuple(found)
+            executed += self._executed(kernel)
+        return tuple(executed)
 
     def expected(self, hardware: Device | str) -> ExpectedPrediction | None:
         """Return the expected prediction of the kernels that run, or None where one of them has none (`why_no_expected`)."""
@@ -195,7 +195,8 @@ class ModelPass:
             pages_s = host.page_s_per_byte * _mapped_bytes(whole.kernels)
             parts |= {"host": host.time_s, "page_faults": pages_s}
             low_s, time_s, high_s = (
-                one + own + pages_s for one, own in ((low_s, host.low_s), (time_s, host.time_s), (high_s, host.high_s))
+                kernels_s + own + pages_s
+                for kernels_s, own in ((low_s, host.low_s), (time_s, host.time_s), (high_s, host.high_s))
             )
             findings.append(finding("host-time", source=host.source))
             if pages_s:
@@ -204,14 +205,14 @@ class ModelPass:
             parts["host"] = max(0.0, host.time_s - time_s)
             low_s, time_s, high_s = max(low_s, host.low_s), max(time_s, host.time_s), max(high_s, host.high_s)
             findings.append(finding("host-time-overlapped", source=host.source))
-        known = tuple((name, seconds) for name, seconds in parts.items() if seconds > 0)
+        present = tuple((name, seconds) for name, seconds in parts.items() if seconds > 0)
         return ExpectedPrediction(
             hardware=device.key,
             time_s=time_s,
             low_s=low_s,
             high_s=high_s,
-            parts=known,
-            binding=max(known, key=lambda part: part[1])[0],
+            parts=present,
+            binding=max(present, key=lambda part: part[1])[0],
             kernel="",
             provenance=whole.provenance,
             findings=tuple(dict.fromkeys((*findings, *self._library_findings()))),
@@ -247,20 +248,22 @@ class ModelPass:
         if work.op not in _PRODUCTS:
             return None
         formats = dict(work.formats)
-        return next((one for one in self.paths if (one.weights, one.activations) == (formats["b"], formats["a"])), None)
+        return next(
+            (path for path in self.paths if (path.weights, path.activations) == (formats["b"], formats["a"])), None
+        )
 
     def _uses(self, path: LinearPath) -> bool:
         kernels = step_kernels(self.shape, self.workload, self.plan)
-        return any(self._path_of(one.work) is path for one in kernels)
+        return any(self._path_of(priced.work) is path for priced in kernels)
 
     def _library_findings(self) -> Iterator[Finding]:
         for path in self.paths:
             if path.source and self._uses(path):
                 yield finding("library-path", source=path.source)
 
-    def _cache_finding(self, found: ModelPrediction, device: Device) -> tuple[Finding, ...]:
+    def _cache_finding(self, prediction: ModelPrediction, device: Device) -> tuple[Finding, ...]:
         last = device.last_level_cache
-        if last is None or found.memory.weights_bytes > WARM_CACHE_SHARE * last.capacity_bytes:
+        if last is None or prediction.memory.weights_bytes > WARM_CACHE_SHARE * last.capacity_bytes:
             return ()
         return (finding("model-fits-cache", level=last.name),)
 
@@ -295,9 +298,9 @@ def _cast(rows: int, width: int, source: NumberFormat, target: str) -> Operator:
 def _mapped_bytes(kernels: tuple[KernelExpectation, ...]) -> float:
     """Return the bytes of all buffers of a pass that are too large to be kept: what decoding writes beside the product."""
     buffers = (
-        (one.kernel.calls_count, one.kernel.work.cost.total_write_bytes)
-        for one in kernels
-        if one.kernel.name in _PASSES
+        (priced.kernel.calls_count, priced.kernel.work.cost.total_write_bytes)
+        for priced in kernels
+        if priced.kernel.name in _PASSES
     )
     return math.fsum(count * size for count, size in buffers if size >= MAPPED_BYTES)
 
@@ -305,8 +308,8 @@ def _mapped_bytes(kernels: tuple[KernelExpectation, ...]) -> float:
 def _parts(kernels: tuple[KernelExpectation, ...]) -> Iterator[tuple[str, float]]:
     """Yield kernel → seconds of all its calls; kernels of one name together."""
     total: dict[str, float] = {}
-    for one in kernels:
-        total[one.kernel.name] = total.get(one.kernel.name, 0.0) + one.kernel.calls_count * one.time_s
+    for priced in kernels:
+        total[priced.kernel.name] = total.get(priced.kernel.name, 0.0) + priced.kernel.calls_count * priced.time_s
     yield from total.items()
 
 

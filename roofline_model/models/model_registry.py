@@ -25,14 +25,14 @@ MAX_NAME_CHARS = 200
 def _registry() -> Mapping[str, ModelShape]:
     """Read every model file. The keys of all files together are unique (tested)."""
     folder = resources.files("roofline_model.models").joinpath("catalog")
-    found: dict[str, ModelShape] = {}
+    shapes: dict[str, ModelShape] = {}
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
             for name, table in tomllib.loads(entry.read_text(encoding="utf-8")).items():
-                if name in found:
+                if name in shapes:
                     raise DefinitionError(f"models/{entry.name}: model {name!r} is defined twice; rename one")
-                found[name] = shape_from_table(name, table, f"models/{entry.name}")
-    return MappingProxyType(found)
+                shapes[name] = shape_from_table(name, table, f"models/{entry.name}")
+    return MappingProxyType(shapes)
 
 
 @cache
@@ -51,8 +51,8 @@ def _names() -> Mapping[str, ModelShape]:
 def _squeezed(name: str) -> str:
     """Return a name without what people write differently: case, separators, Meta's name, and that a model was tuned.
 
-    "llama3.1:8b", "Meta-Llama-3.1-8B-Instruct" and "llama-3.1-8b" are one shape. A suffix that says another number format
-    stays: it is another checkpoint.
+    "llama3.1:8b", "Meta-Llama-3.1-8B-Instruct" and "llama-3.1-8b" are one shape. A suffix that says another number
+    format stays: it is another checkpoint.
     """
     owner, slash, model = name.strip().lower().rpartition("/")
     pieces = [
@@ -74,9 +74,9 @@ def shipped_model(name: str) -> ModelShape | None:
 def get_model(name: str | Path | ModelShape) -> ModelShape:
     """Return the model called `name`.
 
-    A shipped name or hub id (any case), the path of a config.json or of a folder that holds one, or the id of a checkpoint
-    in the local hub cache. A `ModelShape` is returned unchanged. Raises `UnknownNameError` with the nearest names,
-    or what `hf_config` raises for a file it cannot read. Nothing is downloaded.
+    A shipped name or hub id (any case), the path of a config.json or of a folder that holds one, or the id of a
+    checkpoint in the local hub cache. A `ModelShape` is returned unchanged. Raises `UnknownNameError` with the nearest
+    names, or what `hf_config` raises for a file it cannot read. Nothing is downloaded.
     """
     if isinstance(name, ModelShape):
         return name
@@ -124,12 +124,12 @@ def shape_from_table(name: str, table: Any, where: str) -> ModelShape:
 
 
 def _part(kind: Any, values: Any, where: str) -> Any:
-    known = {field.name for field in fields(kind)}
+    names = {field.name for field in fields(kind)}
     if not isinstance(values, dict):
-        raise DefinitionError(f"{where} must be a table. Known fields: {', '.join(sorted(known))}.")
+        raise DefinitionError(f"{where} must be a table. Known fields: {', '.join(sorted(names))}.")
     for field_name in values:
-        if field_name not in known:
-            raise DefinitionError(f"{where}: unknown field {field_name!r}. Known: {', '.join(sorted(known))}.")
+        if field_name not in names:
+            raise DefinitionError(f"{where}: unknown field {field_name!r}. Known: {', '.join(sorted(names))}.")
     try:
         return kind(**values)
     except TypeError:

@@ -110,35 +110,35 @@ class ExpectedSequence:
     @property
     def time_s(self) -> float:
         """Expected time in a CUDA graph, seconds (launch floors are inside the kernels' times)."""
-        return math.fsum(one.kernel.calls_count * one.time_s for one in self.kernels) + self.all_reduce_s
+        return math.fsum(priced.kernel.calls_count * priced.time_s for priced in self.kernels) + self.all_reduce_s
 
     @property
     def low_s(self) -> float:
         """Lower end of the 80 % interval, seconds."""
-        return math.fsum(one.kernel.calls_count * one.low_s for one in self.kernels) + self.all_reduce_s
+        return math.fsum(priced.kernel.calls_count * priced.low_s for priced in self.kernels) + self.all_reduce_s
 
     @property
     def high_s(self) -> float:
         """Upper end of the 80 % interval, seconds."""
-        return math.fsum(one.kernel.calls_count * one.high_s for one in self.kernels) + self.all_reduce_s
+        return math.fsum(priced.kernel.calls_count * priced.high_s for priced in self.kernels) + self.all_reduce_s
 
     @property
     def parts(self) -> tuple[tuple[str, float], ...]:
         """Kernel → seconds of all its calls, in order."""
-        return tuple((one.kernel.name, one.kernel.calls_count * one.time_s) for one in self.kernels)
+        return tuple((priced.kernel.name, priced.kernel.calls_count * priced.time_s) for priced in self.kernels)
 
     @property
     def binding(self) -> str:
         """What binds the kernels that take the largest share of the time."""
         shares: dict[str, float] = {}
-        for one in self.kernels:
-            shares[one.binding] = shares.get(one.binding, 0.0) + one.kernel.calls_count * one.time_s
+        for priced in self.kernels:
+            shares[priced.binding] = shares.get(priced.binding, 0.0) + priced.kernel.calls_count * priced.time_s
         return max(shares, key=lambda name: shares[name])
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What stands in for kernels without a model of their own, each once."""
-        return tuple(dict.fromkeys(one.finding for one in self.kernels if one.finding is not None))
+        return tuple(dict.fromkeys(priced.finding for priced in self.kernels if priced.finding is not None))
 
     @property
     def model_version(self) -> str:
@@ -149,14 +149,14 @@ class ExpectedSequence:
     @property
     def provenance(self) -> str:
         """The weakest provenance among the kernels that make up nine tenths of the time, longest first."""
-        longest = sorted(self.kernels, key=lambda one: -one.kernel.calls_count * one.time_s)
-        wanted_s, found = 0.9 * (self.time_s - self.all_reduce_s), []
-        for one in longest:
-            found.append(one.provenance)
-            wanted_s -= one.kernel.calls_count * one.time_s
+        longest = sorted(self.kernels, key=lambda priced: -priced.kernel.calls_count * priced.time_s)
+        wanted_s, provenances = 0.9 * (self.time_s - self.all_reduce_s), []
+        for priced_kernel in longest:
+            provenances.append(priced_kernel.provenance)
+            wanted_s -= priced_kernel.kernel.calls_count * priced_kernel.time_s
             if wanted_s <= 0:
                 break
-        return max(found, key=_rank)
+        return max(provenances, key=_rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,10 @@ def expected_kernels(
     reference = _Reference(device, ask, _has_latent_kernel(attention_kernel, device))
     expectations = [_kernel(kernel, device, ask, reference) for kernel in kernels]
     return tuple(
-        _inside_attention(one) if one is not None and one.kernel.work.op in reference.covered_ops else one
-        for one in expectations
+        _inside_attention(expectation)
+        if expectation is not None and expectation.kernel.work.op in reference.covered_ops
+        else expectation
+        for expectation in expectations
     )
 
 
@@ -202,7 +204,7 @@ def why_no_kernels(
     reference = _Reference(device, ask, _has_latent_kernel(attention_kernel, device))
     of_all = why_no_time_here(device)  # no kernel is to be named where it is all of them
     # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
-    for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
+    for kernel in sorted(kernels, key=lambda kernel: kernel.work.op not in PRODUCTS):
         if _kernel(kernel, device, ask, reference) is None:
             work = _stand_ins(kernel.work)[0][0]
             why_not = of_all or why_no_expected(work, device, attention_kernel=attention_kernel)
@@ -212,15 +214,15 @@ def why_no_kernels(
 
 def expected_sequence(kernels: Sequence[KernelExpectation | None]) -> ExpectedSequence | None:
     """Return the kernels of `expected_kernels` as a whole on one device, or None when one of them has no expected time."""
-    known = tuple(one for one in kernels if one is not None)
-    return ExpectedSequence(known, 0.0) if known and len(known) == len(kernels) else None
+    priced_kernels = tuple(priced for priced in kernels if priced is not None)
+    return ExpectedSequence(priced_kernels, 0.0) if priced_kernels and len(priced_kernels) == len(kernels) else None
 
 
 def expected_step(
     prediction: ModelPrediction, hardware: Device | str, *, estimate: Estimator | None = None
 ) -> ExpectedStep | None:
     """Return the expected time of a predicted pass, or None when a product or attention has none (`why_no_step`)."""
-    kernels = (one.kernel for one in prediction.kernels)
+    kernels = (priced.kernel for priced in prediction.kernels)
     named = prediction.attention_kernel
     whole = expected_sequence(expected_kernels(kernels, hardware, estimate=estimate, attention_kernel=named))
     if whole is None:
@@ -235,7 +237,7 @@ def expected_step(
 
 def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> Finding | None:
     """Return why a kernel has no expected time, its name as the subject; None when all have."""
-    kernels = (one.kernel for one in prediction.kernels)
+    kernels = (priced.kernel for priced in prediction.kernels)
     return why_no_kernels(kernels, hardware, attention_kernel=prediction.attention_kernel)
 
 
@@ -282,12 +284,12 @@ def _cold(work: Operator, device: Device, *, allow_ceilings: bool) -> ExpectedPr
 
 def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Reference) -> KernelExpectation | None:
     for parts in (((kernel.work, 1.0),), _stand_ins(kernel.work)):
-        found = _mean(kernel, parts, device, ask)
-        if found is None:
+        answer = _mean(kernel, parts, device, ask)
+        if answer is None:
             continue
-        known, mean = found
+        answered, mean = answer
         if kernel.work.op == "attention":
-            reference.covered_ops |= set(known.covered_ops)
+            reference.covered_ops |= set(answered.covered_ops)
         if parts[0][0] is kernel.work:
             return mean
         return _at_least_ideal(reference.not_faster(mean) if kernel.work.op == "grouped_gemm" else mean, device)
@@ -296,13 +298,15 @@ def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Refe
     return None if kernel.work.op in PRODUCTS else _at_least_ideal(reference.elementwise(kernel), device)
 
 
-def _at_least_ideal(one: KernelExpectation | None, device: Device) -> KernelExpectation | None:
+def _at_least_ideal(expectation: KernelExpectation | None, device: Device) -> KernelExpectation | None:
     """Return what was built from other kernels with no end of it below its own ideal; a calibrated CPU's as it was measured."""
 
-    if one is None or not has_gpu_model(device):
-        return one
-    time_s, low_s, high_s = raised_to_ideal(one.time_s, one.low_s, one.high_s, *cold_limits(one.kernel.work, device))
-    return replace(one, time_s=time_s, low_s=low_s, high_s=high_s)
+    if expectation is None or not has_gpu_model(device):
+        return expectation
+    time_s, low_s, high_s = raised_to_ideal(
+        expectation.time_s, expectation.low_s, expectation.high_s, *cold_limits(expectation.kernel.work, device)
+    )
+    return replace(expectation, time_s=time_s, low_s=low_s, high_s=high_s)
 
 
 def _mean(
@@ -310,15 +314,15 @@ def _mean(
 ) -> tuple[ExpectedPrediction, KernelExpectation] | None:
     """Return the prediction of the part with the largest factor, and the sum of all; None when one has no expected time."""
     answers = [(factor, ask(work, device)) for work, factor in parts]
-    known = [(factor, answer) for factor, answer in answers if answer is not None]
-    if len(known) < len(answers):
+    answered = [(factor, answer) for factor, answer in answers if answer is not None]
+    if len(answered) < len(answers):
         return None
-    largest = max(known, key=lambda one: one[0])[1]
+    largest = max(answered, key=lambda pair: pair[0])[1]
     return largest, KernelExpectation(
         kernel,
-        time_s=math.fsum(factor * answer.time_s for factor, answer in known),
-        low_s=math.fsum(factor * answer.low_s for factor, answer in known),
-        high_s=math.fsum(factor * answer.high_s for factor, answer in known),
+        time_s=math.fsum(factor * answer.time_s for factor, answer in answered),
+        low_s=math.fsum(factor * answer.low_s for factor, answer in answered),
+        high_s=math.fsum(factor * answer.high_s for factor, answer in answered),
         binding=largest.binding,
         provenance=largest.provenance,
         finding=_borrowed(kernel.work, largest) if parts[0][0] is kernel.work else _STAND_INS[kernel.work.op],
@@ -375,8 +379,8 @@ def _around(value: float) -> list[tuple[int, float]]:
     return [(low, 1 - share), (low + 1, share)]
 
 
-def _inside_attention(one: KernelExpectation) -> KernelExpectation:
-    return replace(one, time_s=0.0, low_s=0.0, high_s=0.0, binding="attention")
+def _inside_attention(expectation: KernelExpectation) -> KernelExpectation:
+    return replace(expectation, time_s=0.0, low_s=0.0, high_s=0.0, binding="attention")
 
 
 class _Reference:
@@ -391,18 +395,18 @@ class _Reference:
 
     def elementwise(self, kernel: StepKernel) -> KernelExpectation | None:
         """Return a launch and one pass over the kernel's bytes, or None when the chip has no GEMV constants."""
-        known = self._streaming()
-        if known is None:
+        streaming = self._streaming()
+        if streaming is None:
             return None
-        launch_s, moved_s = self._launch_s(known), self._moved_s(kernel, known)
+        launch_s, moved_s = self._launch_s(streaming), self._moved_s(kernel, streaming)
         time_s = launch_s + moved_s
         return KernelExpectation(
             kernel,
             time_s,
-            time_s * known.low_s / known.time_s,
-            time_s * known.high_s / known.time_s,
+            time_s * streaming.low_s / streaming.time_s,
+            time_s * streaming.high_s / streaming.time_s,
             "launch" if launch_s > moved_s else "dram",
-            known.provenance,
+            streaming.provenance,
             finding("elementwise-pass"),
         )
 
@@ -410,9 +414,9 @@ class _Reference:
         """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is not MLA."""
         if not self._has_latent_kernel:
             return None
-        known, sizes, query = self._streaming(), dict(kernel.work.shape), get_format(dict(kernel.work.formats)["q"])
+        streaming, sizes, query = self._streaming(), dict(kernel.work.shape), get_format(dict(kernel.work.formats)["q"])
         is_narrow = query.element_bits < _WIDE_BITS
-        if known is None or sizes.get("Dv", sizes["D"]) == sizes["D"] or (is_narrow and sizes["Hkv"] > 1):
+        if streaming is None or sizes.get("Dv", sizes["D"]) == sizes["D"] or (is_narrow and sizes["Hkv"] > 1):
             return None
         # Without the unit for narrow queries they are decoded: the product runs in the wide format.
         form = query.key if is_narrow and self._device.path(query.key).kind == "native" else self._wide
@@ -421,8 +425,8 @@ class _Reference:
         if large is None:
             return None
         computed_s = kernel.work.cost.total_flops / product.cost.total_flops * large.time_s
-        moved_s = self._moved_s(kernel, known)
-        time_s = self._launch_s(known) + max(moved_s, computed_s)
+        moved_s = self._moved_s(kernel, streaming)
+        time_s = self._launch_s(streaming) + max(moved_s, computed_s)
         low, high = LATENT_INTERVAL
         return KernelExpectation(
             kernel,
@@ -430,17 +434,22 @@ class _Reference:
             low * time_s,
             high * time_s,
             "tensor" if computed_s > moved_s else "dram",
-            known.provenance,
+            streaming.provenance,
             finding("latent-decode"),
         )
 
-    def not_faster(self, one: KernelExpectation) -> KernelExpectation:
+    def not_faster(self, expectation: KernelExpectation) -> KernelExpectation:
         """Return a kernel that takes at least its bytes at the DRAM rate a large GEMV reaches."""
-        known = self._streaming()
-        if known is None:
-            return one
-        factor = max(1.0, self._moved_s(one.kernel, known) / one.time_s)
-        return replace(one, time_s=factor * one.time_s, low_s=factor * one.low_s, high_s=factor * one.high_s)
+        streaming = self._streaming()
+        if streaming is None:
+            return expectation
+        factor = max(1.0, self._moved_s(expectation.kernel, streaming) / expectation.time_s)
+        return replace(
+            expectation,
+            time_s=factor * expectation.time_s,
+            low_s=factor * expectation.low_s,
+            high_s=factor * expectation.high_s,
+        )
 
     def _streaming(self) -> ExpectedPrediction | None:
         if self._gemv is None:
@@ -450,11 +459,11 @@ class _Reference:
     def _reference_gemv(self) -> Operator:
         return gemm(1, _REFERENCE_SIZE, _REFERENCE_SIZE, a=self._wide)
 
-    def _launch_s(self, known: ExpectedPrediction) -> float:
-        return dict(known.parts).get("launch", 0.0)
+    def _launch_s(self, prediction: ExpectedPrediction) -> float:
+        return dict(prediction.parts).get("launch", 0.0)
 
-    def _moved_s(self, kernel: StepKernel, known: ExpectedPrediction) -> float:
-        rate_s = (known.time_s - self._launch_s(known)) / self._reference_gemv().cost.total_bytes
+    def _moved_s(self, kernel: StepKernel, prediction: ExpectedPrediction) -> float:
+        rate_s = (prediction.time_s - self._launch_s(prediction)) / self._reference_gemv().cost.total_bytes
         return kernel.work.cost.total_bytes * rate_s
 
 

@@ -219,9 +219,9 @@ def _cache_bytes(
     page_tokens: int | None,
 ) -> dict[str, float]:
     rows = B * Hkv * keys_read(Sq, Skv, window=window)
-    found = {"K": rows * D * kv.traffic_bytes_per_element}
+    cache_bytes = {"K": rows * D * kv.traffic_bytes_per_element}
     if not shared_kv:
-        found["V"] = rows * Dv * kv.traffic_bytes_per_element
+        cache_bytes["V"] = rows * Dv * kv.traffic_bytes_per_element
     if page_tokens is not None:
-        found["block_table"] = B * pages_read(Sq, Skv, page_tokens, window=window) * PAGE_NUMBER_BYTES
-    return found
+        cache_bytes["block_table"] = B * pages_read(Sq, Skv, page_tokens, window=window) * PAGE_NUMBER_BYTES
+    return cache_bytes

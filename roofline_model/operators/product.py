@@ -86,8 +86,8 @@ def batched_gemm(
 ) -> Operator:
     """Return `batch` independent products of one shape, each with its own A, B and C."""
     check_dimension("batch", batch)
-    one = gemm(M, N, K, a=a, b=b, c=c)
-    return Operator("batched_gemm", (("batch", batch), *one.shape), one.formats, one.cost * batch)
+    product = gemm(M, N, K, a=a, b=b, c=c)
+    return Operator("batched_gemm", (("batch", batch), *product.shape), product.formats, product.cost * batch)
 
 
 def grouped_gemm(
@@ -112,7 +112,7 @@ def grouped_gemm(
         ("N", max(g[1] for g in groups)),
         ("K", max(g[2] for g in groups)),
     )
-    return Operator("grouped_gemm", shape, busy[0].formats, total_cost(one.cost for one in busy))
+    return Operator("grouped_gemm", shape, busy[0].formats, total_cost(product.cost for product in busy))
 
 
 def compute_format(a: NumberFormat, b: NumberFormat) -> str:

@@ -12,7 +12,7 @@ from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.formats.pairs import Pair, pair_label
 from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
-from roofline_model.kernels.serving_kernels import cache_gap
+from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.attention import attention, unfused_attention_parts
 from roofline_model.operators.product import Operator
 from roofline_model.predictions.kernel import (

@@ -12,8 +12,7 @@ from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.formats.pairs import Pair, pair_label
 from roofline_model.ideal.operator_sequence import SequencePrediction, predict_sequence
-from roofline_model.kernels.kernel_gaps import kernel_gap
-from roofline_model.kernels.serving_kernels import engine_gap
+from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.models.decoder_step import StepKernel
 from roofline_model.models.step_expected import (
     ExpectedSequence,

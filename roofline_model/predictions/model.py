@@ -11,7 +11,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding
 from roofline_model.core.memo import Memo
 from roofline_model.expected.calibrated import doubts_of
-from roofline_model.kernels.serving_kernels import plan_gap
+from roofline_model.kernels.known_kernels import plan_gap
 from roofline_model.models.decoder_step import Workload
 from roofline_model.models.format_plan import plan_coverage
 from roofline_model.models.hf.parameters import parameter_counts
@@ -54,7 +54,7 @@ class PassPrediction:
     """Devices that share the work, count."""
     formats: str
     """Formats of weights and activations, as a label; checkpoint: as published."""
-    coverage: str | None
+    coverage: Finding | None
     """Which matrices have that format; null for a 16-bit plan."""
     weight_format: str
     """Format key of the weights in the matrices of the layers."""
@@ -138,7 +138,7 @@ def pass_prediction(ideal: ModelPrediction, chip: Device) -> PassPrediction:
         new_count=workload.new_count,
         device_count=ideal.parallel.device_count,
         formats=plan.label,
-        coverage=plan_coverage(plan) or None,
+        coverage=plan_coverage(plan),
         weight_format=plan.base.weights,
         activation_format=plan.base.activations,
         kv_format=plan.kv,

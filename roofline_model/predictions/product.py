@@ -11,8 +11,7 @@ from roofline_model.expected.predict import expected_times, predict_expected, wh
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.formats.pairs import Pair, format_pair, pair_label
 from roofline_model.ideal.roofline import predict, with_storage
-from roofline_model.kernels.kernel_gaps import kernel_gap
-from roofline_model.kernels.serving_kernels import engine_gap
+from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.case import operands_label
 from roofline_model.operators.product import gemm, product_of_pair
 from roofline_model.predictions.kernel import (

@@ -374,7 +374,7 @@ def _fastest_attention(device: Device, chosen: _Strategy, notes: list[Finding]) 
     for version in FlashAttentionVersion:
         config = FlashAttentionConfig(version, qkv_precision=plan.wide, kv_cache_precision=plan.kv, causal=True)
         prediction = predict_flash_attention(device, sizes, config)
-        if not prediction.available or prediction.time_s is None:
+        if prediction.why_unavailable is not None or prediction.time_s is None:
             notes.append(finding("attention-kernel-unavailable", version.value, error=prediction.reason))
         elif best is None or prediction.time_s < best[0] * (1 - 1e-9):
             best = prediction.time_s, config

@@ -28,8 +28,7 @@ from roofline_model.core.memo import Memo
 from roofline_model.expected.products.formats import reference_kernel
 from roofline_model.formats.catalog import NumberFormat, get_format, method_of
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
-from roofline_model.kernels.kernel_gaps import kernel_gap
-from roofline_model.kernels.serving_kernels import engine_gap
+from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS, WEIGHT_GROUP_ELEMS, gemm, stored_weight
 from roofline_model.recommend.loss import REFERENCE, product_loss

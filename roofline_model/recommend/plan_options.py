@@ -15,7 +15,7 @@ from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.expected.products.formats import reference_kernel
 from roofline_model.formats.catalog import get_format, method_of
-from roofline_model.kernels.serving_kernels import cache_gap, cache_kernel, product_gap, product_kernel
+from roofline_model.kernels.known_kernels import cache_gap, cache_kernel, product_gap, product_kernel
 from roofline_model.models.format_plan import FormatPlan
 from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model
 from roofline_model.models.model_memory import ModelMemory

@@ -17,7 +17,7 @@ from roofline_model.core.answer import Exclusion, Memory
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import FORMATS, get_format
-from roofline_model.kernels.serving_kernels import cache_kernel, product_gap
+from roofline_model.kernels.known_kernels import cache_kernel, product_gap
 from roofline_model.models.format_plan import (
     AS_PUBLISHED,
     FormatException,

@@ -77,15 +77,15 @@ def occupancy(
         )
     }
     persistent = family in ("sm90", "sm100")
-    kept = tile_m * min(tile_n, 64) * output_bytes if persistent else 0.0
+    held_bytes = tile_m * min(tile_n, 64) * output_bytes if persistent else 0.0
     for line in STAGE_BYTES:
         # 6-bit elements lie in the room of 8 bits or leave the rest of the line empty: whole powers of two either way.
         tile_k = max(16, 1 << int(math.log2(line / element_bytes)))
         stage = tile_k * (tile_m * a_bytes + tile_n * b_bytes)
-        stages = _stages(limits["shared_memory_per_block"], stage, kept, persistent)
+        stages = _stages(limits["shared_memory_per_block"], stage, held_bytes, persistent)
         if stages >= 3:
             break
-    shared = int(stages * stage + kept)
+    shared = int(stages * stage + held_bytes)
     threads, registers, block_registers = _threads(family, tile_m, tile_n)
     reserved = (
         device.chip["shared_memory_reserved_per_block"].value
@@ -120,9 +120,9 @@ def _limit(device: Device, name: str) -> float:
     return quantity.value
 
 
-def _stages(limit: float, stage: float, kept: float, persistent: bool) -> int:
+def _stages(limit: float, stage: float, held_bytes: float, persistent: bool) -> int:
     """Return the stages of k in shared memory: all that fit for a persistent kernel, else three, else two."""
-    fit = int((limit - kept) // stage)
+    fit = int((limit - held_bytes) // stage)
     return max(2, min(fit, _MOST_STAGES if persistent else 3))
 
 

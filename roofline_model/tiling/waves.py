@@ -204,8 +204,8 @@ def gemm_tiling(
 
 def _widest_bits(*formats: str) -> int:
     """Return the bits of the widest operand's element, scales not counted."""
-    found = [get_format(name) for name in formats]
-    return max(fmt.container_bits or fmt.element_bits for fmt in found)
+    formats_of = [get_format(name) for name in formats]
+    return max(fmt.container_bits or fmt.element_bits for fmt in formats_of)
 
 
 @dataclass(frozen=True, slots=True)

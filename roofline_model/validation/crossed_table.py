@@ -28,7 +28,7 @@ CROSS_VALIDATED = "cross-validated"
 
 
 def cross_validated_table(
-    found: TablePrediction, *, progress: Callable[[str, int, int], None] | None = None
+    predicted: TablePrediction, *, progress: Callable[[str, int, int], None] | None = None
 ) -> TablePrediction:
     """Return the prediction with every expected time replaced by one from constants that never saw the row's site.
 
@@ -37,12 +37,12 @@ def cross_validated_table(
     """
     import numpy as np
 
-    table = found.table
+    table = predicted.table
     plan = FitPlan(date="", source="", is_generic=True)
     sets, _ = planned_sets(table, plan)
     expected, low, high = (np.full(len(table), np.nan) for _ in range(3))
     provenance = [""] * len(table)
-    reasons = list(found.reasons)
+    reasons = list(predicted.reasons)
     total, done = FOLDS * len(sets), 0
 
     def step(what: str) -> None:
@@ -51,20 +51,20 @@ def cross_validated_table(
         if progress is not None:
             progress(what, done, total)
 
-    for one in sets:
-        rows = one.rows.rows
-        if not has_folds(one.rows, plan):
+    for planned in sets:
+        rows = planned.rows.rows
+        if not has_folds(planned.rows, plan):
             for i in rows.tolist():
                 reasons[i] = (
-                    f"row {table.line_numbers[i]}: {one.rows.name} has too few rows or sites to be cross-validated"
+                    f"row {table.line_numbers[i]}: {planned.rows.name} has too few rows or sites to be cross-validated"
                 )
             continue
-        crossed = cross_validate(one.rows, progress=step)
+        crossed = cross_validate(planned.rows, progress=step)
         expected[rows], low[rows], high[rows] = crossed.predicted_s, crossed.low_s, crossed.high_s
         for i in rows.tolist():
             provenance[i] = CROSS_VALIDATED
     return replace(
-        found,
+        predicted,
         expected_s=expected,
         low_s=low,
         high_s=high,
@@ -93,44 +93,50 @@ def chips_left_out(table: KernelTable, fitted: TableFit) -> list[ChipLeftOut]:
     an interval is estimated without the chip, too (`transfer_drift.py`).
     """
     sets, _ = planned_sets(table, FitPlan(date="", source="", is_generic=True))
-    widths = {device: drift_without(device, sets, fitted) for device in dict.fromkeys(one.rows.device for one in sets)}
+    widths = {
+        device: drift_without(device, sets, fitted) for device in dict.fromkeys(planned.rows.device for planned in sets)
+    }
     results = []
-    for one in sets:
-        of_products, of_attention = widths[one.rows.device]
-        if one.attention is not None:
-            others = [known for known in fitted.attention if known.chip.key != one.rows.device]
-            told = _attention_without(one, others, of_attention)
+    for planned in sets:
+        of_products, of_attention = widths[planned.rows.device]
+        if planned.attention is not None:
+            others = [lender for lender in fitted.attention if lender.chip.key != planned.rows.device]
+            left_out = _attention_without(planned, others, of_attention)
         else:
-            told = _without(table, one, fitted, of_products)
-        if told is not None:
-            results.append(ChipLeftOut(one.rows.device, one.rows.op, one.rows.part, *told))
+            left_out = _without(table, planned, fitted, of_products)
+        if left_out is not None:
+            results.append(ChipLeftOut(planned.rows.device, planned.rows.op, planned.rows.part, *left_out))
     return results
 
 
 def _attention_without(
-    one: PlannedSet, others: Sequence[FittedAttention], drift: Mapping[str, float]
+    planned: PlannedSet, others: Sequence[FittedAttention], drift: Mapping[str, float]
 ) -> tuple[tuple[str, ...], str, Accuracy] | None:
-    assert one.attention is not None
-    told = attention_left_out(one.attention, others, drift)
-    if told is None:
+    assert planned.attention is not None
+    left_out = attention_left_out(planned.attention, others, drift)
+    if left_out is None:
         return None
-    found, rows, times = told
-    return found.sources, found.provenance, accuracy(times.time_s, one.rows.measured_s[rows], times.low_s, times.high_s)
+    fitted, rows, times = left_out
+    return (
+        fitted.sources,
+        fitted.provenance,
+        accuracy(times.time_s, planned.rows.measured_s[rows], times.low_s, times.high_s),
+    )
 
 
 def _without(
-    table: KernelTable, one: PlannedSet, fitted: TableFit, drift: Mapping[str, float]
+    table: KernelTable, planned: PlannedSet, fitted: TableFit, drift: Mapping[str, float]
 ) -> tuple[tuple[str, ...], str, Accuracy] | None:
     """Return (sources, provenance, errors) of a GEMM set whose chip is left out; None when no other chip has the family."""
     import numpy as np
 
-    chip, family = one.gemm[0].chip, one.gemm[0].family
-    found = transferred(chip, family, [known for known in fitted.gemm if known.chip.key != chip.key], drift)
-    if found is None:
+    chip, family = planned.gemm[0].chip, planned.gemm[0].family
+    lent = transferred(chip, family, [lender for lender in fitted.gemm if lender.chip.key != chip.key], drift)
+    if lent is None:
         return None
-    times = [expected_of_group(group, found) for group in one.gemm_groups]
-    measured = table.numbers["time_s"][np.concatenate([group.rows for group in one.gemm_groups])]
+    times = [expected_of_group(group, lent) for group in planned.gemm_groups]
+    measured = table.numbers["time_s"][np.concatenate([group.rows for group in planned.gemm_groups])]
     predicted, low, high = (
         np.concatenate([getattr(batch, name) for batch in times]) for name in ("time_s", "low_s", "high_s")
     )
-    return found.sources, found.provenance, accuracy(predicted, measured, low, high)
+    return lent.sources, lent.provenance, accuracy(predicted, measured, low, high)

@@ -69,26 +69,27 @@ class PricedPass:
     """Why there is no expected time."""
 
 
-def priced_pass(one: ModelPrediction, device: Device, weight_bytes: float | None) -> PricedPass:
+def priced_pass(prediction: ModelPrediction, device: Device, weight_bytes: float | None) -> PricedPass:
     """Return the times of a pass, its weights counted as `weight_bytes` (of all devices; None: as its plan stores them).
 
     A file that mixes formats holds more or less than any one format's name says: what waits for its weights takes as
     much longer as there are more of them, what computes does not.
     """
 
-    step = expected_step(one, device)
+    step = expected_step(prediction, device)
     more = 0.0
     if weight_bytes is not None:
-        more = weight_bytes / one.parallel.device_count / one.memory.weights_bytes - 1
+        more = weight_bytes / prediction.parallel.device_count / prediction.memory.weights_bytes - 1
     more_bytes = more * math.fsum(
-        kernel.kernel.calls_count * dict(kernel.kernel.work.cost.read_bytes).get("B", 0.0) for kernel in one.kernels
+        kernel.kernel.calls_count * dict(kernel.kernel.work.cost.read_bytes).get("B", 0.0)
+        for kernel in prediction.kernels
     )
-    ideal_s = one.time_s + more_bytes / device.bandwidth.value
-    least_s = ideal_s if one.ideal_is_bound else 0.0
+    ideal_s = prediction.time_s + more_bytes / device.bandwidth.value
+    least_s = ideal_s if prediction.ideal_is_bound else 0.0
     if step is None:
-        why_not = why_no_step(one, device)
+        why_not = why_no_step(prediction, device)
         problem = "" if why_not is None else subject_text(why_not)
-        return PricedPass(ideal_s, more_bytes, None, least_s, one.provenance, problem)
+        return PricedPass(ideal_s, more_bytes, None, least_s, prediction.provenance, problem)
     waiting_s = math.fsum(
         part.kernel.calls_count * part.time_s
         for part in step.kernels
@@ -102,13 +103,13 @@ def model_row_time(table: KernelTable, i: int, device: Device) -> tuple[float, E
     """Return (ideal seconds, expected time or None, why there is none) of one row; ideal is NaN where there is none."""
     try:
         row = read_model_row(table, i)
-        one = priced_pass(_ideal_pass(row, device), device, row.weight_bytes)
+        priced = priced_pass(_ideal_pass(row, device), device, row.weight_bytes)
     except RooflineError as error:
         return math.nan, None, str(error)
-    ideal_s = row.steps_count * one.ideal_s
-    if one.expected_s is None:
-        return ideal_s, None, one.problem
-    return ideal_s, _batch(row.steps_count, one.expected_s, one.least_s, one.provenance), ""
+    ideal_s = row.steps_count * priced.ideal_s
+    if priced.expected_s is None:
+        return ideal_s, None, priced.problem
+    return ideal_s, _batch(row.steps_count, priced.expected_s, priced.least_s, priced.provenance), ""
 
 
 def read_model_row(table: KernelTable, i: int) -> ModelRow:

@@ -58,8 +58,8 @@ def copy_row_groups(
 def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
     import numpy as np
 
-    found = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
-    chip, constants = found.chip, found.constants
+    fitted = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
+    chip, constants = fitted.chip, fitted.constants
     reached = constants.dram_ratio * device.bandwidth.value
     if device.bandwidth_achieved is not None:
         reached = device.bandwidth_achieved.value
@@ -75,7 +75,7 @@ def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
         high_s=time_s * high,
         parts={"launch": launch, "dram": dram, "l2": l2},
         binding=["l2" if hit else "dram" for hit in fits],
-        provenance=f"{found.provenance} (copy: from products)",
+        provenance=f"{fitted.provenance} (copy: from products)",
         findings=(finding("copy-not-fitted"),),
     )
 

@@ -38,8 +38,8 @@ def ideal_attention_s(
 ) -> Floats:
     """Return the ideal time of fused attention, in seconds.
 
-    `causal`: 1 or 0; `window`: keys a token may see of those up to its own, NaN for all. With a causal mask it sees no later
-    one. Raises `UnsupportedError` when the chip cannot compute in the formats.
+    `causal`: 1 or 0; `window`: keys a token may see of those up to its own, NaN for all. With a causal mask it sees no
+    later one. Raises `UnsupportedError` when the chip cannot compute in the formats.
     """
     import numpy as np
 

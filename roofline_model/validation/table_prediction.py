@@ -108,11 +108,11 @@ class _Columns:
 
 
 def predict_table(
-    table: KernelTable, known: KnownConstants | None = None, *, progress: Callable[[int], None] | None = None
+    table: KernelTable, given: KnownConstants | None = None, *, progress: Callable[[int], None] | None = None
 ) -> TablePrediction:
     """Return ideal and expected times of each row; `progress` is told how many rows are done."""
 
-    constants = known or KnownConstants()
+    constants = given or KnownConstants()
     columns = _Columns(table)
     done = 0
     for gemm in gemm_row_groups(table, columns.problems, constants.machines):
@@ -134,7 +134,7 @@ def predict_table(
     return columns.finished()
 
 
-def _predict_gemm(columns: _Columns, group: GemmRows, known: KnownConstants) -> None:
+def _predict_gemm(columns: _Columns, group: GemmRows, constants: KnownConstants) -> None:
     try:
         roof = ProductRoof.of(
             group.device,
@@ -146,19 +146,19 @@ def _predict_gemm(columns: _Columns, group: GemmRows, known: KnownConstants) -> 
         if group.chip is None:
             columns.refuse(group.rows, group.problem)
             return
-        found = find_gemm(group.chip, group.formats.family, known.gemm)
-        if known.gemm is None:
-            found = constants_here(found, group.device, group.formats)
+        fitted = find_gemm(group.chip, group.formats.family, constants.gemm)
+        if constants.gemm is None:
+            fitted = constants_here(fitted, group.device, group.formats)
         else:
-            found = with_measured_bandwidth(found, group.device)
-        batch = expected_of_group(group, found)
+            fitted = with_measured_bandwidth(fitted, group.device)
+        batch = expected_of_group(group, fitted)
     except RooflineError as error:
         columns.refuse(group.rows, str(error))
         return
     columns.expect(group.rows, batch)
 
 
-def _predict_attention(columns: _Columns, group: AttentionRows, known: KnownConstants) -> None:
+def _predict_attention(columns: _Columns, group: AttentionRows, constants: KnownConstants) -> None:
     try:
         columns.ideal_s[group.rows] = ideal_attention_s(
             group.device,
@@ -174,7 +174,7 @@ def _predict_attention(columns: _Columns, group: AttentionRows, known: KnownCons
             kv=group.kv_format,
             output=group.output_format,
         )
-        columns.expect(group.rows, group.expected(known.attention))
+        columns.expect(group.rows, group.expected(constants.attention))
     except RooflineError as error:
         columns.refuse(group.rows, str(error))
 

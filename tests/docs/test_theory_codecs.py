@@ -11,8 +11,8 @@ import numpy as np
 
 from roofline_model import FORMATS
 from roofline_model.formats.codecs import CodecOptions, format_error
-from roofline_model.formats.codecs import options as choices
-from roofline_model.formats.codecs.clipping import MSE_FACTORS
+from roofline_model.formats.codecs import layout as choices
+from roofline_model.formats.codecs.encode import MSE_FACTORS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "theory_formats.md").read_text(encoding="utf-8")
 SECTION = TEXT.split("\n## Codecs\n")[1].split("\n## ")[0]

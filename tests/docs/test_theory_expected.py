@@ -23,7 +23,7 @@ from roofline_model.expected.attention.prefill import prefill_terms, prefill_wor
 from roofline_model.expected.attention.shape import AttentionShapes
 from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.expected.chip import FAMILIES, LIKE_RATIO, NEAR_FAMILIES, ChipSpec
-from roofline_model.expected.gap import LABELS, explain_gap
+from roofline_model.expected.gap import PARTS, explain_gap
 from roofline_model.expected.grid_surface import LARGEST_LOG
 from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES
 from roofline_model.expected.predict import expected_times, predict_expected
@@ -284,7 +284,7 @@ def test_the_gap_example() -> None:
     )
     assert math.fsum(seconds for _, seconds in gap.parts) == pytest.approx(92e-6)
     assert table("Part | µs") == [[name, f"{seconds * 1e6:.2f}"] for name, seconds in gap.parts]
-    assert [row[0] for row in table("Part | Time after this step")] == list(LABELS)
+    assert [row[0] for row in table("Part | Time after this step")] == list(PARTS)
 
 
 def test_the_ranking_by_expected_times() -> None:

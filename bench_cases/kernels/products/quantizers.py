@@ -17,12 +17,11 @@ from torch import Tensor
 
 from bench_cases.kernels.held import HeldMatrix
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.formats.codecs.elements.array_kinds import number_for
 from roofline_model.formats.codecs.elements.elements import FloatElement, IntElement, TableElement, element_of
 from roofline_model.formats.codecs.layout import Layout, layout_of
 from roofline_model.formats.codecs.scales.microscaling import e8m0_codes, reciprocals
 from roofline_model.formats.codecs.scales.nvfp4 import block_scales, element_factors, tensor_scale_for, wanted_scales
-from roofline_model.formats.codecs.scales.scaled import range_scales, symmetric_scales
+from roofline_model.formats.codecs.scales.scaled import number_for, range_scales, symmetric_scales
 
 PIECE_ELEMS = {"cpu": 1 << 18, "cuda": 1 << 24}
 """Elements that are scaled and rounded at a time: on a CPU 1 MiB of float32 with its copies near the cache."""

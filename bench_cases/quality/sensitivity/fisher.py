@@ -24,7 +24,7 @@ from bench_cases.quality.texts.token_windows import TextWindows
 from bench_cases.quantization.survey import LinearSite
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.codecs import CodecOptions
-from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.formats.codecs.layout import DEFAULTS
 
 
 def fisher_sensitivity(

@@ -18,7 +18,7 @@ from bench_cases.quality.texts.token_windows import TextWindows
 from bench_cases.quality.variants import score_variants
 from bench_cases.quantization.survey import LinearSite
 from roofline_model.formats.codecs import CodecOptions
-from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.formats.codecs.layout import DEFAULTS
 
 
 def kl_sensitivity(

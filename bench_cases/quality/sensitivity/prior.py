@@ -17,7 +17,7 @@ from bench_cases.quality.substitution import quantizable_sites
 from bench_cases.quantization.survey import LinearSite
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.codecs import CodecOptions, format_error
-from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.formats.codecs.layout import DEFAULTS
 
 ROLE_PRIORS = {
     "lm_head": 4.0, "v_proj": 2.0, "down_proj": 2.0, "o_proj": 2.0, "router": 4.0, "gate": 4.0,

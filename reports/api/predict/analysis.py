@@ -14,7 +14,7 @@ from reports.api.predict.analysis_models import (
     TilingAnswer,
     TilingBody,
 )
-from reports.shape_advice_json import shape_advice_json
+from reports.formats.shape_advice_json import shape_advice_json
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import product_of_pair

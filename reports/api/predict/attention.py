@@ -18,8 +18,8 @@ from reports.api.predict.attention_models import (
     AttentionRequest,
     AttentionShape,
 )
+from reports.api.predict.base_models import finding_bodies
 from reports.api.predict.cache_ranking import rank_caches
-from roofline_model.core.finding import findings_json
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.operators.attention_shape import check_attention_shape
@@ -90,7 +90,7 @@ def cache_recommendation_json(
         baseline=found.baseline,
         candidates=found.candidates,
         excluded=found.excluded,
-        findings=findings_json(found.findings),
+        findings=finding_bodies(found.findings),
     ).model_dump_json()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from roofline_model.core.finding import Finding, finding_json, findings_json
 from roofline_model.operators.product import MAX_DIMENSION
 
 Dimension = Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)]
@@ -45,3 +47,13 @@ class FindingBody(Answer):
     subject: str = Field(description="what it is about where that is not the answer itself; may be empty")
     values: dict[str, str | bool | int | float | list[str]] = Field(description="name → value; names end in their unit")
     text: str = Field(description="the finding in one line")
+
+
+def finding_body(item: Finding | None) -> FindingBody | None:
+    """Return a finding as the API gives it; None where there is none."""
+    return None if item is None else FindingBody(**finding_json(item))
+
+
+def finding_bodies(items: Iterable[Finding | None]) -> list[FindingBody]:
+    """Return findings as the API gives them, each once; those that are None are left out."""
+    return [FindingBody(**form) for form in findings_json(items)]

@@ -12,16 +12,17 @@ from typing import Literal, NamedTuple
 
 from reports.api.predict.analysis_models import Excluded
 from reports.api.predict.attention_models import CacheCandidate
+from reports.api.predict.base_models import finding_body
 from results.verdicts.gain import times_faster
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import Finding, finding, optional_json
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.calibrated import doubts_of
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction
-from roofline_model.kernels.serving_kernels import cache_gap
+from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.product import Operator
 from roofline_model.recommend.ranking import LEVEL_RATIO, Standing, order_predictions
 
@@ -128,7 +129,7 @@ def _candidate(
         bound=ideal.bound,
         quality="reference" if is_baseline else UNKNOWN_LOSS,
         reason="the 16-bit baseline" if is_baseline else _reason(ideal, kv_bytes / wide_bytes, speedup),
-        kernel_gap=optional_json(cache_gap(chip, fmt.key)),
+        kernel_gap=finding_body(cache_gap(chip, fmt.key)),
     )
 
 

@@ -163,8 +163,8 @@ def family_of(device: Device) -> str:
     capability = device.match.compute_capability
     if capability is not None:
         return "sm" + capability.replace(".", "")
-    found = re.search(r"\bsm_(\d+)\b", device.architecture)
-    return f"sm{found.group(1)}" if found else ""
+    match = re.search(r"\bsm_(\d+)\b", device.architecture)
+    return f"sm{match.group(1)}" if match else ""
 
 
 PREFILL_EDGE = 10.0
@@ -191,9 +191,9 @@ def memory_times(
 
     `dram_ratio` is the share of the specified bandwidth that is reached, `l2_bytes_per_clock` counts per SM.
     """
-    found = hits * moved
+    hit_bytes = hits * moved
     l2_rate = l2_bytes_per_clock * chip.sm_count * chip.clock_hz * 1e-6
-    return found / l2_rate, (moved - found) / (dram_ratio * chip.bandwidth_bytes_per_s * 1e-6)
+    return hit_bytes / l2_rate, (moved - hit_bytes) / (dram_ratio * chip.bandwidth_bytes_per_s * 1e-6)
 
 
 def smooth_max(first: FloatArray, second: FloatArray) -> FloatArray:

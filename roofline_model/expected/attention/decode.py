@@ -132,8 +132,8 @@ def kernels_of(work: DecodeWork) -> list[str]:
     """Return the kernel of each row, one of `KERNELS`, with its splits: `mma/4`."""
     grouped = grouped_kernel(work.chip, is_8bit=work.is_8bit)
     return [
-        f"{'head' if one else grouped}/{int(splits)}"
-        for one, splits in zip(work.per_head.tolist(), work.splits.tolist(), strict=True)
+        f"{'head' if is_per_head else grouped}/{int(splits)}"
+        for is_per_head, splits in zip(work.per_head.tolist(), work.splits.tolist(), strict=True)
     ]
 
 
@@ -226,28 +226,28 @@ def decode_terms(work: DecodeWork, values: Mapping[str, float]) -> tuple[FloatAr
     hits = hit_ratio(work.moved_bytes + work.append_bytes, chip, chip.rules.cache_edge_factor)
     rates = (chip, values["dram_ratio"], values["l2_bytes_per_clock"])
     append = sum(memory_times(work.append_bytes, hits, *rates))
-    found = hits * (1 - work.evicted_bytes / work.moved_bytes)
-    l2, dram = memory_times(work.moved_bytes, found, *rates)
+    hit_share = hits * (1 - work.evicted_bytes / work.moved_bytes)
+    l2, dram = memory_times(work.moved_bytes, hit_share, *rates)
     usable = chip.rules.usable_l2_ratio * chip.l2_bytes
-    dram = dram + values["miss_us"] * (1 - found) * np.minimum(1.0, work.moved_bytes / usable)
+    dram = dram + values["miss_us"] * (1 - hit_share) * np.minimum(1.0, work.moved_bytes / usable)
     memory = l2 + dram
     # Most calls run one kernel only; a single prediction should not pay for both.
     if not work.per_head.any():
-        joint, one = _grouped(work, values, memory, width)
+        joint, cta_us = _grouped(work, values, memory, width)
     elif work.per_head.all():
-        joint, one = _per_head(work, values, memory, width)
+        joint, cta_us = _per_head(work, values, memory, width)
     else:
         pairs = zip(_per_head(work, values, memory, width), _grouped(work, values, memory, width), strict=True)
-        joint, one = (np.where(work.per_head, head, grouped) for head, grouped in pairs)
+        joint, cta_us = (np.where(work.per_head, head, grouped) for head, grouped in pairs)
     launch = np.where(work.per_head, values[f"head_launch_us_{width}"], values[f"launch_us_{width}"])
     split = _split_us(work, values, width)
-    alone = smooth_max(one, memory)
+    alone = smooth_max(cta_us, memory)
     return launch + append + split + joint, {
         "launch": launch,
         "append": append,
         "split": split,
         "waves": np.maximum(joint - alone, 0.0),
-        "latency": one,
+        "latency": cta_us,
         "l2": l2,
         "dram": dram,
     }
@@ -281,8 +281,8 @@ def _grouped(
         waves = np.maximum(1.0, np.minimum(np.ceil(per_sm - 1e-9), per_sm + 0.5))
         return smooth_max(memory, cost * waves + loop * _crowding(per_sm, kernel)), cost + loop
     size = np.sqrt(1 + growth * work.tile)
-    one = cta * size + loop
-    return smooth_max(memory, one * _crowding(per_sm * size, kernel)), one
+    cta_us = cta * size + loop
+    return smooth_max(memory, cta_us * _crowding(per_sm * size, kernel)), cta_us
 
 
 def _crowding(per_sm: FloatArray, kernel: str) -> FloatArray:

@@ -84,8 +84,8 @@ def expected_attention(
         return _one_phase(spec, device, shapes, phase, activation, kv, cache, cache_read_ratio, constants)
     is_decode = (shapes.query == 1) | ((shapes.query <= MAX_SPECULATED) & (shapes.query < shapes.keys))
     if is_decode.all() or not is_decode.any():
-        one = "decode" if is_decode.all() else "prefill"
-        return _one_phase(spec, device, shapes, one, activation, kv, cache, cache_read_ratio, constants)
+        only = "decode" if is_decode.all() else "prefill"
+        return _one_phase(spec, device, shapes, only, activation, kv, cache, cache_read_ratio, constants)
     return _both_phases(spec, device, shapes, is_decode, activation, kv, cache, cache_read_ratio, constants)
 
 
@@ -111,36 +111,36 @@ def _one_phase(
 ) -> ExpectedBatch:
     if phase not in ("prefill", "decode"):
         raise InvalidValueError(f"phase must be prefill or decode, got {phase!r}")
-    found = _constants(chip, device, phase, constants)
-    if found.provenance in ("fitted", "measured-here"):
-        chip = fitted_numbers(chip, found.chip) if chip.key == found.chip.key else found.chip
-    kernel = cache_kernel(chip, phase, activation, kv, found.widths)
+    fitted = _constants(chip, device, phase, constants)
+    if fitted.provenance in ("fitted", "measured-here"):
+        chip = fitted_numbers(chip, fitted.chip) if chip.key == fitted.chip.key else fitted.chip
+    kernel = cache_kernel(chip, phase, activation, kv, fitted.widths)
     is_8bit, cache_bytes = kernel.is_8bit, kernel.cache_bytes
     width = "8bit" if is_8bit else "16bit"
-    if width not in found.widths:
+    if width not in fitted.widths:
         raise UnsupportedError(
             f"no expected {phase} attention with {activation.key} maths and a {kv.key} cache on {chip.key}: "
-            f"only {' and '.join(found.widths)} kernels were measured ({found.evidence.source}). Use a 16-bit cache, or fit."
+            f"only {' and '.join(fitted.widths)} kernels were measured ({fitted.evidence.source}). Use a 16-bit cache, or fit."
         )
     is_cold = cache == "cold"
     work: PrefillWork | DecodeWork
     if phase == "prefill":
         work = prefill_work(chip, shapes, is_8bit=is_8bit, cache_bytes=cache_bytes, is_cold=is_cold)
-        time_us, terms_us = prefill_terms(work, found.values)
+        time_us, terms_us = prefill_terms(work, fitted.values)
         kernels = [f"fmha/{'fp8' if is_8bit else '16bit'}"] * len(shapes)
         is_unsplit = [False] * len(shapes)
     else:
         work = decode_work(
             chip, shapes, cache_bytes=cache_bytes, is_8bit=is_8bit, is_cold=is_cold, cache_read_ratio=cache_read_ratio
         )
-        time_us, terms_us = decode_terms(work, found.values)
+        time_us, terms_us = decode_terms(work, fitted.values)
         kernels, is_unsplit = kernels_of(work), unsplit_rows(work)
-    if found.correction is not None:
-        least_us = _unit_roofs(found, work, terms_us["dram"])
-        formula_us, time_us = time_us, _corrected(found, work, shapes, width, time_us, least_us)
+    if fitted.correction is not None:
+        least_us = _unit_roofs(fitted, work, terms_us["dram"])
+        formula_us, time_us = time_us, _corrected(fitted, work, shapes, width, time_us, least_us)
         terms_us = with_library(terms_us, formula_us, time_us, least_us)
     mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
-    low_us, high_us = _interval(found, time_us, kernel.factors(found.factors(mix), phase))
+    low_us, high_us = _interval(fitted, time_us, kernel.factors(fitted.factors(mix), phase))
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
     time_s = time_us * 1e-6
     return ExpectedBatch(
@@ -149,15 +149,15 @@ def _one_phase(
         high_us * 1e-6,
         parts,
         binding_of(parts, time_s),
-        kernel.provenance(found.provenance),
-        (*_evidence(found), *kernel.findings),
+        kernel.provenance(fitted.provenance),
+        (*_evidence(fitted), *kernel.findings),
         kernels,
         is_unsplit=is_unsplit,
     )
 
 
 def _corrected(
-    found: FittedAttention,
+    fitted: FittedAttention,
     work: PrefillWork | DecodeWork,
     shapes: AttentionShapes,
     width: str,
@@ -167,32 +167,32 @@ def _corrected(
     """Return the times with what the library surface says, as far as each row trusts it."""
     import numpy as np
 
-    assert found.correction is not None
-    trusted = surface_trust(work, found.correction_chip or found.chip)
-    factor = np.exp(trusted * found.correction.logs(width, surface_sizes(shapes)))
+    assert fitted.correction is not None
+    trusted = surface_trust(work, fitted.correction_chip or fitted.chip)
+    factor = np.exp(trusted * fitted.correction.logs(width, surface_sizes(shapes)))
     # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
     light_us = np.maximum.reduce(list(least_us.values()))
     return np.maximum(time_us * factor, np.minimum(time_us, light_us))  # type: ignore[no-any-return]
 
 
-def _unit_roofs(found: FittedAttention, work: PrefillWork | DecodeWork, dram_us: FloatArray) -> dict[str, FloatArray]:
+def _unit_roofs(fitted: FittedAttention, work: PrefillWork | DecodeWork, dram_us: FloatArray) -> dict[str, FloatArray]:
     """Return what the specified bandwidth and the tensor peak allow at best."""
-    dram = {"dram": dram_us * found.values["dram_ratio"]}
+    dram = {"dram": dram_us * fitted.values["dram_ratio"]}
     return {**dram, "tensor": peak_us(work)} if isinstance(work, PrefillWork) else dram
 
 
-def interval_of(found: FittedAttention, time_us: FloatArray, mix: str) -> tuple[FloatArray, FloatArray]:
+def interval_of(fitted: FittedAttention, time_us: FloatArray, mix: str) -> tuple[FloatArray, FloatArray]:
     """Return the 80 % interval of times in µs by their regime and formats (one of `MIXES`)."""
-    return _interval(found, time_us, found.factors(mix))
+    return _interval(fitted, time_us, fitted.factors(mix))
 
 
 def _interval(
-    found: FittedAttention, time_us: FloatArray, factors: list[tuple[float, float]]
+    fitted: FittedAttention, time_us: FloatArray, factors: list[tuple[float, float]]
 ) -> tuple[FloatArray, FloatArray]:
     """Return the interval of times in µs with the (low, high) factors of each regime."""
     import numpy as np
 
-    floor = found.floor_us
+    floor = fitted.floor_us
     regime = np.searchsorted((FLOOR_RATIO * floor, MID_RATIO * floor), time_us, side="right")
     low, high = np.array(factors).T
     return time_us * low[regime], time_us * high[regime]
@@ -208,8 +208,8 @@ def _constants(
         if constants.phase != phase:
             raise InvalidValueError(f"constants are for {constants.phase}, the rows are {phase}")
         return constants
-    found = find_attention(chip, phase, None if constants is None else tuple(constants))
-    return found if device is None else attention_with_measured_bandwidth(found, device)
+    fitted = find_attention(chip, phase, None if constants is None else tuple(constants))
+    return fitted if device is None else attention_with_measured_bandwidth(fitted, device)
 
 
 LENT_CODES = {

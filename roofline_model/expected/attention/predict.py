@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import finding, unsupported
 from roofline_model.expected.attention.flash.expected import expected_flash
 from roofline_model.expected.attention.model import MAX_SPECULATED, expected_attention
-from roofline_model.expected.attention.shape import unmeasured
+from roofline_model.expected.attention.shape import why_unmeasured
 from roofline_model.expected.prediction import ExpectedPrediction, alone
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import (
@@ -96,8 +96,8 @@ def _standing_in(fitted: ExpectedPrediction, kernel: AttentionKernel, phase: str
 def _fitted(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
     """Return the time of the fitted module; RoPE and the cache append are inside, as it launches them."""
     sizes, formats = dict(work.shape), dict(work.formats)
-    if problem := unmeasured(sizes["Sq"], sizes["Skv"]):
-        raise UnsupportedError(problem)
+    if (why_not := why_unmeasured(sizes["Sq"], sizes["Skv"])) is not None:
+        raise unsupported(why_not)
     kv = formats.get("kv", formats["q"])
     batch = expected_attention(
         device,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -83,16 +84,13 @@ class AttentionShapes:
         return AttentionShapes(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
-def unmeasured(query: int, keys: int, head_dim: int = 1) -> str:
-    """Return why a possible call has no expected time; empty where its shape is like those that were measured."""
+def why_unmeasured(query: int, keys: int, head_dim: int = 1) -> Finding | None:
+    """Return why a possible call has no expected time; None where its shape is like those that were measured."""
     if query > keys:
-        return (
-            f"no expected attention for {query} new tokens over {keys} in the cache: only calls whose own tokens are in the "
-            "cache, too, were measured. The ideal prediction stands."
-        )
+        return finding("queries-beyond-cache", query_count=query, cached_count=keys)
     if head_dim > LARGEST_HEAD:
-        return f"no expected attention with D {head_dim}: heads up to {LARGEST_HEAD} were measured. The ideal prediction stands."
-    return ""
+        return finding("head-dim-unmeasured", head_dim=head_dim, largest_head_dim=LARGEST_HEAD)
+    return None
 
 
 def _whole(letter: str, values: IntArray, least: int) -> IntArray:

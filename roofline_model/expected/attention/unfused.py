@@ -103,7 +103,7 @@ def unfused_attention(
 def _stage(name: str, cost: OpCost, unit: str, unit_s: float, units: ChipUnits) -> UnfusedStage:
     launch_s = units.launch_s or 0.0
     times = {"memory": cost.total_bytes / units.bandwidth_bytes_per_s, unit: unit_s, "launch": launch_s}
-    return UnfusedStage(name, max(times["memory"], unit_s) + launch_s, max(times, key=lambda one: times[one]), cost)
+    return UnfusedStage(name, max(times["memory"], unit_s) + launch_s, max(times, key=lambda unit: times[unit]), cost)
 
 
 def _exponentials_s(count: int, units: ChipUnits) -> float:

@@ -56,21 +56,21 @@ def accuracy(
     """Return the errors of the rows that have both times; NaN in either leaves a row out."""
     import numpy as np
 
-    known = np.isfinite(predicted_s) & np.isfinite(measured_s)
-    if not known.any():
+    is_finite = np.isfinite(predicted_s) & np.isfinite(measured_s)
+    if not is_finite.any():
         return Accuracy(0, None, None, None, None, None)
-    measured = measured_s[known]
-    error = predicted_s[known] / measured - 1
+    measured = measured_s[is_finite]
+    error = predicted_s[is_finite] / measured - 1
     size = np.abs(error)
     coverage = None
     if low_s is not None and high_s is not None:
-        low, high = low_s[known], high_s[known]
+        low, high = low_s[is_finite], high_s[is_finite]
         has_interval = np.isfinite(low) & np.isfinite(high)
         if has_interval.any():
             inside = (measured >= low) & (measured <= high)
             coverage = float(inside[has_interval].mean())
     return Accuracy(
-        row_count=int(known.sum()),
+        row_count=int(is_finite.sum()),
         mape_ratio=float(size.mean()),
         median_ratio=float(np.median(size)),
         p90_ratio=float(np.quantile(size, 0.9)),
@@ -81,12 +81,12 @@ def accuracy(
 
 def mean_over_groups(groups: Sequence[GroupAccuracy]) -> list[tuple[str, str, str, int, float, float | None]]:
     """Return (op, phase, formats, groups, mean expected MAPE, mean ideal MAPE) over chips: each chip counts once."""
-    kinds = dict.fromkeys((one.op, one.phase, one.formats) for one in groups)
+    kinds = dict.fromkeys((group.op, group.phase, group.formats) for group in groups)
     rows = []
     for kind in kinds:
-        members = [one for one in groups if (one.op, one.phase, one.formats) == kind]
-        expected = [one.expected.mape_ratio for one in members if one.expected.mape_ratio is not None]
-        ideal = [one.ideal.mape_ratio for one in members if one.ideal.mape_ratio is not None]
+        members = [group for group in groups if (group.op, group.phase, group.formats) == kind]
+        expected = [group.expected.mape_ratio for group in members if group.expected.mape_ratio is not None]
+        ideal = [group.ideal.mape_ratio for group in members if group.ideal.mape_ratio is not None]
         if expected:
             rows.append(
                 (*kind, len(expected), sum(expected) / len(expected), sum(ideal) / len(ideal) if ideal else None)

@@ -69,25 +69,25 @@ def site_folds(sites: Sequence[str], fold_count: int = FOLDS, *, seed: int = 0) 
 
 
 def cross_validate(
-    found: FitSet, *, fold_count: int = FOLDS, progress: Callable[[str], None] | None = None
+    fit_set: FitSet, *, fold_count: int = FOLDS, progress: Callable[[str], None] | None = None
 ) -> CrossValidated:
     """Fit a set once per fold without that fold's rows, predict them, and give intervals from the other folds."""
     import numpy as np
 
-    folds = site_folds(found.sites, fold_count)
-    predicted = np.empty(len(found))
-    regimes = np.empty(len(found), dtype=object)
+    folds = site_folds(fit_set.sites, fold_count)
+    predicted = np.empty(len(fit_set))
+    regimes = np.empty(len(fit_set), dtype=object)
     fits = []
     for fold in range(fold_count):
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        fitted = fit_rows(found, outside)
-        predicted[inside] = found.times(fitted, inside)
-        regimes[inside] = list(found.regimes_of(fitted.values, predicted[inside], inside))
+        fitted = fit_rows(fit_set, outside)
+        predicted[inside] = fit_set.times(fitted, inside)
+        regimes[inside] = list(fit_set.regimes_of(fitted.values, predicted[inside], inside))
         fits.append(fitted)
         if progress is not None:
-            progress(f"{found.name}, fold {fold + 1} of {fold_count}")
-    low, high = np.empty(len(found)), np.empty(len(found))
-    ratios = found.measured_s / predicted
+            progress(f"{fit_set.name}, fold {fold + 1} of {fold_count}")
+    low, high = np.empty(len(fit_set)), np.empty(len(fit_set))
+    ratios = fit_set.measured_s / predicted
     for fold in range(fold_count):
         inside = folds == fold
         factors = interval_factors(ratios[~inside], regimes[~inside].tolist())

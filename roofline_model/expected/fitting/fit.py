@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
-from roofline_model.core.units import counted
+from roofline_model.core.finding import Finding, finding, subject_text
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.fit import AttentionStart, attention_start, fitted_attention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
@@ -69,9 +69,9 @@ class TableFit:
     gemm: tuple[FittedGemm, ...]
     attention: tuple[FittedAttention, ...]
     reports: tuple[FitReport, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[Finding, ...]
     """One line for each kind of row that was not fitted, with the reason."""
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Finding, ...] = ()
     """One line for each set whose constants were kept but are far from its own rows."""
 
 
@@ -113,7 +113,7 @@ def fit_table(
     `progress` is told (what, steps done, all steps). Raises `InvalidValueError` when no row can be fitted.
     """
     sets, left_out = planned_sets(table, plan)
-    total = sum(1 + (FOLDS if has_folds(one.rows, plan) else 0) for one in sets)
+    total = sum(1 + (FOLDS if has_folds(planned.rows, plan) else 0) for planned in sets)
     done = 0
 
     def step(what: str) -> None:
@@ -123,96 +123,94 @@ def fit_table(
             progress(what, done, total)
 
     gemm, attention, reports, doubts = [], [], [], []
-    for one in sets:
-        fitted = fit_rows(one.rows)
-        step(one.rows.name)
-        if problem := _useless(one.rows, fitted):
-            left_out.append(problem)
+    for planned in sets:
+        fitted = fit_rows(planned.rows)
+        step(planned.rows.name)
+        if (useless := _useless(planned.rows, fitted)) is not None:
+            left_out.append(useless)
             continue
-        folds = cross_validate(one.rows, progress=step) if has_folds(one.rows, plan) else None
-        report = _report(one, fitted, folds)
+        folds = cross_validate(planned.rows, progress=step) if has_folds(planned.rows, plan) else None
+        report = _report(planned, fitted, folds)
         reports.append(report)
-        doubts += _doubts(one.rows, report)
-        if one.gemm:
-            gemm.append(_fitted_gemm(one, fitted, folds, _evidence(report, plan)))
-        if one.attention is not None:
-            attention.append(fitted_attention(one.attention, fitted, folds, _evidence(report, plan)))
+        doubts += _doubts(planned.rows, report)
+        if planned.gemm:
+            gemm.append(_fitted_gemm(planned, fitted, folds, _evidence(report, plan)))
+        if planned.attention is not None:
+            attention.append(fitted_attention(planned.attention, fitted, folds, _evidence(report, plan)))
     if not reports:
         raise InvalidValueError(
-            f"{table.name}: no row can be fitted. {'; '.join(left_out[:3]) or 'It holds no measured gemm or attention.'}"
+            f"{table.name}: no row can be fitted. {'; '.join(map(subject_text, left_out[:3])) or 'It holds no measured gemm or attention.'}"
         )
     return TableFit(tuple(gemm), tuple(attention), tuple(reports), tuple(left_out), tuple(doubts))
 
 
-def _useless(rows: FitSet, fitted: FittedSet) -> str:
-    """Return why the constants of a set are not kept, "" where they are: a wrong unit or label cannot be fitted away."""
+def _useless(rows: FitSet, fitted: FittedSet) -> Finding | None:
+    """Return why the constants of a set are not kept, None where they are: a wrong unit or label cannot be fitted away."""
     import numpy as np
 
     ratios = rows.times(fitted, np.arange(len(rows))) / rows.measured_s
     error = float(np.median(np.abs(ratios - 1)))
     if error <= MOST_MEDIAN_RATIO:
-        return ""
-    return (
-        f"{rows.name}: {counted(len(rows), 'row')}, not kept: the best constants give {np.median(ratios):.3g} times the measured time "
-        "(median). Check that time_s is in seconds and the formats and sizes are those of the kernels"
-    )
+        return None
+    return finding("fit-useless", rows.name, row_count=len(rows), median_factor=float(np.median(ratios)))
 
 
-def _doubts(rows: FitSet, report: FitReport) -> list[str]:
+def _doubts(rows: FitSet, report: FitReport) -> list[Finding]:
     """Return what a reader must know of constants that were kept."""
-    found = []
+    doubts = []
     mean = report.in_sample.mape_ratio
     if mean is not None and mean > DOUBTFUL_MEAN_RATIO:
-        found.append(f"{rows.name}: constants miss the very rows they were fitted to by {mean:.0%} on average")
+        doubts.append(finding("fit-misses-own-rows", rows.name, mean_error_ratio=mean))
     if len(set(rows.sites)) == 1:
-        found.append(
-            f"{rows.name}: all {len(rows)} rows have one N and K (or one set of heads): other shapes are a guess"
-        )
-    return found
+        doubts.append(finding("fit-of-planned-shape", rows.name, row_count=len(rows)))
+    return doubts
 
 
-def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], list[str]]:
-    """Return the sets of a table in its order, and a line for each kind of row that is left out."""
+def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], list[Finding]]:
+    """Return the sets of a table in its order, and a finding for each kind of row that is left out."""
     problems = {i: reason for i, reason in enumerate(table.reasons) if reason}
     sets: list[PlannedSet] = []
-    left_out: list[str] = []
+    left_out: list[Finding] = []
     gemm: dict[tuple[str, str], list[GemmRows]] = defaultdict(list)
     for group in gemm_row_groups(table, problems):
         if _is_wanted(group.device.key, plan):
             measured = _measured(table, group)
             if group.chip is None:
-                left_out.append(f"{counted(len(group.rows), 'gemm row')} of {group.device.key}: {group.problem}")
+                left_out.append(_unusable("gemm", group.device.key, len(group.rows), group.problem))
             elif measured is not None:
                 gemm[group.device.key, group.formats.family].append(measured)
     attention: dict[tuple[str, str], list[AttentionRows]] = defaultdict(list)
     for rows in attention_row_groups(table, problems):
         if _is_wanted(rows.device.key, plan):
-            kept = rows.measured(table)
+            usable = rows.measured(table)
             if problem := rows.problem or rows.fit_problem:
-                left_out.append(f"{counted(len(rows.rows), 'attention row')} of {rows.device.key}: {problem}")
-            elif kept is not None:
-                attention[rows.device.key, rows.phase].append(kept)
+                left_out.append(_unusable("attention", rows.device.key, len(rows.rows), problem))
+            elif usable is not None:
+                attention[rows.device.key, rows.phase].append(usable)
     for (device, family), groups in gemm.items():
         _add(sets, left_out, _gemm_set(table, device, family, groups, plan))
     for parts in attention.values():
         _add(sets, left_out, _attention_set(table, parts, plan))
     if problems:
-        first = problems[min(problems)]
-        left_out.append(f"{counted(len(problems), 'row')} that cannot be predicted; the first: {first}")
+        left_out.append(finding("rows-unpredictable", row_count=len(problems), first=problems[min(problems)]))
     idle = int((table.numbers["weight"] == 0).sum())
     if idle:
-        left_out.append(f"{counted(idle, 'row')} of weight 0")
+        left_out.append(finding("rows-of-no-weight", row_count=idle))
     late = sum(1 for problem in table.time_problems if problem)
     if late:
-        left_out.append(f"{counted(late, 'row')} without a usable time_s")
+        left_out.append(finding("rows-without-time", row_count=late))
     return sets, left_out
 
 
-def _add(sets: list[PlannedSet], left_out: list[str], one: PlannedSet) -> None:
-    if len(one.rows) >= LEAST_ROWS:
-        sets.append(one)
+def _unusable(op: str, hardware: str, row_count: int, error: str) -> Finding:
+    return finding("rows-unusable", hardware, op=op, row_count=row_count, error=error)
+
+
+def _add(sets: list[PlannedSet], left_out: list[Finding], planned: PlannedSet) -> None:
+    if len(planned.rows) >= LEAST_ROWS:
+        sets.append(planned)
     else:
-        left_out.append(f"{one.rows.name}: {counted(len(one.rows), 'row')}, at least {LEAST_ROWS} are needed")
+        left_out.append(finding("rows-too-few", planned.rows.name, row_count=len(planned.rows), least_count=LEAST_ROWS))
 
 
 def _is_wanted(device: str, plan: FitPlan) -> bool:
@@ -262,8 +260,8 @@ def _gemm_set(table: KernelTable, device: str, family: str, groups: Sequence[Gem
 
 
 def _attention_set(table: KernelTable, parts: Sequence[AttentionRows], plan: FitPlan) -> PlannedSet:
-    one = attention_start(table, parts, _weights(table), is_generic=plan.is_generic, known=plan.attention_library)
-    return PlannedSet(one.rows, one.provenance, attention=one)
+    start = attention_start(table, parts, _weights(table), is_generic=plan.is_generic, lenders=plan.attention_library)
+    return PlannedSet(start.rows, start.provenance, attention=start)
 
 
 def has_folds(rows: FitSet, plan: FitPlan) -> bool:
@@ -271,16 +269,22 @@ def has_folds(rows: FitSet, plan: FitPlan) -> bool:
     return plan.with_folds and len(rows) >= ROWS_FOR_FOLDS and len(set(rows.sites)) >= 2 * FOLDS
 
 
-def _report(one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None) -> FitReport:
+def _report(planned: PlannedSet, fitted: FittedSet, folds: CrossValidated | None) -> FitReport:
     import numpy as np
 
-    rows = one.rows
+    rows = planned.rows
     inside = rows.times(fitted, np.arange(len(rows)))
     outside = None
     if folds is not None:
         outside = accuracy(folds.predicted_s, rows.measured_s, folds.low_s, folds.high_s)
     return FitReport(
-        rows.device, rows.op, rows.part, one.started_from, fitted.constants, accuracy(inside, rows.measured_s), outside
+        rows.device,
+        rows.op,
+        rows.part,
+        planned.started_from,
+        fitted.constants,
+        accuracy(inside, rows.measured_s),
+        outside,
     )
 
 
@@ -304,9 +308,11 @@ def _evidence(report: FitReport, plan: FitPlan) -> Evidence:
     )
 
 
-def _fitted_gemm(one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence) -> FittedGemm:
+def _fitted_gemm(
+    planned: PlannedSet, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
+) -> FittedGemm:
     """Return the constants as the library keeps them: five digits, the interval of the folds or of the start."""
-    start = one.gemm[0]
+    start = planned.gemm[0]
     values = {name: float(f"{value:.5g}") for name, value in fitted.values.items()}
     intervals = start.intervals if folds is None else gemm_intervals(folds.factors)
     return replace(

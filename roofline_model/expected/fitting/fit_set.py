@@ -86,50 +86,50 @@ class FitSet:
         return f"{self.device} {self.op} {self.part}"
 
 
-def fit_rows(found: FitSet, positions: Positions | None = None) -> FittedSet:
+def fit_rows(fit_set: FitSet, positions: Positions | None = None) -> FittedSet:
     """Fit a set to all of its rows, or to those at `positions`: constants, the best alternative, then the surface.
 
     Deterministic: the coarse rows are evenly spaced.
     """
     import numpy as np
 
-    rows = np.arange(len(found)) if positions is None else positions
+    rows = np.arange(len(fit_set)) if positions is None else positions
     coarse = rows if len(rows) <= 2 * COARSE_ROWS else rows[np.linspace(0, len(rows) - 1, COARSE_ROWS).astype(np.intp)]
-    first = _fit(found, coarse, found.choices[0], None)
-    choice = _best_choice(found, coarse, first)
-    if choice is not found.choices[0] or coarse is not rows:
-        first = _fit(found, rows, choice, first.values)
+    first = _fit(fit_set, coarse, fit_set.choices[0], None)
+    choice = _best_choice(fit_set, coarse, first)
+    if choice is not fit_set.choices[0] or coarse is not rows:
+        first = _fit(fit_set, rows, choice, first.values)
     fitted = FittedSet(_named(first, choice))
-    if found.surface is None:
+    if fit_set.surface is None:
         return fitted
-    left = np.log(found.measured_s[rows] / found.predict_s(fitted.values, rows))
-    return replace(fitted, learnt=found.surface.learn(left, rows))
+    left = np.log(fit_set.measured_s[rows] / fit_set.predict_s(fitted.values, rows))
+    return replace(fitted, learnt=fit_set.surface.learn(left, rows))
 
 
 def _fit(
-    found: FitSet, rows: Positions, choice: Mapping[str, float], first: Mapping[str, float] | None
+    fit_set: FitSet, rows: Positions, choice: Mapping[str, float], first: Mapping[str, float] | None
 ) -> FittedConstants:
     return fit_constants(
-        found.free,
-        lambda values: found.predict_s({**values, **choice}, rows),
-        found.measured_s[rows],
-        row_weights=None if found.row_weights is None else found.row_weights[rows],
+        fit_set.free,
+        lambda values: fit_set.predict_s({**values, **choice}, rows),
+        fit_set.measured_s[rows],
+        row_weights=None if fit_set.row_weights is None else fit_set.row_weights[rows],
         first_values=first,
     )
 
 
-def _best_choice(found: FitSet, rows: Positions, fitted: FittedConstants) -> Mapping[str, float]:
+def _best_choice(fit_set: FitSet, rows: Positions, fitted: FittedConstants) -> Mapping[str, float]:
     """Return the alternative with the smallest median-like error at the fitted constants."""
     import numpy as np
 
-    if len(found.choices) == 1:
-        return found.choices[0]
+    if len(fit_set.choices) == 1:
+        return fit_set.choices[0]
 
     def error(choice: Mapping[str, float]) -> float:
-        predicted = found.predict_s({**fitted.values, **choice}, rows)
-        return float(np.mean(np.abs(np.log(predicted / found.measured_s[rows]))))
+        predicted = fit_set.predict_s({**fitted.values, **choice}, rows)
+        return float(np.mean(np.abs(np.log(predicted / fit_set.measured_s[rows]))))
 
-    return min(found.choices, key=error)
+    return min(fit_set.choices, key=error)
 
 
 def _named(fitted: FittedConstants, choice: Mapping[str, float]) -> FittedConstants:

@@ -36,13 +36,13 @@ def is_attention_file(path: Path) -> bool:
     return True
 
 
-def fitted_texts(found: TableFit, device: str, path: Path, comment: str) -> list[tuple[Path, str]]:
+def fitted_texts(fit: TableFit, device: str, path: Path, comment: str) -> list[tuple[Path, str]]:
     """Return (file, text) of what was fitted for one chip: `path` for products, its neighbour for attention."""
     texts = []
-    gemm = [one for one in found.gemm if one.chip.key == device]
+    gemm = [fitted for fitted in fit.gemm if fitted.chip.key == device]
     if gemm:
         texts.append((path, constants_text(gemm, comment=comment)))
-    attention = [one for one in found.attention if one.chip.key == device]
+    attention = [fitted for fitted in fit.attention if fitted.chip.key == device]
     if attention:
         texts.append((fitted_paths(path)[1], attention_text(attention, comment=comment)))
     return texts
@@ -61,9 +61,12 @@ def read_fitted(path: Path) -> tuple[tuple[FittedGemm, ...], tuple[FittedAttenti
         gemm = read_constants(read_definition_text(path, "constants file", advice), str(path))
     if beside.exists():
         attention = read_attention(read_definition_text(beside, "constants file", advice), str(beside))
-    own = {(one.chip.key, one.family) for one in gemm}
-    own_phases = {(one.chip.key, one.phase) for one in attention}
+    own = {(fitted.chip.key, fitted.family) for fitted in gemm}
+    own_phases = {(fitted.chip.key, fitted.phase) for fitted in attention}
     return (
-        (*gemm, *(one for one in shipped_gemm() if (one.chip.key, one.family) not in own)),
-        (*attention, *(one for one in shipped_attention() if (one.chip.key, one.phase) not in own_phases)),
+        (*gemm, *(shipped for shipped in shipped_gemm() if (shipped.chip.key, shipped.family) not in own)),
+        (
+            *attention,
+            *(shipped for shipped in shipped_attention() if (shipped.chip.key, shipped.phase) not in own_phases),
+        ),
     )

@@ -92,8 +92,8 @@ def fit_constants(
     measured = np.asarray(measured_s, dtype=np.float64)
     _check(free, measured)
     problem = _Problem(free, predict_s, np.log(measured), row_weights)
-    start = problem.clipped({one.name: one.start for one in free} | dict(first_values or {}))
-    found = least_squares(
+    start = problem.clipped({constant.name: constant.start for constant in free} | dict(first_values or {}))
+    solution = least_squares(
         problem.residuals,
         start,
         jac=problem.slopes,
@@ -105,18 +105,18 @@ def fit_constants(
         gtol=1e-9,
         max_nfev=most_steps,
     )
-    values = problem.named(found.x)
-    errors = np.abs(np.exp(problem.log_predictions(found.x) - problem.log_measured) - 1)
+    values = problem.named(solution.x)
+    errors = np.abs(np.exp(problem.log_predictions(solution.x) - problem.log_measured) - 1)
     margin = 1e-3 * (problem.high - problem.low)
-    on_bound = (found.x - problem.low < margin) | (problem.high - found.x < margin)
+    on_bound = (solution.x - problem.low < margin) | (problem.high - solution.x < margin)
     return FittedConstants(
         values=values,
-        spreads=dict(zip(values, problem.spreads(found.x), strict=True)),
-        at_bound=tuple(one.name for one, is_there in zip(free, on_bound, strict=True) if is_there),
+        spreads=dict(zip(values, problem.spreads(solution.x), strict=True)),
+        at_bound=tuple(constant.name for constant, is_there in zip(free, on_bound, strict=True) if is_there),
         row_count=len(measured),
         mape_ratio=float(errors.mean()),
         median_ratio=float(np.median(errors)),
-        step_count=int(found.nfev),
+        step_count=int(solution.nfev),
     )
 
 
@@ -147,22 +147,22 @@ class _Problem:
         self.predict_s = predict_s
         self.log_measured = log_measured
         self.weights = np.ones_like(log_measured) if row_weights is None else np.sqrt(row_weights)
-        self.low = np.log([one.low_value for one in free])
-        self.high = np.log([one.high_value for one in free])
-        self.centre = np.log([one.start for one in free])
-        self.pull = ERROR_SCALE / np.array([one.prior_scale for one in free])
+        self.low = np.log([constant.low_value for constant in free])
+        self.high = np.log([constant.high_value for constant in free])
+        self.centre = np.log([constant.start for constant in free])
+        self.pull = ERROR_SCALE / np.array([constant.prior_scale for constant in free])
         self._kept: tuple[bytes, Floats] | None = None
 
     def named(self, x: Floats) -> dict[str, float]:
         """Return the constants by name."""
-        return {one.name: float(math.exp(value)) for one, value in zip(self.free, x, strict=True)}
+        return {constant.name: float(math.exp(value)) for constant, value in zip(self.free, x, strict=True)}
 
     def clipped(self, values: Mapping[str, float]) -> Floats:
         """Return ln(values) strictly inside the bounds, where the search has to begin."""
         import numpy as np
 
         margin = 1e-6 * (self.high - self.low)
-        return np.clip(np.log([values[one.name] for one in self.free]), self.low + margin, self.high - margin)
+        return np.clip(np.log([values[constant.name] for constant in self.free]), self.low + margin, self.high - margin)
 
     def log_predictions(self, x: Floats) -> Floats:
         """Return ln(predicted time); the last point is remembered, because its slopes are asked for next."""

@@ -111,8 +111,8 @@ class KernelTable:
 
     def text(self, column: str) -> tuple[str, ...]:
         """Return a text column, "" everywhere when the table has none of that name."""
-        found = self.texts.get(column)
-        return _blank(len(self)) if found is None else found
+        texts = self.texts.get(column)
+        return _blank(len(self)) if texts is None else texts
 
 
 @lru_cache(maxsize=2)
@@ -233,19 +233,19 @@ class _Rows:
 
     def parsed(self, name: str, parse: Callable[[str], float | str], on_error: Callable[[int, str], None]) -> list[Any]:
         """Return a column parsed cell by cell; the few distinct texts of a long column are parsed once."""
-        known: dict[str, tuple[Any, str]] = {}
+        parsed_texts: dict[str, tuple[Any, str]] = {}
         values = []
         for i, text in enumerate(self.column[name]):
-            found = known.get(text)
-            if found is None:
+            value = parsed_texts.get(text)
+            if value is None:
                 try:
-                    found = parse(text), ""
+                    value = parse(text), ""
                 except (ValueError, RooflineError) as error:
-                    found = (math.nan, str(error))
-                known[text] = found
-            if found[1]:
-                on_error(i, f"{name} {found[1]}")
-            values.append(found[0])
+                    value = (math.nan, str(error))
+                parsed_texts[text] = value
+            if value[1]:
+                on_error(i, f"{name} {value[1]}")
+            values.append(value[0])
         return values
 
 

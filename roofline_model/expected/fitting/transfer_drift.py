@@ -63,99 +63,101 @@ class Drift:
 
 def transfers(sets: Sequence[PlannedSet], fitted: TableFit, without: str = "") -> list[Transfer]:
     """Return every transfer of a single step between the chips of `sets`, as if the chip `without` did not exist."""
-    gemm = [one for one in fitted.gemm if one.chip.key != without]
-    attention = [one for one in fitted.attention if one.chip.key != without]
-    found: list[Transfer] = []
-    for one in sets:
-        if one.rows.device == without:
+    gemm = [lender for lender in fitted.gemm if lender.chip.key != without]
+    attention = [lender for lender in fitted.attention if lender.chip.key != without]
+    transfers: list[Transfer] = []
+    for planned in sets:
+        if planned.rows.device == without:
             continue
-        if one.attention is None:
-            found += _of_products(one, gemm)
+        if planned.attention is None:
+            transfers += _of_products(planned, gemm)
         else:
             zero = dict.fromkeys(ATTENTION_DRIFT, 0.0)
-            others = [known for known in attention if known.chip.key != one.rows.device]
-            told = attention_left_out(one.attention, others, zero)
-            if told is None or told[0].provenance != "transferred-class":
+            others = [fitted for fitted in attention if fitted.chip.key != planned.rows.device]
+            left_out = attention_left_out(planned.attention, others, zero)
+            if left_out is None or left_out[0].provenance != "transferred-class":
                 continue
-            _, rows, times = told
+            _, rows, times = left_out
             steps = class_steps(
-                one.attention.joined.chip, one.rows.part, [k for k in others if k.phase == one.rows.part]
+                planned.attention.joined.chip, planned.rows.part, [k for k in others if k.phase == planned.rows.part]
             )
-            mixes = one.attention.joined.mixes(rows)
+            mixes = planned.attention.joined.mixes(rows)
             for mix in dict.fromkeys(mixes):
                 at = [i for i, name in enumerate(mixes) if name == mix]
-                measured = one.rows.measured_s[rows[at]]
-                found.append(
-                    _transfer(one, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at])
+                measured = planned.rows.measured_s[rows[at]]
+                transfers.append(
+                    _transfer(
+                        planned, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at]
+                    )
                 )
-    return found
+    return transfers
 
 
-def _of_products(one: PlannedSet, known: Sequence[FittedGemm]) -> list[Transfer]:
+def _of_products(planned: PlannedSet, candidates: Sequence[FittedGemm]) -> list[Transfer]:
     """Return the transfers to one chip and kernel family: from each other chip alone, or leaning on the chip's own."""
     import numpy as np
 
-    start = one.gemm[0]
+    start = planned.gemm[0]
     chip, family = start.chip, start.family
     if family in ANCHORS:
-        rest = [other for other in known if (other.chip.key, other.family) != (chip.key, family)]
+        rest = [other for other in candidates if (other.chip.key, other.family) != (chip.key, family)]
         has_anchor = any((other.chip.key, other.family) == (chip.key, ANCHORS[family].family) for other in rest)
         lenders = [("format", rest)] if has_anchor else []
     else:
-        donors = [other for other in known if other.family == family and other.chip.key != chip.key]
+        donors = [other for other in candidates if other.family == family and other.chip.key != chip.key]
         lenders = [(transfer_step(chip, donor.chip), [donor]) for donor in donors]
     zero = dict.fromkeys(DRIFT, 0.0)
-    found = []
+    transfers = []
     for step, library in lenders:
         lent = transferred(chip, family, library, zero)
         if lent is None:
             continue
         key = f"{step}-{family}" if f"{step}-{family}" in DRIFT else step
-        batches = [expected_of_group(group, lent) for group in one.gemm_groups]
-        place = np.argsort(np.concatenate([group.rows for group in one.gemm_groups]), kind="stable")
+        batches = [expected_of_group(group, lent) for group in planned.gemm_groups]
+        place = np.argsort(np.concatenate([group.rows for group in planned.gemm_groups]), kind="stable")
         time_s, low_s, high_s = (
             np.concatenate([getattr(batch, name) for batch in batches])[place] for name in ("time_s", "low_s", "high_s")
         )
-        found.append(_transfer(one, PRODUCTS, key, one.rows.measured_s, time_s, low_s, high_s))
-    return found
+        transfers.append(_transfer(planned, PRODUCTS, key, planned.rows.measured_s, time_s, low_s, high_s))
+    return transfers
 
 
 def _transfer(
-    one: PlannedSet, op: str, step: str, measured_s: Floats, time_s: Floats, low_s: Floats, high_s: Floats
+    planned: PlannedSet, op: str, step: str, measured_s: Floats, time_s: Floats, low_s: Floats, high_s: Floats
 ) -> Transfer:
     import numpy as np
 
     return Transfer(
-        one.rows.device, op, step, np.log(measured_s / time_s), np.log(time_s / low_s), np.log(high_s / time_s)
+        planned.rows.device, op, step, np.log(measured_s / time_s), np.log(time_s / low_s), np.log(high_s / time_s)
     )
 
 
-def estimated(found: Iterable[Transfer]) -> dict[tuple[str, str], Drift]:
+def estimated(transfers: Iterable[Transfer]) -> dict[tuple[str, str], Drift]:
     """Return the half-width of each (op, step) that occurs."""
     members: dict[tuple[str, str], list[Transfer]] = {}
-    for one in found:
-        members.setdefault((one.op, one.step), []).append(one)
+    for transfer in transfers:
+        members.setdefault((transfer.op, transfer.step), []).append(transfer)
     return {
-        key: Drift(half_width(group), len(group), len({one.device for one in group}))
+        key: Drift(half_width(group), len(group), len({transfer.device for transfer in group}))
         for key, group in sorted(members.items())
     }
 
 
-def half_width(found: Sequence[Transfer]) -> float:
+def half_width(transfers: Sequence[Transfer]) -> float:
     """Return the half-width at which the transfers are covered to `COVERAGE` on average, three digits."""
     low, high = 0.0, LARGEST
     while high - low > 2e-4:
         middle = (low + high) / 2
-        covered = math.fsum(_covered(one, middle) for one in found) / len(found)
+        covered = math.fsum(_covered(transfer, middle) for transfer in transfers) / len(transfers)
         low, high = (middle, high) if covered < COVERAGE else (low, middle)
     return round((low + high) / 2, 3)
 
 
-def _covered(one: Transfer, half_width_log: float) -> float:
+def _covered(transfer: Transfer, half_width_log: float) -> float:
     import numpy as np
 
-    low, high = np.hypot(one.low_log_ratio, half_width_log), np.hypot(one.high_log_ratio, half_width_log)
-    return float(((one.log_ratio >= -low) & (one.log_ratio <= high)).mean())
+    low, high = np.hypot(transfer.low_log_ratio, half_width_log), np.hypot(transfer.high_log_ratio, half_width_log)
+    return float(((transfer.log_ratio >= -low) & (transfer.log_ratio <= high)).mean())
 
 
 def drift_without(
@@ -166,13 +168,13 @@ def drift_without(
     They come from transfers among the other chips alone. Where there is none of a kind, from those to the other chips,
     of which this one is a lender; else the shipped ones.
     """
-    loose = estimated(one for one in transfers(sets, fitted) if one.device != device)
+    loose = estimated(transfer for transfer in transfers(sets, fitted) if transfer.device != device)
     strict = estimated(transfers(sets, fitted, device))
-    told = {**loose, **strict}
+    drifts = {**loose, **strict}
 
     def of(op: str, shipped: Mapping[str, float]) -> dict[str, float]:
         return {
-            step: told[op, step].half_width_log_ratio if (op, step) in told else value
+            step: drifts[op, step].half_width_log_ratio if (op, step) in drifts else value
             for step, value in shipped.items()
         }
 

@@ -132,9 +132,7 @@ def _narrow_weight(weight: NumberFormat, activation: NumberFormat, computes_wide
     return "FP8", activation.key, False, (_unmeasured(f"{weight.key}.{activation.key}", "products", "FP8"),)
 
 
-WEIGHT_ONLY_KERNEL = (
-    "TensorRT-LLM 1.0's weight-only kernel, timed on A100 and L40S alone; a newer one (Marlin, Machete) may be faster"
-)
+WEIGHT_ONLY_KERNEL = "TensorRT-LLM 1.0 weight-only"
 """W8A16 and W4A16 rows: 4,800 of 26,900 measured ones, of these two chips; docs/validation.md. Source: aiconfigurator."""
 
 

@@ -121,12 +121,14 @@ def work_of(p: ProductParameters, m: Numbers, n: Numbers, k: Numbers, copies: Nu
     weight = n * k * p.weight_bytes_per_element
     activation = m * k * p.activation_bytes_per_element
     output = m * n * p.output_bytes_per_element
-    kept = p.l2_share_ratio * p.l2_bytes
+    l2_kept_bytes = p.l2_share_ratio * p.l2_bytes
     moved = activation + output
     # Cold weights hit nothing: an infinity that is known beforehand need not be worked out.
-    weight_hit = weight * 0.0 if are_cold(copies) else hit_share(copies * weight + moved, kept, p.l2_edge_factor)
+    weight_hit = (
+        weight * 0.0 if are_cold(copies) else hit_share(copies * weight + moved, l2_kept_bytes, p.l2_edge_factor)
+    )
     weight_miss = 1.0 - weight_hit
-    activation_miss = 1.0 - hit_share(weight + moved, kept, p.l2_edge_factor)
+    activation_miss = 1.0 - hit_share(weight + moved, l2_kept_bytes, p.l2_edge_factor)
     output_miss = 1.0 - hit_share(moved, p.output_l2_share_ratio * p.l2_bytes, p.l2_edge_factor)
     traffic = weight * weight_miss + activation * activation_miss + output * output_miss
     doublings = log2(larger(2.0 * m * n * k / (p.peak_flops_per_s * CLOCK_LOSS_ONSET_S), 1.0))
@@ -550,9 +552,9 @@ def _with_gemv(
     """Return terms and kernels with those of the kernel for few rows where it runs."""
     own = {"dram": gemv.dram_s, "l2": gemv.l2_s, "serial": gemv.serial_s}
     joined = {**parts, "serial": gemv.serial_s * 0.0}
-    found = {name: choose(uses, own.get(name, 0.0), value) for name, value in joined.items()}
+    chosen = {name: choose(uses, own.get(name, 0.0), value) for name, value in joined.items()}
     each = [uses] if isinstance(uses, bool) else uses.tolist()
-    return found, ["gemv" if is_gemv else label for is_gemv, label in zip(each, kernel, strict=True)]
+    return chosen, ["gemv" if is_gemv else label for is_gemv, label in zip(each, kernel, strict=True)]
 
 
 def _joined(pieces: list[ProductTimes]) -> ProductTimes:

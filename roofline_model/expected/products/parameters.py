@@ -425,7 +425,7 @@ def _surfaces(values: list[Any]) -> Any:
 
     if all(surface is None for surface in values):
         return None
-    return np.ascontiguousarray(np.array([(0.0,) * KNOT_COUNT if one is None else one for one in values]).T)
+    return np.ascontiguousarray(np.array([(0.0,) * KNOT_COUNT if value is None else value for value in values]).T)
 
 
 _JOINS: dict[str, Callable[[list[Any]], Any]] = {

@@ -61,32 +61,32 @@ _STEPS_COUNT = 6
 """Corrections until launch and DRAM, which do not scale, are made up for; each leaves about a tenth of the rest."""
 
 
-def with_published_rate(found: FittedGemm, device: Device, formats: GemmFormats) -> FittedGemm:
+def with_published_rate(fitted: FittedGemm, device: Device, formats: GemmFormats) -> FittedGemm:
     """Return transferred constants that reach the chip's published rate in large products; others unchanged.
 
     Kernels that widen their weights are left alone: nothing published is of them.
     """
-    if found.provenance == "fitted" or formats.is_weight_only:
-        return found
+    if fitted.provenance == "fitted" or formats.is_weight_only:
+        return fitted
     best = published_rate(device, formats.compute_format)
     if best is None:
-        return found
-    wanted = best.value * min([1.0, *filter(None, (_lender_share(key, formats) for key in found.sources))])
+        return fitted
+    wanted = best.value * min([1.0, *filter(None, (_lender_share(key, formats) for key in fitted.sources))])
     reached = finding("published-rate-reached", rate_flops_per_s=best.value, hardware=device.key)
-    return _raised(found, formats, wanted, reached)
+    return _raised(fitted, formats, wanted, reached)
 
 
 @lru_cache(maxsize=256)
-def _raised(found: FittedGemm, formats: GemmFormats, wanted: float, reached: Finding) -> FittedGemm:
-    if wanted <= _large_rate(found, formats):
-        return found
+def _raised(fitted: FittedGemm, formats: GemmFormats, wanted: float, reached: Finding) -> FittedGemm:
+    if wanted <= _large_rate(fitted, formats):
+        return fitted
     # The lender's loss of clock in long kernels is its board's power limit.
-    raised = replace(found, constants=replace(found.constants, clock_loss_ratio=0.0))
+    raised = replace(fitted, constants=replace(fitted.constants, clock_loss_ratio=0.0))
     for _ in range(_STEPS_COUNT):
         gain = wanted / _large_rate(raised, formats)
         scaled = {name: getattr(raised.constants, name) * gain for name in CLOCKED}
         raised = replace(raised, constants=replace(raised.constants, **scaled))
-    return replace(raised, findings=(*found.findings, reached))
+    return replace(raised, findings=(*fitted.findings, reached))
 
 
 @lru_cache(maxsize=64)
@@ -103,10 +103,10 @@ def _lender_share(key: str, formats: GemmFormats) -> float | None:
     return _large_rate(fitted, formats, ChipSpec.of(device, formats.compute_format)) / best.value
 
 
-def _large_rate(found: FittedGemm, formats: GemmFormats, chip: ChipSpec | None = None) -> float:
+def _large_rate(fitted: FittedGemm, formats: GemmFormats, chip: ChipSpec | None = None) -> float:
     """Return FLOP/s of the large product, weights cold."""
     size = float(LARGE_SIZE)
-    parameters = ProductParameters.of(chip or found.chip, formats, found)
+    parameters = ProductParameters.of(chip or fitted.chip, formats, fitted)
     return float(2.0 * size**3 / product_times(parameters, size, size, size, COLD).time_s)
 
 

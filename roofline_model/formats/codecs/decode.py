@@ -9,13 +9,11 @@ from roofline_model.formats.catalog import NumberFormat
 from roofline_model.formats.codecs.arrays import back_from_rows, rows_along
 from roofline_model.formats.codecs.elements.wide_floats import decode_wide
 from roofline_model.formats.codecs.encode import quantize
-from roofline_model.formats.codecs.layout import is_wide_float, layout_of
-from roofline_model.formats.codecs.options import DEFAULTS, CodecOptions
+from roofline_model.formats.codecs.layout import DEFAULTS, CodecOptions, is_wide_float, layout_of
 from roofline_model.formats.codecs.quantized import Quantized
 from roofline_model.formats.codecs.scales.blocks import from_blocks, to_blocks
-from roofline_model.formats.codecs.scales.double_scales import dequantize_scales
 from roofline_model.formats.codecs.scales.nvfp4 import combined_scales
-from roofline_model.formats.codecs.scales.scaled import decode_blocks
+from roofline_model.formats.codecs.scales.scaled import decode_blocks, dequantize_scales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,7 @@ from roofline_model.formats.catalog import NumberFormat
 from roofline_model.formats.codecs.arrays import as_floats
 from roofline_model.formats.codecs.decode import dequantize
 from roofline_model.formats.codecs.encode import quantize
-from roofline_model.formats.codecs.options import DEFAULTS, CodecOptions
+from roofline_model.formats.codecs.layout import DEFAULTS, CodecOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,21 +1,106 @@
 """From a format and options to what is stored: element, block, scale type and the scheme that ties them together.
 
-The catalog counts no scales for FP8 and plain integers, because kernels choose them. A codec needs them, so
+`CodecOptions` is what a codec may be told beyond the format: where scales sit, how they are found, what happens to bad
+values. The catalog counts no scales for FP8 and plain integers, because kernels choose them. A codec needs them, so
 `stored_format` adds the level it writes: the format of a `Quantized` always describes every byte of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel
 from roofline_model.formats.codecs.elements.elements import Element, element_of
-from roofline_model.formats.codecs.options import CodecOptions, require_only
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+ScaleScope = Literal["none", "tensor", "row", "block"]
+ScaleRule = Literal["floor", "ceil", "rceil", "even", "six", "four_over_six"]
+Clip = Literal["absmax", "percentile", "mse"]
+Overflow = Literal["saturate", "ieee"]
+Nonfinite = Literal["refuse", "propagate"]
+Ragged = Literal["keep", "refuse"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "scale": get_args(ScaleScope),
+    "scale_rule": get_args(ScaleRule),
+    "clip": get_args(Clip),
+    "overflow": get_args(Overflow),
+    "nonfinite": get_args(Nonfinite),
+    "ragged": get_args(Ragged),
+}
+_MAY_BE_NONE = ("scale", "scale_rule", "overflow")
+
+
+@dataclass(frozen=True, slots=True)
+class CodecOptions:
+    """Choices of a codec. None takes what the format asks for; a choice that means nothing for a format is refused."""
+
+    scale: ScaleScope | None = None
+    """Plain FP8 and integers only: one scale per tensor, per row (every index but the axis), per block, or none.
+    None: `row` for FP8 and 8-bit integers, `block` for narrower integers."""
+    block_elems: int | None = None
+    """Elements that share a scale of scope `block`. None: 128, and 64 for INT2 and NF4."""
+    scale_dtype: str | None = None
+    """ml_dtypes or numpy float that holds a scale. None: float32, bfloat16 for integers of fewer than 8 bits, float16 for NF4."""
+    scale_rule: ScaleRule | None = None
+    """MX: floor (the standard's), ceil, rceil or even. NVFP4: six, or four_over_six per block. None: the first of each."""
+    symmetric: bool | None = None
+    """Integers: False stores a zero point beside each scale. None: True unless the format's own scales hold one."""
+    clip: Clip = "absmax"
+    """Scaled FP8 and integers: the magnitude that the largest code stands for. `percentile` and `mse` clip outliers."""
+    clip_quantile_ratio: float = 0.999
+    """Share of the magnitudes that `percentile` keeps unclipped."""
+    double_scales: bool = False
+    """NF4: quantise the scales again, to 8 bits in groups of 256 (QLoRA)."""
+    overflow: Overflow | None = None
+    """Casts without a scale: the largest finite value, or what IEEE rounding gives (infinity; NaN where there is none).
+    None: saturate up to 8 bits, ieee above."""
+    nonfinite: Nonfinite = "refuse"
+    """`propagate` lets NaN and infinities through where the format has a place for them: plain casts and MX."""
+    ragged: Ragged = "keep"
+    """A last block that is not full: `keep` gives it a scale of its own, `refuse` raises, as most kernels would."""
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices and not (value is None and name in _MAY_BE_NONE):
+                raise InvalidValueError(f"{name}={value!r} is not a choice; known: {', '.join(choices)}")
+        count = self.block_elems
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+            raise InvalidValueError(f"block_elems must be a whole number of at least 1, got {count!r}")
+        if not 0 < self.clip_quantile_ratio <= 1:
+            raise InvalidValueError(f"clip_quantile_ratio must be in (0, 1], got {self.clip_quantile_ratio!r}")
+        if self.block_elems is not None and self.scale not in (None, "block"):
+            raise InvalidValueError(f"block_elems={count} needs scale='block', got scale={self.scale!r}")
+
+
+DEFAULTS = CodecOptions()
+_NAMES = tuple(field.name for field in fields(CodecOptions))
+
+
+def with_changes(options: CodecOptions, changes: dict[str, Any]) -> CodecOptions:
+    """Return `options` with the named choices changed; an unknown name is an error that lists the known ones."""
+    for name in changes:
+        if name not in _NAMES:
+            raise InvalidValueError(f"{name!r} is no option of a codec; known: {', '.join(_NAMES)}")
+    return replace(options, **changes) if changes else options
+
+
+def require_only(options: CodecOptions, allowed: set[str], format_key: str) -> None:
+    """Raise `InvalidValueError` when a choice was made that means nothing for this format."""
+    always = {"nonfinite", "ragged"}
+    for name in _NAMES:
+        if name not in allowed | always and getattr(options, name) != getattr(DEFAULTS, name):
+            possible = ", ".join(sorted(allowed)) or "none"
+            raise InvalidValueError(
+                f"{name}={getattr(options, name)!r} means nothing for {format_key} here; it takes: {possible}"
+            )
+
 
 Scheme = Literal["plain", "scaled", "microscaling", "two_level", "double"]
 E8M0 = "float8_e8m0fnu"
@@ -183,15 +268,15 @@ def _scale_bits(fmt: NumberFormat, name: str) -> int:
 
 
 def _require_float_scale(fmt: NumberFormat, level: ScaleLevel) -> None:
-    known = (*CHOSEN_SCALE_DTYPES, "float8_e4m3fn", "float8_e5m2", E8M0)
-    if level.dtype not in known:
+    dtypes = (*CHOSEN_SCALE_DTYPES, "float8_e4m3fn", "float8_e5m2", E8M0)
+    if level.dtype not in dtypes:
         raise UnsupportedError(
-            f"format {fmt.key}: scales of type {level.dtype} cannot be written; known: {', '.join(known)}"
+            f"format {fmt.key}: scales of type {level.dtype} cannot be written; known: {', '.join(dtypes)}"
         )
 
 
-def _require_rule(fmt: NumberFormat, options: CodecOptions, known: tuple[str, ...]) -> None:
-    if options.scale_rule not in (None, *known):
+def _require_rule(fmt: NumberFormat, options: CodecOptions, allowed: tuple[str, ...]) -> None:
+    if options.scale_rule not in (None, *allowed):
         raise InvalidValueError(
-            f"scale_rule={options.scale_rule!r} means nothing for {fmt.key}; known: {', '.join(known)}"
+            f"scale_rule={options.scale_rule!r} means nothing for {fmt.key}; known: {', '.join(allowed)}"
         )

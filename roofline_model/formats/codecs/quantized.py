@@ -1,11 +1,14 @@
-"""A quantised tensor as a value: codes, scales, and everything that is needed to read it again."""
+"""A quantised tensor as a value, in its order of axes: codes, scales, and everything needed to read it again."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.formats.catalog import NumberFormat
+from roofline_model.formats.codecs.arrays import back_from_rows
+from roofline_model.formats.codecs.scales.blocks import from_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,3 +61,41 @@ class Quantized:
     def bits_per_element(self) -> float:
         """What one element really costs in this tensor."""
         return 8 * self.packed_bytes / self.element_count
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Codes (rows, n) or (blocks, n), one scale and zero point per block, and the outer levels; see `Quantized`."""
+
+    codes: Array
+    scales: Array | None = None
+    zero_points: Array | None = None
+    tensor_scale: float | None = None
+    group_scales: Array | None = None
+    mean_scale: float | None = None
+
+
+def assemble(parts: Parts, fmt: NumberFormat, shape: tuple[int, ...], axis: int) -> Quantized:
+    """Return the tensor of `shape` whose blocks ran along `axis`."""
+    axis_elems = shape[axis]
+    rows = math.prod(shape) // axis_elems
+    has_one_scale = bool(fmt.scales) and fmt.scales[0].block_elems is None
+
+    def in_place(per_block: Array | None) -> Array | None:
+        if per_block is None:
+            return None
+        if has_one_scale:
+            return per_block.reshape((1,) * len(shape))
+        return back_from_rows(per_block.reshape(rows, -1), shape, axis)
+
+    return Quantized(
+        format=fmt,
+        shape=shape,
+        axis_index=axis,
+        codes=back_from_rows(from_blocks(parts.codes, rows, axis_elems), shape, axis),
+        scales=in_place(parts.scales),
+        zero_points=in_place(parts.zero_points),
+        tensor_scale=parts.tensor_scale,
+        group_scales=in_place(parts.group_scales),
+        mean_scale=parts.mean_scale,
+    )

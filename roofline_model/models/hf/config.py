@@ -95,8 +95,8 @@ def cached_config(model_id: str, cache: Path | None = None) -> Path | None:
             named = root / "snapshots" / main.read_text(encoding="utf-8").strip() / "config.json"
             if named.is_file():
                 return named
-        found = [file for file in root.glob("snapshots/*/config.json") if file.is_file()]
-        return max(found, key=lambda file: file.stat().st_mtime) if found else None
+        files = [file for file in root.glob("snapshots/*/config.json") if file.is_file()]
+        return max(files, key=lambda file: file.stat().st_mtime) if files else None
     except (OSError, ValueError):
         return None
 
@@ -173,17 +173,17 @@ def _quantized(scheme: Mapping[str, Any]) -> str | None:
 
 def _compressed(scheme: Mapping[str, Any]) -> str | None:
     groups = scheme.get("config_groups")
-    found = set()
+    schemes = set()
     for group in groups.values() if isinstance(groups, dict) else ():
         weights = group.get("weights") if isinstance(group, dict) else None
         if not isinstance(weights, dict):
             return None
         kind, bits = str(weights.get("type")), _whole(weights.get("num_bits"))
         four = {16: "NVFP4", 32: "MXFP4"}.get(_whole(weights.get("group_size")))
-        found.add(
+        schemes.add(
             {("float", 8): "FP8_E4M3", ("int", 8): "INT8", ("int", 4): "INT4", ("float", 4): four}.get((kind, bits))
         )
-    return found.pop() if len(found) == 1 else None
+    return schemes.pop() if len(schemes) == 1 else None
 
 
 def _whole(value: object) -> int:

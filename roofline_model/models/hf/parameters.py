@@ -78,10 +78,10 @@ def parameter_counts(model: ModelShape | str | Path) -> ParameterCounts:
     small += shape.vocab_size if shape.has_head_bias else 0
     routed = active = shared = router = expert_bias = 0
     if experts is not None:
-        one = 3 * hidden * experts.ffn_size
+        expert_weights = 3 * hidden * experts.ffn_size
         bias = 2 * experts.ffn_size + hidden if experts.has_expert_bias else 0
-        routed = moe_layers * experts.expert_count * one
-        active = moe_layers * experts.active_count * (one + bias)
+        routed = moe_layers * experts.expert_count * expert_weights
+        active = moe_layers * experts.active_count * (expert_weights + bias)
         shared = moe_layers * (3 * hidden * experts.shared_ffn_size + (hidden if experts.has_shared_gate else 0))
         router = moe_layers * hidden * experts.expert_count
         expert_bias = moe_layers * experts.expert_count * bias
@@ -112,11 +112,11 @@ def attention_matrices(shape: ModelShape) -> dict[str, tuple[int, int]]:
             "o_proj": (hidden, shape.attention_width),
         }
     queries = shape.query_heads * latent.query_dim
-    found = {"q_proj": (queries, hidden)}
+    matrices = {"q_proj": (queries, hidden)}
     if latent.query_rank is not None:
-        found = {"q_a_proj": (latent.query_rank, hidden), "q_b_proj": (queries, latent.query_rank)}
+        matrices = {"q_a_proj": (latent.query_rank, hidden), "q_b_proj": (queries, latent.query_rank)}
     return {
-        **found,
+        **matrices,
         "kv_a_proj": (latent.cached_dim, hidden),
         "kv_b_proj": (shape.query_heads * (latent.nope_dim + latent.value_dim), latent.kv_rank),
         "o_proj": (hidden, shape.attention_width),

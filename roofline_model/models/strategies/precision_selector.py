@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding, short_text
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.strategies.activation_stats import ActivationStats
 from roofline_model.models.strategies.dynamic_config import check_number
@@ -75,7 +76,13 @@ class PrecisionDecision:
     precision: str
     outlier_ratio: float
     """That of the activation's statistics: the percentile by rank."""
-    reason: str
+    finding: Finding
+    """Why."""
+
+    @property
+    def reason(self) -> str:
+        """The same in one line."""
+        return short_text(self.finding)
 
 
 class AdaptivePrecisionSelector:
@@ -123,41 +130,43 @@ class AdaptivePrecisionSelector:
             raise InvalidValueError(
                 f"activation_stats must be ActivationStats, got a {type(activation_stats).__name__}"
             )
-        precision, reason = self._choice(activation_stats.outlier_ratio, _checked_context(context))
-        return PrecisionDecision(operator_name, precision, activation_stats.outlier_ratio, reason)
+        precision, why = self._choice(activation_stats.outlier_ratio, _checked_context(context))
+        return PrecisionDecision(operator_name, precision, activation_stats.outlier_ratio, why)
 
     def reset(self) -> None:
         """Forget all decisions."""
         self._last.clear()
 
-    def _choice(self, ratio: float, context: Mapping[str, Any]) -> tuple[str, str]:
+    def _choice(self, ratio: float, context: Mapping[str, Any]) -> tuple[str, Finding]:
         config = self.config
         candidates = tuple(config.precision_candidates)
         narrow, middle, wide = candidates[0], candidates[len(candidates) // 2], candidates[-1]
-        shown = f"outlier ratio {ratio:.2f}"
         if ratio > config.high_outlier_threshold:
-            return wide, f"{shown} is above {config.high_outlier_threshold:g}: severe outliers"
+            return wide, finding("outliers-severe", outliers=ratio, threshold=config.high_outlier_threshold)
         if ratio > config.medium_outlier_threshold:
-            return middle, f"{shown} is above {config.medium_outlier_threshold:g}"
+            return middle, finding("outliers-many", outliers=ratio, threshold=config.medium_outlier_threshold)
         if ratio <= config.low_outlier_threshold:
-            return narrow, f"{shown} is not above {config.low_outlier_threshold:g}"
-        is_narrow, why = _bytes_are_the_time(context, config.long_context_count)
-        return (narrow if is_narrow else middle), f"{shown} allows {narrow} or {middle}; {why}"
+            return narrow, finding("outliers-few", outliers=ratio, threshold=config.low_outlier_threshold)
+        code, tokens_count = _context_of(context, config.long_context_count)
+        limit_count = None if tokens_count is None else config.long_context_count
+        allowed = (narrow, middle)
+        why = finding(code, outliers=ratio, formats=allowed, tokens_count=tokens_count, limit_count=limit_count)
+        return (narrow if code in _BYTES_ARE_THE_TIME else middle), why
 
 
-def _bytes_are_the_time(context: Mapping[str, Any], long_context: int) -> tuple[bool, str]:
-    """Return whether fewer bytes are less time in this context, and the words for it."""
+_BYTES_ARE_THE_TIME = frozenset({"outliers-cache-long", "outliers-decode"})
+"""Where fewer bytes are less time."""
+
+
+def _context_of(context: Mapping[str, Any], long_count: int) -> tuple[str, int | None]:
+    """Return the finding's code for the context of a call whose outliers allow two formats, and the tokens of its cache."""
     if context.get("is_kv_cache"):
-        tokens = context.get("seq_len")
-        if tokens is None:
-            return False, "a cache of unknown length"
-        if tokens >= long_context:
-            return True, f"a cache of {tokens:,} tokens is long (from {long_context:,})"
-        return False, f"a cache of {tokens:,} tokens is short (below {long_context:,})"
+        count = context.get("seq_len")
+        if count is None:
+            return "outliers-cache-unknown", None
+        return ("outliers-cache-long" if count >= long_count else "outliers-cache-short"), count
     phase = context.get("phase")
-    if phase == "decode":
-        return True, "decode is bound by memory"
-    return False, "prefill computes" if phase == "prefill" else "the phase is not known"
+    return {"decode": "outliers-decode", "prefill": "outliers-prefill"}.get(str(phase), "outliers-phase-unknown"), None
 
 
 def _checked_context(context: Mapping[str, Any] | None) -> Mapping[str, Any]:

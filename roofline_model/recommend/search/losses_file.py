@@ -47,11 +47,12 @@ MAX_LOSSES_BYTES = 64 * 1024**2
 """Longest file that is read: a hundred experts a layer, module by module, take a tenth of it."""
 NATS = "nats/token"
 METHODS: Mapping[str, str] = {
-    "kl": "KL of the logits, one layer at a time",
-    "fisher": "diagonal Fisher estimate of the KL",
-    "prior": "error of the weight × an assumed weight of its role, without data",
+    "kl": "layer-wise KL",
+    "fisher": "diagonal Fisher",
+    "prior": "role prior",
 }
-"""How losses come about, best first."""
+"""How losses come about, best first: the KL of the logits with one layer quantised at a time; the diagonal Fisher estimate of
+it; the error of the weight × an assumed weight of its role, without data."""
 CONFIDENCE_OF: Mapping[str, str] = dict(zip(METHODS, CONFIDENCES, strict=True))
 """The most that a method's losses can be trusted."""
 LEAST_NATS = -1e-3

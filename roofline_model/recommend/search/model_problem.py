@@ -16,6 +16,7 @@ from itertools import combinations
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import Workload, check_context
 from roofline_model.models.format_plan import (
@@ -155,7 +156,7 @@ def model_problem(
     `traffic` defaults to one decode step at batch 1 and 4,096 tokens; its time is the mean pass by share, its memory that of
     the pass that takes most. Formats are those of the table; the wide format takes part with loss 0 unless the table says
     otherwise. `kv_formats` searches the cache's format layer by layer; they need losses (`layers.3.kv`) as well.
-    A part without a loss in some format cannot get it, a part without any loss stays wide; both are told in the notes.
+    A part without a loss in some format cannot get it, a part without any loss stays wide; findings say which.
     """
     device, shape = get_hardware(hardware), get_model(model)
     shares = tuple(traffic) or (traffic_share(context=min(DEFAULT_CONTEXT, shape.max_context_size)),)
@@ -180,7 +181,7 @@ def model_problem(
         fixed_bytes=max(0.0, builder.base_bytes - builder.own_bytes),
         loss_source=losses.source,
         confidence=losses.confidence,
-        notes=tuple(builder.notes),
+        findings=tuple(builder.findings),
     )
     return replace(found, problem=problem)
 
@@ -203,7 +204,7 @@ class _Builder:
         ).workload
         self.base_bytes = model_memory(model.shape, self._largest, model.base).total_bytes
         self.own_time_s = self.own_bytes = 0.0
-        self.notes: list[str] = []
+        self.findings: list[Finding] = []
 
     def groups(self) -> Iterator[LayerGroup]:
         """Yield the groups of every layer, then the head."""
@@ -238,7 +239,7 @@ class _Builder:
         known.setdefault(self._wide, 0.0)
         missing = [label for label in formats if label not in known]
         if missing and part != "kv":
-            self._note(f"{part}: no loss is known in {', '.join(missing)} for some layers; not chosen there")
+            self._add(finding("layers-without-loss", part, formats=tuple(missing)))
         times = self._times(part, layer, formats)
         choices = []
         for label, loss in known.items():
@@ -289,7 +290,7 @@ class _Builder:
             except UnsupportedError as error:
                 if label == self._wide:
                     raise
-                self._note(f"{part} in {label}: {error}")
+                self._add(replace(finding_of(error), subject=f"{part} in {label}"))
         found: dict[str, tuple[float, str]] = {}
         # What some format replaces in each pass: the part's own kernels, counted in the wide format.
         own = [
@@ -304,9 +305,9 @@ class _Builder:
             found[label] = (max(0.0, time_s), joined_source(sources) or "ideal")
         return found
 
-    def _note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+    def _add(self, item: Finding) -> None:
+        if item not in self.findings:
+            self.findings.append(item)
 
 
 def _part_and_layer(name: str) -> tuple[str, int | None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
-from roofline_model.core.finding import LEGACY_CODE, Finding, finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.models.format_plan import FormatPlan
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.recommend.plan_formats import plan_formats
@@ -84,7 +84,7 @@ def search_plans(
     if table is None:
         return SearchedPlans((), (), (), (), tuple(findings))
     model = model_problem(device, shape, table, traffic=traffic, kv_formats=caches, is_ideal=is_ideal, wide=wide)
-    findings += [finding(LEGACY_CODE, text=note) for note in model.problem.notes]
+    findings += model.problem.findings
     if book.unused:
         findings.append(finding("losses-unused", shape.name, count=len(book.unused), part=book.unused[0]))
     found: list[FormatSearch] = []

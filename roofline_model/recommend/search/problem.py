@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import Finding
 
 CONFIDENCES = ("high", "medium", "low")
 
@@ -93,7 +94,8 @@ class ParetoProblem:
     """Where the losses come from and what they are: measured KL, Fisher, tensor error × role prior, …"""
     confidence: str = "low"
     """high (measured on the model's own outputs), medium (a gradient's estimate) or low (without data)."""
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What could not be searched, and why."""
 
     def __post_init__(self) -> None:
         if not self.groups:
@@ -145,7 +147,12 @@ def share_formats(problem: ParetoProblem, shared: Mapping[str, Sequence[str]]) -
             done.add(joint)
             groups.append(_joined(joint, [known[part] for part in shared[joint]]))
     return ParetoProblem(
-        tuple(groups), problem.fixed_time_s, problem.fixed_bytes, problem.loss_source, problem.confidence, problem.notes
+        tuple(groups),
+        problem.fixed_time_s,
+        problem.fixed_bytes,
+        problem.loss_source,
+        problem.confidence,
+        problem.findings,
     )
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roofline_model.core.units import format_time
 from roofline_model.recommend.search.front import FormatAssignment, assignment, choice_table, ordered_choices
 from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Solution, Table, minimise
 from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
@@ -32,8 +31,6 @@ class GroupReason:
     """What the better one would have added to the memory."""
     cheaper: FormatChoice | None
     """The next format of more loss that saves time or memory; None: there is none."""
-    text: str
-    """The same in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +47,6 @@ class BudgetMiss:
     def missed_value(self) -> float:
         """By how much, in the same unit."""
         return self.least_value - self.budget_value
-
-    def __str__(self) -> str:
-        if self.constraint == "memory":
-            return (
-                f"no plan fits in {self.budget_value / 1e9:.4g} GB: the smallest takes {self.least_value / 1e9:.4g} GB "
-                f"and misses by {self.missed_value / 1e9:.3g} GB"
-            )
-        where = " inside the memory budget" if self.constraint == "time within memory" else ""
-        return (
-            f"no plan{where} is as fast as {format_time(self.budget_value)}: the fastest takes "
-            f"{format_time(self.least_value)} and misses by {format_time(self.missed_value)}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,28 +147,16 @@ def _reason(group: LayerGroup, label: str, plan: FormatAssignment, budgets: Budg
     better = next((one for one in reversed(rows) if one.loss_value < chosen.loss_value), None)
     cheaper = next((one for one in rows if one.loss_value > chosen.loss_value), None)
     if better is None:
-        text = f"{label}: nothing loses less here"
-        return GroupReason(group.name, chosen, "none", None, None, None, cheaper, text)
+        return GroupReason(group.name, chosen, "none", None, None, None, cheaper)
     more_s, more_bytes = better.time_s - chosen.time_s, better.memory_bytes - chosen.memory_bytes
-    over = dict(_overspent(budgets, plan.time_s + more_s, plan.memory_bytes + more_bytes))
-    change = (
-        f"{better.label} would lose {chosen.loss_value - better.loss_value:.3g} less, "
-        f"take {_signed_time(more_s)} and {more_bytes / 1e6:+.3g} MB"
-    )
-    outcome = f"be {' and '.join(over.values())}" if over else "stay within the budgets: the search was cut short"
-    constraint = " and ".join(over) or "gap"
-    text = f"{label}: {change} and {outcome}"
-    return GroupReason(group.name, chosen, constraint, better, more_s, more_bytes, cheaper, text)
+    constraint = " and ".join(_overspent(budgets, plan.time_s + more_s, plan.memory_bytes + more_bytes)) or "gap"
+    return GroupReason(group.name, chosen, constraint, better, more_s, more_bytes, cheaper)
 
 
-def _overspent(budgets: Budgets, time_s: float, memory_bytes: float) -> Iterator[tuple[str, str]]:
-    """Yield the budgets that a plan breaks, and by how much."""
+def _overspent(budgets: Budgets, time_s: float, memory_bytes: float) -> Iterator[str]:
+    """Yield the budgets that a plan breaks."""
     limit_s, limit_bytes = budgets.time_s, budgets.memory_bytes
     if limit_s is not None and time_s > limit_s * (1 + ROUNDING_RATIO):
-        yield "time", f"{format_time(time_s - limit_s)} over the time budget"
+        yield "time"
     if limit_bytes is not None and memory_bytes > limit_bytes * (1 + ROUNDING_RATIO):
-        yield "memory", f"{(memory_bytes - limit_bytes) / 1e6:.3g} MB over the memory budget"
-
-
-def _signed_time(seconds: float) -> str:
-    return f"{'-' if seconds < 0 else '+'}{format_time(abs(seconds))}"
+        yield "memory"

@@ -41,14 +41,10 @@ def losses(decoder, parts):
     return measured_losses(decoder.loaded.model, parts[0], FORMATS, kv_formats=KV_FORMATS, wide="FP16")
 
 
-def problem_of(losses, *, batch, is_ideal):
-    traffic = [traffic_share("decode", batch=batch, context=512)]
-    return model_problem("gb10", SHAPE, losses, traffic=traffic, kv_formats=KV_FORMATS, is_ideal=is_ideal, wide="FP16")
-
-
 @pytest.fixture(scope="module")
 def problem(losses):
-    return problem_of(losses, batch=64, is_ideal=False)
+    traffic = [traffic_share("decode", batch=64, context=512)]
+    return model_problem("gb10", SHAPE, losses, traffic=traffic, kv_formats=KV_FORMATS, is_ideal=False, wide="FP16")
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +53,7 @@ def checks(decoder, problem, parts):
     return check_strategies(decoder.loaded.model, problem, strategies, parts[1], unseen=parts[2])
 
 
+@pytest.mark.full
 def test_at_least_four_of_the_six_strategies_are_beaten(checks, problem):
     """Strictly faster at no more loss, on windows that neither losses nor choice have seen."""
     assert [check.strategy for check in checks] == list(STRATEGIES)
@@ -73,6 +70,7 @@ def test_at_least_four_of_the_six_strategies_are_beaten(checks, problem):
     assert (baseline.kl.value, baseline.found, baseline.is_beaten) == (0.0, None, False)  # nothing narrow loses nothing
 
 
+@pytest.mark.full
 def test_the_script_prints_what_was_found(checks, problem):
     spec = importlib.util.spec_from_file_location("check_strategies", ROOT / "scripts" / "check_strategies.py")
     script = importlib.util.module_from_spec(spec)
@@ -87,10 +85,12 @@ def test_the_script_prints_what_was_found(checks, problem):
         assert (weights, caches) == (4 * 4 + 1, 4)
 
 
-def test_brute_force_confirms_the_choice(decoder, losses, parts):
+def test_brute_force_confirms_the_choice(decoder, parts):
     """Two layers × three formats and FP16: all sixteen plans are priced, and all are measured as a whole."""
+    losses = measured_losses(decoder.loaded.model, parts[0].thinned(1), FORMATS, wide="FP16")  # the times need no more
     formats = ("FP16", "INT8", "NVFP4.FP16", "INT4.FP16")
-    problem = problem_of(losses, batch=8, is_ideal=True)
+    traffic = [traffic_share("decode", batch=8, context=512)]
+    problem = model_problem("gb10", SHAPE, losses, traffic=traffic, is_ideal=True, wide="FP16")
     weights = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
     model, plans = decoder.loaded.model, {}
     for labels in product(formats, repeat=2):

@@ -150,7 +150,7 @@ def test_a_model_is_predicted_kernel_by_kernel(api_client):
     assert sum(one["time_s"] for one in found["kernels"]) == pytest.approx(found["time_s"])
     assert sum(one["expected_s"] for one in found["kernels"]) == pytest.approx(found["expected"]["time_s"])
     assert found["memory"]["fits"] is True
-    assert found["coverage"] == "INT4.BF16 in every matrix, head and embedding included"
+    assert found["coverage"]["text"] == "INT4.BF16 in every matrix, head and embedding included"
 
 
 def test_a_model_with_a_wide_head_is_the_plan_that_is_recommended(api_client):
@@ -161,7 +161,7 @@ def test_a_model_with_a_wide_head_is_the_plan_that_is_recommended(api_client):
         (same,) = (one for one in advice["candidates"] if one["plan"] == "INT4.BF16")
         assert found["expected"]["time_s"] == pytest.approx(same["time_s"])
         assert found["memory"]["total_bytes"] == same["memory"]["total_bytes"]
-        assert found["coverage"].endswith("; head and embedding in BF16")
+        assert found["coverage"]["text"].endswith("; head and embedding in BF16")
     wide = api_client.post("/api/models/llama-3.1-8b/predict", json={"formats": "BF16", "wide_head": True}).json()
     assert (wide["formats"], wide["coverage"]) == ("BF16", None)
 

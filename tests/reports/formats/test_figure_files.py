@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from reports.cases.gap import LABELS
 from reports.figures.error_plot import draw_errors
 from reports.figures.gap_plot import draw_gaps
 from reports.figures.matplotlib_drawer import figure_png, figure_svg
@@ -18,7 +19,6 @@ from results.exchange.exported.load import import_file
 from results.records.model_figures import Interval
 from results.store.store import open_store
 from results.verdicts.model_results import model_results
-from roofline_model.expected.gap import LABELS
 
 
 def texts(figure) -> list[str]:

@@ -81,7 +81,7 @@ def test_check_reports_a_slip_of_unit_and_exits_1(tmp_path):
     assert result.exit_code == 1
     data = json.loads(result.stdout)
     assert data["error_count"] == 1
-    assert "ridge point" in data["chips"][0]["findings"][0]["message"]
+    assert data["chips"][0]["findings"][0]["values"]["error"].count("ridge point") == 1
     assert runner.invoke(app, ["hardware", "check", str(bad)]).exit_code == 1
 
 

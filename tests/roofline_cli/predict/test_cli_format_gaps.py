@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from roofline_cli.main import app
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import optional_json
-from roofline_model.kernels.kernel_gaps import kernel_gap
-from roofline_model.kernels.serving_kernels import engine_gap
+from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 
 runner = CliRunner()
 

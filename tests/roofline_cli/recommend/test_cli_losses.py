@@ -61,7 +61,7 @@ def test_the_file_starts_the_search(measured):
     )
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
-    assert "KL of the logits" in found["findings"][0]["text"]
+    assert "layer-wise KL" in found["findings"][0]["text"]
     int4 = next(one for one in found["candidates"] if one["plan"] == "INT4.BF16")
     assert int4["quality"]["source"] == "measured"
 

@@ -64,7 +64,7 @@ def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None
         "Ranked by the end of the 80 % interval of the expected time; ends within 5 % by that time",
         "fp16_baseline",
         "Front: 12 of the ",
-        "losses: KL of the logits, one layer at a time, small, 2,048 tokens of a text",
+        "losses: layer-wise KL, small, 2,048 tokens of a text",
     ):
         assert words in text
     assert "pareto-fastest: the least time at a loss of at most 1 %" in text

@@ -22,8 +22,7 @@ from roofline_model import (
     list_hardware,
     match_device,
 )
-from roofline_model.chips.device_check import check_device
-from roofline_model.chips.hardware import STATUSES, Device, Quantity
+from roofline_model.chips.hardware import STATUSES, Device, Quantity, check_device
 
 CHIPS = list_hardware()
 REAL = [device for device in CHIPS if not device.is_placeholder]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.expected.gap import LABELS, explain_gap
+from roofline_model.expected.gap import PARTS, explain_gap
 
 TIMES = st.floats(1e-9, 1e3)
 
@@ -137,4 +137,4 @@ def test_parts_always_add_up_to_what_was_measured(measured, memory, compute, exp
     )
     scale = max(measured, memory, compute, expected or 0, *terms.values(), 0)
     assert math.fsum(value for _, value in found.parts) == pytest.approx(measured, abs=1e-12 * 20 * scale)
-    assert [name for name, _ in found.parts] == [name for name in LABELS if name in dict(found.parts)]
+    assert [name for name, _ in found.parts] == [name for name in PARTS if name in dict(found.parts)]

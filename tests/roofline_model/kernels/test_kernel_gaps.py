@@ -10,7 +10,7 @@ from roofline_model.chips.hardware import create_custom_asic, get_hardware, list
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import FORMATS
-from roofline_model.kernels.kernel_gaps import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
+from roofline_model.kernels.known_kernels import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
 from roofline_model.recommend.shape import recommend_quantization
 
 CHIPS = [one for one in list_hardware() if one.match.compute_capability]

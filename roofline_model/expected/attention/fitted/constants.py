@@ -102,9 +102,9 @@ def surface_trust(work: PrefillWork | DecodeWork, learnt_on: AttentionChip) -> F
         there = hit_ratio(touched, learnt_on, learnt_on.rules.cache_edge_factor)
     else:
         moved = work.attention_bytes
-        here, there = (hit_ratio(moved, one, PREFILL_EDGE) for one in (chip, learnt_on))
-    found = here * (1 - work.evicted_bytes / moved)
-    result: Floats = np.square(1.0 - np.abs(there - found))
+        here, there = (hit_ratio(moved, board, PREFILL_EDGE) for board in (chip, learnt_on))
+    hit_share = here * (1 - work.evicted_bytes / moved)
+    result: Floats = np.square(1.0 - np.abs(there - hit_share))
     return result
 
 
@@ -193,7 +193,7 @@ def constant_ranges(phase: str, widths: tuple[str, ...] = WIDTHS) -> dict[str, C
     """Return the range of every constant of a phase by full name."""
     return {
         **SHARED[phase],
-        **{f"{stem}_{width}": one for width in widths for stem, one in BY_WIDTH[phase].items()},
+        **{f"{stem}_{width}": bounds for width in widths for stem, bounds in BY_WIDTH[phase].items()},
     }
 
 
@@ -221,9 +221,9 @@ class FittedAttention:
     def __post_init__(self) -> None:
         if self.phase not in PHASES:
             raise InvalidValueError(f"attention phase must be {' or '.join(PHASES)}, got {self.phase!r}")
-        known = constant_ranges(self.phase)
-        if unknown := sorted(set(self.values) - set(known)):
-            raise InvalidValueError(f"unknown {self.phase} constant {unknown[0]!r}; known: {', '.join(known)}")
+        ranges = constant_ranges(self.phase)
+        if unknown := sorted(set(self.values) - set(ranges)):
+            raise InvalidValueError(f"unknown {self.phase} constant {unknown[0]!r}; known: {', '.join(ranges)}")
         widths = self.widths
         if not widths:
             raise InvalidValueError(f"{self.phase} constants of {self.chip.key} are complete for no width")

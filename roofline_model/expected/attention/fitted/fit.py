@@ -65,25 +65,25 @@ class AttentionProblem:
         """Return the problem of counted work of one chip and phase; raises `InvalidValueError` without rows."""
         if not works:
             raise InvalidValueError("a fit of attention needs at least one measured row")
-        told = used_constants(works)
+        used = used_constants(works)
         phase = phase_of(works[0])
-        widths = tuple(width for width in WIDTHS if any(name.endswith(width) for name in told))
+        widths = tuple(width for width in WIDTHS if any(name.endswith(width) for name in used))
         ranges = constant_ranges(phase, widths)
-        names = tuple(name for name in ranges if name in told)
-        return cls(tuple(works), names, {name: _stand_in(name, told) for name in ranges if name not in told})
+        names = tuple(name for name in ranges if name in used)
+        return cls(tuple(works), names, {name: _stand_in(name, used) for name in ranges if name not in used})
 
     @property
     def ranges(self) -> tuple[ConstantRange, ...]:
         """Start, bounds and width of the prior of each of `names`."""
-        known = constant_ranges(phase_of(self.works[0]))
-        return tuple(known[name] for name in self.names)
+        ranges = constant_ranges(phase_of(self.works[0]))
+        return tuple(ranges[name] for name in self.names)
 
     def values(self, vector: Sequence[float]) -> dict[str, float]:
         """Return all constants by name, those without rows of their own included."""
         free = {name: float(value) for name, value in zip(self.names, vector, strict=True)}
-        known = constant_ranges(phase_of(self.works[0]))
+        ranges = constant_ranges(phase_of(self.works[0]))
         return {
-            **{name: free.get(other, known[name].start_value) for name, other in self.stand_ins.items()},
+            **{name: free.get(other, ranges[name].start_value) for name, other in self.stand_ins.items()},
             **free,
         }
 
@@ -108,20 +108,20 @@ def work_time_us(work: Work, values: Mapping[str, float]) -> FloatArray:
 
 def used_constants(works: Sequence[Work]) -> set[str]:
     """Return the names of the constants that some row depends on."""
-    told: set[str] = set()
+    used: set[str] = set()
     for work in works:
-        told |= set(SHARED[phase_of(work)]) | (_prefill(work) if isinstance(work, PrefillWork) else _decode(work))
-    return told
+        used |= set(SHARED[phase_of(work)]) | (_prefill(work) if isinstance(work, PrefillWork) else _decode(work))
+    return used
 
 
 def _prefill(work: PrefillWork) -> set[str]:
     width = WIDTHS[work.is_8bit]
-    told = {f"launch_us_{width}"}
+    used = {f"launch_us_{width}"}
     for dim in set(work.head_dim.tolist()):
         rate = fitted_size(dim, is_8bit=work.is_8bit, is_sync=work.chip.rules.is_sync)
         size = 64 if dim <= 64 else 128 if dim <= 128 else 256
-        told |= {f"efficiency_{rate}_{width}", f"cta_us_{size}_{width}", f"latency_ratio_{size}_{width}"}
-    return told
+        used |= {f"efficiency_{rate}_{width}", f"cta_us_{size}_{width}", f"latency_ratio_{size}_{width}"}
+    return used
 
 
 def _decode(work: DecodeWork) -> set[str]:
@@ -140,13 +140,13 @@ def _decode(work: DecodeWork) -> set[str]:
     return {f"{stem}_{width}" for stem in stems}
 
 
-def _stand_in(name: str, told: set[str]) -> str:
+def _stand_in(name: str, allowed: set[str]) -> str:
     """Return the constant nearest to one without rows: another head size of the same width, or the other width."""
     stem, width = name.rsplit("_", 1)
     other = WIDTHS[1 - WIDTHS.index(width)] if width in WIDTHS else ""
     base = stem.rsplit("_", 1)[0]
     candidates = [f"{base}_{size}_{width}" for size in (128, 256, 64)] + [f"{stem}_{other}"]
-    return next((one for one in candidates if one in told), name)
+    return next((candidate for candidate in candidates if candidate in allowed), name)
 
 
 MANY_SITES = 30
@@ -171,11 +171,11 @@ def attention_fit_set(
     learns = len(joined.rows) >= MANY_ROWS
     surface = LibrarySurface(joined, joined.chip if learns or start is None else start.correction_chip or start.chip)
     begun = None if learns or start is None else start.correction
-    kept = None if begun is None else surface.log_factor(begun, np.arange(len(joined.rows)))
+    begun_logs = None if begun is None else surface.log_factor(begun, np.arange(len(joined.rows)))
 
     def predict_s(values: Mapping[str, float], positions: Positions) -> Floats:
         time_s = joined.times(complete(values, rest), positions)
-        return time_s if kept is None else time_s * np.exp(kept[positions])
+        return time_s if begun_logs is None else time_s * np.exp(begun_logs[positions])
 
     def regimes(values: Mapping[str, float], predicted_s: Floats, positions: Positions) -> Sequence[str]:
         names = regime_names(complete(values, rest), predicted_s)
@@ -253,24 +253,24 @@ def _free_constants(
     """Return the constants that the rows can tell, and for each other one a number or the name it shares."""
     problem = AttentionProblem.of(joined.works)
     is_weak = len(set(joined.sites)) >= MANY_SITES
-    known = constant_ranges(joined.phase)
+    ranges = constant_ranges(joined.phase)
     begin = start or {}
     free = tuple(
-        _free(name, one, begin.get(name, one.start_value), is_weak)
-        for name, one in zip(problem.names, problem.ranges, strict=True)
+        _free(name, bounds, begin.get(name, bounds.start_value), is_weak)
+        for name, bounds in zip(problem.names, problem.ranges, strict=True)
     )
     rest: dict[str, float | str] = {}
     for name, other in problem.stand_ins.items():
-        fallback = other if other in problem.names else known[name].start_value
+        fallback = other if other in problem.names else ranges[name].start_value
         rest[name] = begin.get(name, fallback)
-    for name in known:
+    for name in ranges:
         if name not in rest and name not in problem.names and name in begin:
             rest[name] = begin[name]  # a width without rows keeps what it has
     return free, rest
 
 
-def _free(name: str, one: ConstantRange, value: float, is_weak: bool) -> FreeConstant:
-    return FreeConstant(name, value, one.low_value, one.high_value, WEAK_PRIOR if is_weak else one.prior_scale)
+def _free(name: str, bounds: ConstantRange, value: float, is_weak: bool) -> FreeConstant:
+    return FreeConstant(name, value, bounds.low_value, bounds.high_value, WEAK_PRIOR if is_weak else bounds.prior_scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,14 +308,14 @@ def attention_start(
     row_weights: Floats | None,
     *,
     is_generic: bool,
-    known: tuple[FittedAttention, ...] | None = None,
+    lenders: tuple[FittedAttention, ...] | None = None,
 ) -> AttentionStart:
-    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `known` replaces it."""
+    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `lenders` replace it."""
     joined = JoinedRows(groups)
     library = None
     if not is_generic:
         try:
-            library = groups[0].constants(known)
+            library = groups[0].constants(lenders)
         except RooflineError:
             library = None  # no relative was ever measured: plausible values are all there is
     rows = attention_fit_set(joined, table.numbers["time_s"], row_weights, library)
@@ -323,28 +323,28 @@ def attention_start(
 
 
 def fitted_attention(
-    one: AttentionStart, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
+    start: AttentionStart, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
 ) -> FittedAttention:
     """Return the constants as the library keeps them: five digits, those that no row could tell filled in.
 
     The interval is that of the folds; without folds that of the constants it began at.
     """
-    values = complete(fitted.values, shared_constants(one.joined, one.values))
+    values = complete(fitted.values, shared_constants(start.joined, start.values))
     rounded = {name: float(f"{value:.5g}") for name, value in values.items()}
     if folds is not None:
         intervals = {name: _outwards(factors_of(folds.factors, name)) for name in REGIMES}
         parts = (f"{name}/{mix}" for name in REGIMES for mix in MIXES)
         intervals |= {name.replace("/", "-"): _outwards(folds.factors[name]) for name in parts if name in folds.factors}
-    elif one.library is not None:
-        intervals = dict(one.library.intervals)
+    elif start.library is not None:
+        intervals = dict(start.library.intervals)
     else:
         intervals = dict.fromkeys(REGIMES, GENERIC_INTERVAL)
-    begun = None if one.library is None else one.library
-    kept = (None, None) if begun is None else (begun.correction, begun.correction_chip or begun.chip)
-    correction, learnt_on = (fitted.learnt, None) if fitted.learnt is not None else kept
+    begun = None if start.library is None else start.library
+    shipped = (None, None) if begun is None else (begun.correction, begun.correction_chip or begun.chip)
+    correction, learnt_on = (fitted.learnt, None) if fitted.learnt is not None else shipped
     return FittedAttention(
-        one.joined.chip,
-        one.joined.phase,
+        start.joined.chip,
+        start.joined.phase,
         rounded,
         intervals,
         evidence,
@@ -354,7 +354,7 @@ def fitted_attention(
 
 
 def attention_left_out(
-    one: AttentionStart, known: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
+    start: AttentionStart, library: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
 ) -> tuple[FittedAttention, Positions, ExpectedTimes] | None:
     """Return (constants, positions, times with interval) of a chip predicted by those of others; None where none may lend.
 
@@ -362,19 +362,19 @@ def attention_left_out(
     """
     import numpy as np
 
-    chip, phase = one.joined.chip, one.joined.phase
-    found = nearest(chip, phase, [other for other in known if other.chip.key != chip.key], drift)
-    usable = np.zeros(0, dtype=np.intp) if found is None else one.joined.positions_of(found.widths)
-    if found is None or not len(usable):
+    chip, phase = start.joined.chip, start.joined.phase
+    lent = nearest(chip, phase, [other for other in library if other.chip.key != chip.key], drift)
+    usable = np.zeros(0, dtype=np.intp) if lent is None else start.joined.positions_of(lent.widths)
+    if lent is None or not len(usable):
         return None
-    predicted = one.joined.times(found.values, usable)
-    if found.correction is not None:
-        surface = LibrarySurface(one.joined, found.correction_chip or chip)
-        predicted = predicted * np.exp(surface.log_factor(found.correction, usable))
-    regimes = [REGIMES.index(name) for name in regime_names(found.values, predicted)]
-    mixes = one.joined.mixes(usable)
-    factors = np.array([found.factors(mix)[regime] for mix, regime in zip(mixes, regimes, strict=True)])
-    return found, usable, ExpectedTimes(predicted, predicted * factors[:, 0], predicted * factors[:, 1])
+    predicted = start.joined.times(lent.values, usable)
+    if lent.correction is not None:
+        surface = LibrarySurface(start.joined, lent.correction_chip or chip)
+        predicted = predicted * np.exp(surface.log_factor(lent.correction, usable))
+    regimes = [REGIMES.index(name) for name in regime_names(lent.values, predicted)]
+    mixes = start.joined.mixes(usable)
+    factors = np.array([lent.factors(mix)[regime] for mix, regime in zip(mixes, regimes, strict=True)])
+    return lent, usable, ExpectedTimes(predicted, predicted * factors[:, 0], predicted * factors[:, 1])
 
 
 def _outwards(pair: tuple[float, float]) -> tuple[float, float]:

@@ -105,24 +105,26 @@ _RELATIVES: Mapping[str, tuple[_Kinship, ...]] = {
 
 
 def nearest(
-    chip: AttentionChip, phase: str, known: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
+    chip: AttentionChip, phase: str, library: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
 ) -> FittedAttention | None:
-    """Return constants for `chip` from the nearest relative in `known`, or None where no family may lend any.
+    """Return constants for `chip` from the nearest relative in `library`, or None where no family may lend any.
 
     Across families a decode kernel takes the constants of every chip that runs the same one. `drift` says how much each
     step adds to the interval.
     """
-    own = [one for one in known if one.provenance in ("fitted", "measured-here") and one.chip.key != chip.key]
-    own = [one for one in own if one.phase == phase]
+    own = [
+        fitted for fitted in library if fitted.provenance in ("fitted", "measured-here") and fitted.chip.key != chip.key
+    ]
+    own = [fitted for fitted in own if fitted.phase == phase]
     for kin in _RELATIVES.get(chip.family, ()):
-        sources = [one for one in own if one.chip.family == kin.family]
+        sources = [fitted for fitted in own if fitted.chip.family == kin.family]
         if sources:
             # Several chips of one family: the one with the nearest clock shares the product line.
-            source = min(sources, key=lambda one: abs(math.log(one.chip.clock_hz / chip.clock_hz)))
-            found = transferred(source, chip, kin.provenance, drift)
+            source = min(sources, key=lambda source: abs(math.log(source.chip.clock_hz / chip.clock_hz)))
+            lent = transferred(source, chip, kin.provenance, drift)
             if phase == "decode" and broad_family(chip.family) != broad_family(kin.family):
-                return _by_kernel(found, source, own, drift)
-            return found
+                return _by_kernel(lent, source, own, drift)
+            return lent
     return None
 
 
@@ -161,11 +163,11 @@ def _step(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: st
     return "sibling" if is_sibling else f"{phase}-near"
 
 
-def class_steps(chip: AttentionChip, phase: str, known: Sequence[FittedAttention]) -> dict[str, str]:
-    """Return the step of each of `MIXES` when `known`, of which none is of the chip's family, lends to it."""
+def class_steps(chip: AttentionChip, phase: str, library: Sequence[FittedAttention]) -> dict[str, str]:
+    """Return the step of each of `MIXES` when `library`, of which none is of the chip's family, lends to it."""
     if phase == "prefill":
         return dict.fromkeys(MIXES, f"prefill-{'sync' if chip.rules.is_sync else 'async'}")
-    _, is_same = _grouped_lenders(chip, "16bit", known)
+    _, is_same = _grouped_lenders(chip, "16bit", library)
     return {mix: "decode-same" if is_same and mix == "16bit" else "decode-other" for mix in MIXES}
 
 
@@ -177,7 +179,7 @@ def _rescaled(source: FittedAttention, chip: AttentionChip) -> dict[str, float]:
 
 
 def _by_kernel(
-    found: FittedAttention, source: FittedAttention, known: Sequence[FittedAttention], drift: Mapping[str, float]
+    fitted: FittedAttention, source: FittedAttention, library: Sequence[FittedAttention], drift: Mapping[str, float]
 ) -> FittedAttention:
     """Return decode constants with those of every chip that runs the same kernel, in place of one relative's.
 
@@ -186,25 +188,27 @@ def _by_kernel(
     of them (L40S, 8-bit cache) is four times as slow as the others. So is the launch floor of a kernel that nobody
     shares: it is software, not silicon (B200's is twice that of four other chips).
     """
-    chip, lenders = found.chip, {source.chip.key}
-    values = dict(found.values)
-    for width in found.widths:
-        grouped, is_same = _grouped_lenders(chip, width, known)
+    chip, lenders = fitted.chip, {source.chip.key}
+    values = dict(fitted.values)
+    for width in fitted.widths:
+        grouped, is_same = _grouped_lenders(chip, width, library)
         for stem in GROUPED if grouped else ():
-            lent = [_rescaled(one, chip)[f"{stem}_{theirs}"] for one, theirs in grouped]
+            lent = [_rescaled(lender, chip)[f"{stem}_{theirs}"] for lender, theirs in grouped]
             values[f"{stem}_{width}"] = math.exp(math.fsum(map(math.log, lent)) / len(lent))
-        everyone = [one for one in known if width in one.widths]
+        everyone = [fitted for fitted in library if width in fitted.widths]
         for stem in PER_HEAD if is_same else (*PER_HEAD, LAUNCH):
-            values[f"{stem}_{width}"] = statistics.median(_rescaled(one, chip)[f"{stem}_{width}"] for one in everyone)
-        lenders |= {one.chip.key for one, _ in grouped} | {one.chip.key for one in everyone}
-    half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", known).items()}
+            values[f"{stem}_{width}"] = statistics.median(
+                _rescaled(lender, chip)[f"{stem}_{width}"] for lender in everyone
+            )
+        lenders |= {one.chip.key for one, _ in grouped} | {lender.chip.key for lender in everyone}
+    half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", library).items()}
     names = tuple(sorted(lenders))
     findings = (finding("kernel-by-kernel"),)
-    return replace(found, values=values, intervals=_widened(source, half_widths), sources=names, findings=findings)
+    return replace(fitted, values=values, intervals=_widened(source, half_widths), sources=names, findings=findings)
 
 
 def _grouped_lenders(
-    chip: AttentionChip, width: str, known: Sequence[FittedAttention]
+    chip: AttentionChip, width: str, library: Sequence[FittedAttention]
 ) -> tuple[list[tuple[FittedAttention, str]], bool]:
     """Return (lender, its width) for the grouped kernel of a width, and whether they run the same kernel as the chip.
 
@@ -212,14 +216,16 @@ def _grouped_lenders(
     """
     kernel = grouped_kernel(chip, is_8bit=width == "8bit")
     every = [
-        (one, theirs, grouped_kernel(one.chip, is_8bit=theirs == "8bit")) for one in known for theirs in one.widths
+        (fitted, theirs, grouped_kernel(fitted.chip, is_8bit=theirs == "8bit"))
+        for fitted in library
+        for theirs in fitted.widths
     ]
-    same = [(one, theirs) for one, theirs, runs in every if runs == kernel and theirs == width]
-    same = same or [(one, theirs) for one, theirs, runs in every if runs == kernel]
+    same = [(lender, theirs) for lender, theirs, runs in every if runs == kernel and theirs == width]
+    same = same or [(lender, theirs) for lender, theirs, runs in every if runs == kernel]
     if same:
         return same, True
     akin = kernel in _ASYNCHRONOUS
-    return [(one, theirs) for one, theirs, runs in every if akin and runs in _ASYNCHRONOUS], False
+    return [(lender, theirs) for lender, theirs, runs in every if akin and runs in _ASYNCHRONOUS], False
 
 
 def _exp_gain(name: str) -> float:
@@ -252,32 +258,32 @@ def shipped_attention() -> tuple[FittedAttention, ...]:
     folder = resources.files("roofline_model.expected").joinpath("constants")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.startswith(FILE_PREFIX))
     return tuple(
-        one
+        fitted
         for name in names
-        for one in read_attention(folder.joinpath(name).read_text(encoding="utf-8"), f"expected/constants/{name}")
+        for fitted in read_attention(folder.joinpath(name).read_text(encoding="utf-8"), f"expected/constants/{name}")
     )
 
 
 @lru_cache(maxsize=256)
 def find_attention(
-    chip: AttentionChip, phase: str, known: tuple[FittedAttention, ...] | None = None
+    chip: AttentionChip, phase: str, lenders: tuple[FittedAttention, ...] | None = None
 ) -> FittedAttention:
     """Return the constants for `chip`: its own, else those of the nearest relative, rescaled.
 
-    `known` replaces the shipped library. Raises `UnsupportedError` when no chip of a related family was measured.
+    `lenders` replace the shipped library. Raises `UnsupportedError` when no chip of a related family was measured.
     """
-    library = shipped_attention() if known is None else known
-    own = [one for one in library if one.chip.key == chip.key and one.phase == phase]
+    library = shipped_attention() if lenders is None else lenders
+    own = [fitted for fitted in library if fitted.chip.key == chip.key and fitted.phase == phase]
     if own:
         return own[0]
-    found = nearest(chip, phase, library)
-    if found is None:
-        measured = ", ".join(sorted({f"{one.chip.key} ({one.chip.family})" for one in library})) or "none"
+    lent = nearest(chip, phase, library)
+    if lent is None:
+        measured = ", ".join(sorted({f"{fitted.chip.key} ({fitted.chip.family})" for fitted in library})) or "none"
         raise UnsupportedError(
             f"no expected {phase} attention for {chip.key} ({chip.family}): no chip of its family was measured. "
             f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal roofline stands."
         )
-    return found
+    return lent
 
 
 def read_attention(text: str, where: str) -> list[FittedAttention]:
@@ -296,10 +302,10 @@ def read_attention(text: str, where: str) -> list[FittedAttention]:
         chip = AttentionChip(key=data["device"], **{"peak_8bit_flops_per_s": None, **data["spec"]})
     except (KeyError, TypeError, RooflineError) as error:
         raise DefinitionError(f"constants file {where}: device or [spec] is incomplete: {error}") from None
-    found = [_phase(f"{where}, [{phase}]", chip, phase, data[phase]) for phase in PHASES if phase in data]
-    if not found:
+    phases = [_phase(f"{where}, [{phase}]", chip, phase, data[phase]) for phase in PHASES if phase in data]
+    if not phases:
         raise DefinitionError(f"constants file {where}: needs [prefill] or [decode]")
-    return found
+    return phases
 
 
 def attention_text(fitted: Sequence[FittedAttention], *, comment: str = "") -> str:
@@ -308,19 +314,23 @@ def attention_text(fitted: Sequence[FittedAttention], *, comment: str = "") -> s
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     lines += [f"schema = {SCHEMA}", f'device = "{chip.key}"', "", "[spec]"]
     lines += [f"{name} = {_plain(value)}" for name, value in chip.to_dict().items() if name != "key"]
-    for one in fitted:
-        if one.chip.key != chip.key:
-            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {one.chip.key}")
-        lines += ["", f"[{one.phase}.constants]", *(f"{name} = {_plain(value)}" for name, value in one.values.items())]
-        lines += ["", f"[{one.phase}.interval]"]
-        lines += [f"{regime} = [{low!r}, {high!r}]" for regime, (low, high) in one.intervals.items()]
-        named = {field.name: getattr(one.evidence, field.name) for field in fields(Evidence)}
-        lines += ["", f"[{one.phase}.evidence]"]
+    for family in fitted:
+        if family.chip.key != chip.key:
+            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {family.chip.key}")
+        lines += [
+            "",
+            f"[{family.phase}.constants]",
+            *(f"{name} = {_plain(value)}" for name, value in family.values.items()),
+        ]
+        lines += ["", f"[{family.phase}.interval]"]
+        lines += [f"{regime} = [{low!r}, {high!r}]" for regime, (low, high) in family.intervals.items()]
+        named = {field.name: getattr(family.evidence, field.name) for field in fields(Evidence)}
+        lines += ["", f"[{family.phase}.evidence]"]
         lines += [f"{name} = {_plain(value)}" for name, value in named.items() if value is not None]
-        if one.correction is not None:
-            lines += ["", f"[{one.phase}.correction]"]
-            for width, values in one.correction.log_ratio.items():
-                lines += [f"log_ratio_{width} = [", *_rows(values, len(GRIDS[one.phase].axes[-1])), "]"]
+        if family.correction is not None:
+            lines += ["", f"[{family.phase}.correction]"]
+            for width, values in family.correction.log_ratio.items():
+                lines += [f"log_ratio_{width} = [", *_rows(values, len(GRIDS[family.phase].axes[-1])), "]"]
     return "\n".join(lines) + "\n"
 
 
@@ -334,10 +344,10 @@ def _phase(where: str, chip: AttentionChip, phase: str, table: Any) -> FittedAtt
     values, intervals, evidence = (dict(part) for part in parts if part is not None)
     try:
         # An unquoted TOML date is a date object; the record keeps text.
-        told = Evidence(**{**evidence, "date": str(evidence.get("date", ""))})
+        read_evidence = Evidence(**{**evidence, "date": str(evidence.get("date", ""))})
         factors = {name: _pair(pair) for name, pair in intervals.items()}
         correction = _correction(f"{where}, correction", phase, table.get("correction"))
-        return FittedAttention(chip, phase, values, factors, told, correction=correction)
+        return FittedAttention(chip, phase, values, factors, read_evidence, correction=correction)
     except (RooflineError, TypeError, ValueError) as error:
         raise DefinitionError(f"constants file {where}: {error}") from None
 
@@ -366,15 +376,15 @@ def _rows(values: Sequence[float], width: int) -> list[str]:
 
 
 def _pair(value: Any) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(one, int | float) for one in value):
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(number, int | float) for number in value):
         raise ValueError(f"an interval is [low, high], got {shown(value)}")
     return float(value[0]), float(value[1])
 
 
-def _only(where: str, table: dict[str, Any], known: Sequence[str]) -> None:
+def _only(where: str, table: dict[str, Any], allowed: Sequence[str]) -> None:
     for name in table:
-        if name not in known:
-            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(known)}")
+        if name not in allowed:
+            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(allowed)}")
 
 
 def _plain(value: float | int | str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError, UnsupportedError
+from roofline_model.core.finding import optional_text
 from roofline_model.expected.attention.cache_formats import uses_8bit
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work
@@ -16,7 +17,7 @@ from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAtt
 from roofline_model.expected.attention.fitted.library import find_attention, shipped_attention
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
-from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, unmeasured
+from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
 from roofline_model.expected.calibrated import attention_with_measured_bandwidth
 from roofline_model.expected.fitting.table import KernelTable, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
@@ -88,8 +89,8 @@ class AttentionRows:
         index = np.flatnonzero(np.isfinite(table.numbers["time_s"][self.rows]) & counts)
         return self.at(index) if len(index) else None
 
-    def expected(self, known: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
-        """Return the expected times; `known` replaces the shipped library. Raises `UnsupportedError` without constants."""
+    def expected(self, library: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
+        """Return the expected times; `library` replaces the shipped library. Raises `UnsupportedError` without constants."""
 
         if self.chip is None or self.problem:
             raise UnsupportedError(self.problem)
@@ -103,15 +104,15 @@ class AttentionRows:
             kv_format=self.kv_format,
             phase=self.phase,
             cache_read_ratio=self.cache_read,
-            constants=self.constants(known),
+            constants=self.constants(library),
         )
 
-    def constants(self, known: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
-        """Return the constants of these rows, from `known` alone where it is given; raises `UnsupportedError` without any."""
+    def constants(self, library: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
+        """Return the constants of these rows, from `library` alone where it is given; raises `UnsupportedError` without any."""
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
-        return attention_with_measured_bandwidth(find_attention(self.chip, self.phase, known), self.device)
+        return attention_with_measured_bandwidth(find_attention(self.chip, self.phase, library), self.device)
 
 
 def attention_row_groups(
@@ -140,9 +141,15 @@ def attention_row_groups(
                 "allow; prefill is causal where the column is empty"
             )
             continue
-        why_not = unmeasured(int(query), int(keys), int(head_dim)) if query > keys or head_dim > LARGEST_HEAD else ""
+        is_beyond = query > keys or head_dim > LARGEST_HEAD
+        why_not = optional_text(why_unmeasured(int(query), int(keys), int(head_dim))) if is_beyond else None
         members[
-            device[i], phase, maths, kv[i] or maths, output[i] or default_output_format(get_format(maths)).key, why_not
+            device[i],
+            phase,
+            maths,
+            kv[i] or maths,
+            output[i] or default_output_format(get_format(maths)).key,
+            why_not or "",
         ].append(i)
     groups = []
     for (name, phase, *formats, why_not), positions in members.items():
@@ -189,7 +196,9 @@ def spec_of(device: Device) -> AttentionChip:
     """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
 
     chip = AttentionChip.of(device)
-    return fitted_numbers(chip, next((one.chip for one in shipped_attention() if one.chip.key == chip.key), chip))
+    return fitted_numbers(
+        chip, next((fitted.chip for fitted in shipped_attention() if fitted.chip.key == chip.key), chip)
+    )
 
 
 def whole(values: Floats) -> NDArray[np.int64]:

@@ -181,5 +181,7 @@ def parse_version(name: str | FlashAttentionVersion) -> FlashAttentionVersion:
     try:
         return FlashAttentionVersion(str(getattr(name, "value", name)).lower())
     except ValueError:
-        known = ", ".join(one.value for one in FlashAttentionVersion)
-        raise InvalidValueError(f"version {str(name)[:40]!r} is not a FlashAttention version; known: {known}") from None
+        versions = ", ".join(version.value for version in FlashAttentionVersion)
+        raise InvalidValueError(
+            f"version {str(name)[:40]!r} is not a FlashAttention version; known: {versions}"
+        ) from None

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import finding, unsupported
 from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
@@ -57,8 +57,9 @@ def expected_flash(
     """
     shape, config = _question(work, device, FlashAttentionVersion(model))
     answer = predict_flash_attention(device, shape, config)
-    if answer.time_s is None:
-        raise UnsupportedError(f"no expected time for {kernel.name} attention: {answer.reason}. The ideal stands.")
+    if answer.why_unavailable is not None:
+        raise unsupported(answer.why_unavailable)
+    assert answer.time_s is not None  # of an available version it is known
     terms = _terms(answer)
     low, high = _call_ratio(kernel, model, phase, answer)
     call = ExpectedBatch(

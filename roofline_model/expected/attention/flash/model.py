@@ -15,8 +15,7 @@ from typing import Any
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.cost import OpCost
-from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import Finding, finding, finding_json
+from roofline_model.core.finding import Finding, finding, finding_json, reason_text, unsupported
 from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
@@ -33,8 +32,8 @@ from roofline_model.expected.attention.flash.versions import (
     FILL_CYCLES_PER_CTA,
     TRAITS,
     VersionTraits,
-    availability,
     emulated_exp_ratio,
+    why_unavailable,
 )
 from roofline_model.operators.attention import attention
 
@@ -55,14 +54,14 @@ BANDWIDTH_FILLING_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FlashAttentionPrediction:
-    """One version on one chip. When it is not available every number is None and `reason` says why. All SI."""
+    """One version on one chip. When it is not available every number is None. All SI."""
 
     version: FlashAttentionVersion
     hardware: str
     shape: AttentionShape
     config: FlashAttentionConfig
-    available: bool
-    reason: str = ""
+    why_unavailable: Finding | None = None
+    """What the chip lacks; None where the version runs."""
     time_s: float | None = None
     bound: str = ""
     """The unit that takes longest alone: memory, tensor, exp (the whole softmax chain), shared or launch."""
@@ -89,6 +88,16 @@ class FlashAttentionPrediction:
     model_version: str = MODEL_VERSION
 
     @property
+    def available(self) -> bool:
+        """Whether the chip runs the version."""
+        return self.why_unavailable is None
+
+    @property
+    def reason(self) -> str:
+        """Why not, in one line; empty where it runs."""
+        return reason_text(self.why_unavailable)
+
+    @property
     def dram_bytes(self) -> float | None:
         """All DRAM bytes of the call."""
         return math.fsum(size for _, size in self.traffic_bytes) if self.available else None
@@ -111,8 +120,9 @@ class FlashAttentionPrediction:
 
         Raises `UnsupportedError` for an unavailable version.
         """
-        if not self.available or self.flops is None:
-            raise UnsupportedError(self.reason)
+        if self.why_unavailable is not None:
+            raise unsupported(self.why_unavailable)
+        assert self.flops is not None  # an available version counts them
         written = {name: size for name, size in self.traffic_bytes if name == "o"}
         read = {name: size for name, size in self.traffic_bytes if name != "o"}
         return OpCost({self.compute_format: self.flops}, read, written)
@@ -133,9 +143,9 @@ class FlashAttentionPrediction:
         """`memory` or `compute` (seeds' name); for a launch-bound call the larger of the two."""
         if not self.available:
             return ""
-        known = {name: seconds for name, seconds in self.parts if seconds is not None}
-        inside = max(known["tensor"], known.get("shared", 0.0), _softmax_s(known) or 0.0)
-        return "memory" if known["memory"] >= inside else "compute"
+        seconds_of = {name: seconds for name, seconds in self.parts if seconds is not None}
+        inside = max(seconds_of["tensor"], seconds_of.get("shared", 0.0), _softmax_s(seconds_of) or 0.0)
+        return "memory" if seconds_of["memory"] >= inside else "compute"
 
 
 class FlashAttentionRoofline:
@@ -173,9 +183,9 @@ def predict_flash_attention(
     device = get_hardware(hardware)
     shape.check_mask(config)
     traits = TRAITS[config.version]
-    available, reason = availability(traits, device, shape.head_dim, native_fp8=config.use_native_fp8)
-    if not available:
-        return FlashAttentionPrediction(config.version, device.key, shape, config, False, reason)
+    why_not = why_unavailable(traits, device, shape.head_dim, native_fp8=config.use_native_fp8)
+    if why_not is not None:
+        return FlashAttentionPrediction(config.version, device.key, shape, config, why_not)
     units = chip_units(device, traits, config.math_format.key)
     work, cost = plan_work(shape, config, device), attention_cost(shape, config)
     resident_ctas = ctas_per_sm(work.tile, device, config.version)
@@ -191,7 +201,6 @@ def predict_flash_attention(
         hardware=device.key,
         shape=shape,
         config=config,
-        available=True,
         time_s=time_s,
         bound=_bound(parts),
         parts=tuple(parts.items()),
@@ -270,13 +279,15 @@ def compare_fa_versions(
 
 def _with_format_findings(results: dict[str, FlashAttentionPrediction]) -> dict[str, FlashAttentionPrediction]:
     """Say of every FP8 prediction that is compared with 16-bit ones that the formats differ."""
-    wide = [name for name, found in results.items() if found.available and found.compute_format not in FP8_FORMATS]
+    wide = [name for name, answer in results.items() if answer.available and answer.compute_format not in FP8_FORMATS]
     if not wide:
         return results
     differing = finding("formats-differ", versions=tuple(wide))
     return {
-        name: replace(found, findings=(*found.findings, differing)) if found.compute_format in FP8_FORMATS else found
-        for name, found in results.items()
+        name: replace(answer, findings=(*answer.findings, differing))
+        if answer.compute_format in FP8_FORMATS
+        else answer
+        for name, answer in results.items()
     }
 
 
@@ -287,27 +298,27 @@ def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
     dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts, findings.
     """
     results = compare_fa_versions(*arguments, **options)
-    times = [found.time_s for found in results.values() if found.time_s is not None]
+    times = [result.time_s for result in results.values() if result.time_s is not None]
     slowest = max(times, default=None)
     return [
         {
             "version": name,
-            "available": found.available,
-            "reason": found.reason,
-            "time_s": found.time_s,
-            "speedup": None if found.time_s is None or slowest is None else slowest / found.time_s,
-            "bound": found.bound,
-            "rate_flops_per_s": found.rate_flops_per_s,
-            "dram_bytes": found.dram_bytes,
-            "intensity_flop_per_byte": found.arithmetic_intensity,
-            "compute_format": found.compute_format,
-            "tile": f"{found.tile_rows_count}x{found.tile_keys_count}" if found.available else "",
-            "ctas_count": found.ctas_count,
-            "split_count": found.split_count,
-            "parts": dict(found.parts),
-            "findings": [finding_json(item) for item in found.findings],
+            "available": answer.available,
+            "reason": answer.reason,
+            "time_s": answer.time_s,
+            "speedup": None if answer.time_s is None or slowest is None else slowest / answer.time_s,
+            "bound": answer.bound,
+            "rate_flops_per_s": answer.rate_flops_per_s,
+            "dram_bytes": answer.dram_bytes,
+            "intensity_flop_per_byte": answer.arithmetic_intensity,
+            "compute_format": answer.compute_format,
+            "tile": f"{answer.tile_rows_count}x{answer.tile_keys_count}" if answer.available else "",
+            "ctas_count": answer.ctas_count,
+            "split_count": answer.split_count,
+            "parts": dict(answer.parts),
+            "findings": [finding_json(item) for item in answer.findings],
         }
-        for name, found in results.items()
+        for name, answer in results.items()
     ]
 
 
@@ -367,20 +378,22 @@ def _padded_flops(work: Work) -> float:
 
 def _bound(parts: Mapping[str, float | None]) -> str:
     """Return the name of the longest of memory, tensor, shared, exp (the softmax chain) and launch."""
-    known = {name: seconds for name, seconds in parts.items() if seconds is not None}
-    candidates: dict[str, float] = {name: known[name] for name in known if name in ("memory", "tensor", "shared")}
-    softmax_s = _softmax_s(known)
+    seconds_of = {name: seconds for name, seconds in parts.items() if seconds is not None}
+    candidates: dict[str, float] = {
+        name: seconds_of[name] for name in seconds_of if name in ("memory", "tensor", "shared")
+    }
+    softmax_s = _softmax_s(seconds_of)
     if softmax_s is not None:
         candidates["exp"] = softmax_s
-    if "launch" in known:
-        candidates["launch"] = known["launch"] + known.get("combine", 0.0)
+    if "launch" in seconds_of:
+        candidates["launch"] = seconds_of["launch"] + seconds_of.get("combine", 0.0)
     return max(candidates, key=lambda name: candidates[name])
 
 
-def _softmax_s(known: Mapping[str, float]) -> float | None:
-    if "exp" not in known:
+def _softmax_s(parts: Mapping[str, float]) -> float | None:
+    if "exp" not in parts:
         return None
-    return known["exp"] + known["vector"] + known["dequantize"]
+    return parts["exp"] + parts["vector"] + parts["dequantize"]
 
 
 def _findings(

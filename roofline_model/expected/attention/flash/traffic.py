@@ -44,21 +44,23 @@ def traffic(
         1 if traits.has_gqa else shape.group_size
     )  # without grouped heads K and V are repeated for every query head
     kv_once = heads_ratio * (reads["K"] + reads["V"]) * _kv_visited_ratio(shape, config, work)
-    found = {"q": reads["Q"], "kv": kv_once, "o": dict(cost.write_bytes)["O"]}
+    moved_bytes = {"q": reads["Q"], "kv": kv_once, "o": dict(cost.write_bytes)["O"]}
     if sm_count is not None and l2_bytes is not None:
         usable, concurrent = L2_SHARE * l2_bytes, sm_count * resident_ctas
-        found["kv_reread"] = kv_once * (_kv_passes(shape, work, kv_once, usable, concurrent) - 1)
+        moved_bytes["kv_reread"] = kv_once * (_kv_passes(shape, work, kv_once, usable, concurrent) - 1)
         if not traits.keeps_output:
-            found["output_round_trips"] = _round_trip_bytes(shape, config, work, usable, concurrent)
-        found["partial"] = _partial_bytes(shape, work, usable)
+            moved_bytes["output_round_trips"] = _round_trip_bytes(shape, config, work, usable, concurrent)
+        moved_bytes["partial"] = _partial_bytes(shape, work, usable)
     elif not traits.keeps_output:
-        found["output_round_trips"] = _round_trip_bytes(shape, config, work, 0.0, 1)
+        moved_bytes["output_round_trips"] = _round_trip_bytes(shape, config, work, 0.0, 1)
     if "block_table" in reads:
-        found["page_table"] = reads["block_table"]
+        moved_bytes["page_table"] = reads["block_table"]
     if config.block_sparse:
         # One list of visited key blocks per query tile, and its length.
-        found["block_lists"] = (work.total_blocks + work.head_count * work.blocks.tiles_count) * BLOCK_NUMBER_BYTES
-    return tuple((name, size) for name, size in found.items() if size or name in ("q", "kv", "o"))
+        moved_bytes["block_lists"] = (
+            work.total_blocks + work.head_count * work.blocks.tiles_count
+        ) * BLOCK_NUMBER_BYTES
+    return tuple((name, size) for name, size in moved_bytes.items() if size or name in ("q", "kv", "o"))
 
 
 def _kv_visited_ratio(shape: AttentionShape, config: FlashAttentionConfig, work: Work) -> float:

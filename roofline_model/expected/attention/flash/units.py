@@ -99,8 +99,8 @@ def chip_units(device: Device, traits: VersionTraits, math_format: str) -> ChipU
     if exp is not None and exp.status == "unconfirmed":
         findings.append(finding("exponentials-unconfirmed", hardware=device.key, source=exp.source))
     used = [path.dense, device.bandwidth, *([exp] if exp else [])]
-    known = {"SM count": device.count("sm_count"), "clock": clock, "exp rate": exp}
-    if missing := [name for name, value in known.items() if not value]:
+    needed = {"SM count": device.count("sm_count"), "clock": clock, "exp rate": exp}
+    if missing := [name for name, value in needed.items() if not value]:
         findings.append(finding("geometry-unknown", hardware=device.key, missing=tuple(missing)))
     return ChipUnits(
         sm_count=device.count("sm_count"),

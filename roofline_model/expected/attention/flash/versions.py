@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from roofline_model.chips.hardware import Device
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.flash.config import FlashAttentionVersion
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, newest_flash
 
@@ -133,39 +134,36 @@ MASK_OVERHEAD_RATIO = 0.12
 tokens causal FA2, FA3 (H100) and FA4 (B200) compute 0.90 to 0.95 of the rate without a mask, and hide half of the blocks."""
 
 
-def availability(traits: VersionTraits, device: Device, head_dim: int, *, native_fp8: bool = False) -> tuple[bool, str]:
-    """Return whether `device` can run this version at `head_dim`, and the reason when it cannot.
+def why_unavailable(
+    traits: VersionTraits, device: Device, head_dim: int, *, native_fp8: bool = False
+) -> Finding | None:
+    """Return why `device` cannot run this version at `head_dim`; None where it can.
 
     A placeholder chip may run all versions, and so may a custom chip: neither says what it lacks.
     """
+    version = traits.version.value
     if head_dim > traits.head_dims[-1]:
-        return False, f"{traits.version.value} has no kernel above head_dim {traits.head_dims[-1]} (asked: {head_dim})"
+        return finding("kernel-head-dim", kernel=version, head_dim=head_dim, largest_head_dim=traits.head_dims[-1])
     if native_fp8 and device.path("FP8_E4M3").kind != "native":
-        return (
-            False,
-            f"{device.key} has no FP8 tensor cores: {device.path('FP8_E4M3').reason or 'no such rate is declared'}",
-        )
-    if ATTENTION_KERNELS[traits.version.value].model_on(device) is not None:
-        return True, ""
+        return finding("fp8-unit-missing", hardware=device.key, reason=device.path("FP8_E4M3").reason or None)
+    if ATTENTION_KERNELS[version].model_on(device) is not None:
+        return None
     if device.kind == "cpu":
-        return False, f"{device.key} is a CPU; FlashAttention is a GPU kernel"
+        return finding("kernel-of-gpus", kernel="FlashAttention", hardware=device.key)
     if device.vendor != "nvidia":
-        return (
-            False,
-            f"{traits.version.value} is written with NVIDIA's {traits.instruction}; {device.key} runs an FA2-class kernel",
-        )
-    return False, _missing_instruction(traits, device)
+        return finding("kernel-of-nvidia", kernel=version, instruction=traits.instruction, hardware=device.key)
+    return _missing_instruction(traits, device)
 
 
 def padded_head_dim(traits: VersionTraits, head_dim: int) -> int:
     """Return the head dimension the kernel computes with: the next one it is built for."""
-    return next((known for known in traits.head_dims if known >= head_dim), head_dim)
+    return next((size for size in traits.head_dims if size >= head_dim), head_dim)
 
 
 def compute_capability(device: Device) -> int | None:
     """Return the compute capability as ten times major plus minor (Hopper: 90), or None where unknown."""
-    found = device.match.capability
-    return None if found is None else found[0] * 10 + found[1]
+    capability = device.match.capability
+    return None if capability is None else capability[0] * 10 + capability[1]
 
 
 def emulated_exp_ratio(device: Device, *, causal: bool, head_dim: int) -> float:
@@ -181,22 +179,26 @@ def emulated_exp_ratio(device: Device, *, causal: bool, head_dim: int) -> float:
     return emulated / 16 * 2 / 4
 
 
-def _missing_instruction(traits: VersionTraits, device: Device) -> str:
+def _missing_instruction(traits: VersionTraits, device: Device) -> Finding:
     """Return what an NVIDIA chip lacks that does not run this version."""
     capability = device.match.capability
     if capability is None:
-        return f"{device.key} states no compute capability; add [match] compute_capability to its file"
-    shown = f"{device.key} (sm_{compute_capability(device)})"
-    if traits.instruction == "wgmma":
-        return f"fa3 needs Hopper's wgmma instruction; {shown} has none: use {newest_flash(capability)}"
-    if traits.instruction == "tcgen05":
-        return f"fa4 needs tcgen05 and tensor memory (sm_100 to sm_110); {shown} has neither: use {newest_flash(capability)}"
-    return f"{traits.version.value} needs a newer chip than {shown}"
+        return finding("capability-unknown", hardware=device.key)
+    chips = {"wgmma": "Hopper", "tcgen05": "sm_100 to sm_110"}.get(traits.instruction)
+    return finding(
+        "instruction-missing",
+        kernel=traits.version.value,
+        instruction=traits.instruction,
+        hardware=device.key,
+        capability=f"sm_{compute_capability(device)}",
+        chips=chips,
+        instead=None if chips is None else newest_flash(capability),
+    )
 
 
 def newest_available(device: Device, head_dim: int) -> FlashAttentionVersion | None:
     """Return the newest version that `device` can run at `head_dim`, or None."""
     for version in reversed(FlashAttentionVersion):
-        if availability(TRAITS[version], device, head_dim)[0]:
+        if why_unavailable(TRAITS[version], device, head_dim) is None:
             return version
     return None

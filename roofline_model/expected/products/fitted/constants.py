@@ -260,12 +260,12 @@ def from_values(values: Mapping[str, float], family: str, kernel_family: str) ->
 
     Raises `InvalidValueError` for an unknown or missing name.
     """
-    known = {field.name for field in fields(GemmConstants)}
-    unknown = sorted(set(values) - known)
+    names = {field.name for field in fields(GemmConstants)}
+    unknown = sorted(set(values) - names)
     if unknown:
-        raise InvalidValueError(f"unknown GEMM constant {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        raise InvalidValueError(f"unknown GEMM constant {unknown[0]!r}; known: {', '.join(sorted(names))}")
     merged = {**family_defaults(family, kernel_family), **values}
-    missing = sorted(known - set(merged) - OPTIONAL)
+    missing = sorted(names - set(merged) - OPTIONAL)
     if missing:
         raise InvalidValueError(f"GEMM constant {missing[0]} is missing")
     return GemmConstants(**merged)  # type: ignore[arg-type]
@@ -298,11 +298,11 @@ def read_constants(text: str, where: str) -> list[FittedGemm]:
     tables = data.get("gemm")
     if not isinstance(tables, list) or not tables:
         raise DefinitionError(f"constants file {where}: needs at least one [[gemm]] table")
-    found = [_fitted(f"{where}, [[gemm]] {number}", device, spec, table) for number, table in enumerate(tables, 1)]
-    names = [one.family for one in found]
+    families = [_fitted(f"{where}, [[gemm]] {number}", device, spec, table) for number, table in enumerate(tables, 1)]
+    names = [fitted.family for fitted in families]
     if len(set(names)) < len(names):
         raise DefinitionError(f"constants file {where}: a format has two [[gemm]] tables; keep one of each")
-    return found
+    return families
 
 
 def constants_text(fitted: Sequence[FittedGemm], *, comment: str = "") -> str:
@@ -311,21 +311,21 @@ def constants_text(fitted: Sequence[FittedGemm], *, comment: str = "") -> str:
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     lines += [f"schema = {SCHEMA}", f"device = {_text(chip.key)}", "", "[spec]"]
     lines += [f"{name} = {_value(getattr(chip, name))}" for name in _CHIP_FIELDS]
-    for one in fitted:
-        if one.chip.key != chip.key:
-            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {one.chip.key}")
+    for family in fitted:
+        if family.chip.key != chip.key:
+            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {family.chip.key}")
         lines += [
             "",
             "[[gemm]]",
-            f"format = {_text(one.family)}",
-            f"peak_flops_per_s = {_value(one.chip.peak_flops_per_s)}",
+            f"format = {_text(family.family)}",
+            f"peak_flops_per_s = {_value(family.chip.peak_flops_per_s)}",
         ]
-        lines += ["", "[gemm.constants]", *_pairs(one.constants)]
+        lines += ["", "[gemm.constants]", *_pairs(family.constants)]
         lines += ["", "[gemm.interval]"]
-        lines += [f"{name} = [{low!r}, {high!r}]" for name, (low, high) in one.intervals.pairs().items()]
-        lines += ["", "[gemm.evidence]", *_pairs(one.evidence)]
-        if one.correction is not None:
-            lines += ["", "[gemm.correction]", "log_ratio = [", *_grid(one.correction), "]"]
+        lines += [f"{name} = [{low!r}, {high!r}]" for name, (low, high) in family.intervals.pairs().items()]
+        lines += ["", "[gemm.evidence]", *_pairs(family.evidence)]
+        if family.correction is not None:
+            lines += ["", "[gemm.correction]", "log_ratio = [", *_grid(family.correction), "]"]
     return "\n".join(lines) + "\n"
 
 
@@ -361,10 +361,10 @@ def _correction(where: str, table: Any) -> Correction | None:
 
 
 def _evidence(table: dict[str, Any]) -> Evidence:
-    known = [field.name for field in fields(Evidence)]
-    unknown = sorted(set(table) - set(known))
+    names = [field.name for field in fields(Evidence)]
+    unknown = sorted(set(table) - set(names))
     if unknown:
-        raise DefinitionError(f"unknown field {shown(unknown[0])} in evidence; known: {', '.join(known)}")
+        raise DefinitionError(f"unknown field {shown(unknown[0])} in evidence; known: {', '.join(names)}")
     # An unquoted TOML date is a date object; the record keeps text.
     return Evidence(**{**table, "date": str(table.get("date", ""))})
 
@@ -375,11 +375,11 @@ def _table(where: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _only(where: str, table: dict[str, Any], known: Sequence[str], *, all_needed: bool = False) -> None:
+def _only(where: str, table: dict[str, Any], allowed: Sequence[str], *, all_needed: bool = False) -> None:
     for name in table:
-        if name not in known:
-            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(known)}")
-    _needs(where, table, known if all_needed else ())
+        if name not in allowed:
+            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(allowed)}")
+    _needs(where, table, allowed if all_needed else ())
 
 
 def _needs(where: str, table: dict[str, Any], names: Sequence[str]) -> None:
@@ -390,7 +390,7 @@ def _needs(where: str, table: dict[str, Any], names: Sequence[str]) -> None:
 
 def _pairs(value: GemmConstants | Evidence) -> list[str]:
     named = {field.name: getattr(value, field.name) for field in fields(value)}
-    return [f"{name} = {_value(one)}" for name, one in named.items() if one is not None]
+    return [f"{name} = {_value(constant)}" for name, constant in named.items() if constant is not None]
 
 
 def _grid(correction: Correction) -> list[str]:

@@ -77,11 +77,13 @@ def gemm_fit_set(
 
     learns = len(rows) >= MANY_ROWS
     surface = ResidualSurface(joined, joined.surface_share(replace(begin, correction_chip=None) if learns else begin))
-    kept = None if learns or begin.correction is None else surface.log_factor(begin.correction, np.arange(len(rows)))
+    begun_logs = (
+        None if learns or begin.correction is None else surface.log_factor(begin.correction, np.arange(len(rows)))
+    )
 
     def predict_s(values: Mapping[str, float], positions: Positions) -> Floats:
         time_s = joined.times(with_values(start, values), positions)
-        return time_s if kept is None else time_s * np.exp(kept[positions])
+        return time_s if begun_logs is None else time_s * np.exp(begun_logs[positions])
 
     def regimes(values: Mapping[str, float], predicted_s: Floats, positions: Positions) -> Sequence[str]:
         return [REGIMES[i] for i in regimes_of(joined.m[positions], predicted_s, values["launch_s"])]

@@ -91,13 +91,13 @@ EASIER_RATIO = 1.25
 
 
 def transferred(
-    chip: ChipSpec, kernel_family: str, known: Sequence[FittedGemm], drift: Mapping[str, float] = DRIFT
+    chip: ChipSpec, kernel_family: str, library: Sequence[FittedGemm], drift: Mapping[str, float] = DRIFT
 ) -> FittedGemm | None:
-    """Return constants for `chip` from the nearest of `known`, or None when none of them is of this kernel family.
+    """Return constants for `chip` from the nearest of `library`, or None when none of them is of this kernel family.
 
     `drift` says how much each step adds to the interval (`intervals.DRIFT`).
     """
-    same_format = [one for one in known if one.family == kernel_family and one.chip.key != chip.key]
+    same_format = [fitted for fitted in library if fitted.family == kernel_family and fitted.chip.key != chip.key]
     for choose, build in (
         (_siblings, _from_siblings),
         (_same_class, _across_families),
@@ -105,32 +105,32 @@ def transferred(
     ):
         sources = choose(chip, same_format)
         if sources:
-            found = build(chip, kernel_family, sources)
+            lent = build(chip, kernel_family, sources)
             steps: tuple[str, ...] = (_step(chip, sources[0].chip),)
             if choose is _siblings:
-                found = _with_easier_dram(found, known)
+                lent = _with_easier_dram(lent, library)
             else:
-                found, leans_on = _anchored(found, sources, known)
+                lent, leans_on = _anchored(lent, sources, library)
                 steps = steps if leans_on is None else ("format", *leans_on)
-            own = hull([one.intervals for one in sources])
-            return replace(found, intervals=drifted(own, drift_of(steps, kernel_family, drift)))
+            own = hull([source.intervals for source in sources])
+            return replace(lent, intervals=drifted(own, drift_of(steps, kernel_family, drift)))
     return None
 
 
-def _with_easier_dram(found: FittedGemm, known: Sequence[FittedGemm]) -> FittedGemm:
+def _with_easier_dram(fitted: FittedGemm, library: Sequence[FittedGemm]) -> FittedGemm:
     """Return a sibling's constants with the DRAM share of its 16-bit kernels, where the DRAM asks less of each SM.
 
     A narrow format whose kernel reached less of a fast DRAM than the 16-bit one was held up by its SMs. Where the DRAM
     feeds each of them fewer bytes per clock (GB10: 2.4, its source 3.6), it is the DRAM that rules.
     """
-    source = found.correction_chip
-    if source is None or EASIER_RATIO * _dram_bytes_per_clock(found.chip) > _dram_bytes_per_clock(source):
-        return found
-    wide = next((one for one in known if one.family == "BF16" and one.chip.key == source.key), None)
-    if wide is None or wide.constants.dram_ratio <= found.constants.dram_ratio:
-        return found
-    findings = (*found.findings, finding("dram-share-of-wide-kernels"))
-    return replace(found, constants=replace(found.constants, dram_ratio=wide.constants.dram_ratio), findings=findings)
+    source = fitted.correction_chip
+    if source is None or EASIER_RATIO * _dram_bytes_per_clock(fitted.chip) > _dram_bytes_per_clock(source):
+        return fitted
+    wide = next((fitted for fitted in library if fitted.family == "BF16" and fitted.chip.key == source.key), None)
+    if wide is None or wide.constants.dram_ratio <= fitted.constants.dram_ratio:
+        return fitted
+    findings = (*fitted.findings, finding("dram-share-of-wide-kernels"))
+    return replace(fitted, constants=replace(fitted.constants, dram_ratio=wide.constants.dram_ratio), findings=findings)
 
 
 def _dram_bytes_per_clock(chip: ChipSpec) -> float:
@@ -138,39 +138,42 @@ def _dram_bytes_per_clock(chip: ChipSpec) -> float:
 
 
 def _anchored(
-    found: FittedGemm, sources: Sequence[FittedGemm], known: Sequence[FittedGemm]
+    fitted: FittedGemm, sources: Sequence[FittedGemm], library: Sequence[FittedGemm]
 ) -> tuple[FittedGemm, tuple[str, ...] | None]:
     """Return the constants leaning on the chip's better-known kernel family, and the steps that one was transferred by.
 
     The steps are None, and the constants unchanged, where there is no such family or it is not known.
     """
-    anchor = ANCHORS.get(found.family)
+    anchor = ANCHORS.get(fitted.family)
     if anchor is None:
-        return found, None
-    names = {one.chip.key for one in sources}
-    theirs = [one for one in known if one.family == anchor.family and one.chip.key in names]
-    own = next((one for one in known if one.family == anchor.family and one.chip.key == found.chip.key), None)
+        return fitted, None
+    names = {source.chip.key for source in sources}
+    theirs = [fitted for fitted in library if fitted.family == anchor.family and fitted.chip.key in names]
+    own = next(
+        (measured for measured in library if measured.family == anchor.family and measured.chip.key == fitted.chip.key),
+        None,
+    )
     steps: tuple[str, ...] = ()
     if own is None:
-        own = transferred(found.chip, anchor.family, known)
+        own = transferred(fitted.chip, anchor.family, library)
         steps = () if own is None else (_step_of(own),)
     if own is None or len(theirs) < len(names):
-        return found, None
+        return fitted, None
     values = {name: getattr(own.constants, name) for name in anchor.copies}
     for name in anchor.ratios:
         before, mine = _mean_of(name, sources), getattr(own.constants, name)
         base = _mean_of(name, theirs)
         if before is not None and mine is not None and base is not None:
             values[name] = before * mine / base
-    if found.constants.gemv_dram_ratio is not None:
+    if fitted.constants.gemv_dram_ratio is not None:
         # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
         values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
-    findings = [*found.findings, finding("scaled-by-other-kernels", family=anchor.family)]
+    findings = [*fitted.findings, finding("scaled-by-other-kernels", family=anchor.family)]
     if "launch_s" in values:
         # A small product may be slower with narrow weights: it was on both measured chips (docs/validation.md).
         ratio = values["launch_s"] / own.constants.launch_s
         findings.append(finding("slower-launch", launch_factor=ratio, family=anchor.family))
-    return replace(found, constants=replace(found.constants, **values), findings=tuple(findings)), steps
+    return replace(fitted, constants=replace(fitted.constants, **values), findings=tuple(findings)), steps
 
 
 def _step_of(lent: FittedGemm) -> str:
@@ -185,22 +188,22 @@ def _step(chip: ChipSpec, source: ChipSpec) -> str:
     return "near" if step == "sibling" and not 1 / LIKE_RATIO < ratio < LIKE_RATIO else step
 
 
-def _siblings(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
-    return [one for one in known if one.chip.family == chip.family]
+def _siblings(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGemm]:
+    return [fitted for fitted in library if fitted.chip.family == chip.family]
 
 
-def _same_class(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
+def _same_class(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGemm]:
     """Return sources of the same class; sm80 is left out where the two newer mma families can help each other."""
     mine = chip.rules.supply_class
-    sources = [one for one in known if family_rules(one.chip.family).supply_class == mine]
+    sources = [fitted for fitted in library if family_rules(fitted.chip.family).supply_class == mine]
     if chip.family in ("sm89", "sm120"):
-        newer = [one for one in sources if one.chip.family in ("sm89", "sm120")]
+        newer = [source for source in sources if source.chip.family in ("sm89", "sm120")]
         return newer or sources
     return sources
 
 
-def _anyone(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
-    return list(known)
+def _anyone(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGemm]:
+    return list(library)
 
 
 def _from_siblings(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
@@ -225,7 +228,7 @@ def _built(
     constants: GemmConstants,
     provenance: str,
 ) -> FittedGemm:
-    names = tuple(one.chip.key for one in sources)
+    names = tuple(source.chip.key for source in sources)
     return FittedGemm(
         kernel_family,
         chip,
@@ -242,10 +245,10 @@ def _built(
 
 def _surface(sources: Sequence[FittedGemm], share: float) -> Correction | None:
     """Return `share` of the mean library surface of the sources, or None when one of them has none."""
-    surfaces = [one.correction for one in sources if one.correction is not None]
+    surfaces = [source.correction for source in sources if source.correction is not None]
     if len(surfaces) < len(sources):
         return None
-    columns = zip(*(one.log_ratio for one in surfaces), strict=True)
+    columns = zip(*(surface.log_ratio for surface in surfaces), strict=True)
     return Correction(tuple(share * math.fsum(values) / len(values) for values in columns))
 
 
@@ -253,16 +256,16 @@ def _mean(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], *, 
     """Return the geometric mean of the sources' constants, with the chip's own family row."""
     start = sources[0].constants
     values: dict[str, float | None] = {}
-    clocks = _geometric([one.chip.clock_hz for one in sources]) / chip.clock_hz if is_normalised else 1.0
+    clocks = _geometric([source.chip.clock_hz for source in sources]) / chip.clock_hz if is_normalised else 1.0
     for name in _MEANS:
         mean = _mean_of(name, sources)
         values[name] = mean * clocks if mean is not None and name in IN_CLOCKS else mean
     for name in SUPPLY:
         values[name] = _geometric(
             [
-                getattr(one.constants, name)
-                * (one.chip.load_bytes_per_flop / chip.load_bytes_per_flop if is_normalised else 1.0)
-                for one in sources
+                getattr(source.constants, name)
+                * (source.chip.load_bytes_per_flop / chip.load_bytes_per_flop if is_normalised else 1.0)
+                for source in sources
             ]
         )
     if values["gemv_rows_count"] is not None:
@@ -274,7 +277,7 @@ def _mean(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], *, 
 
 def _mean_of(name: str, sources: Sequence[FittedGemm]) -> float | None:
     """Return the geometric mean of one constant over the sources that have it."""
-    present = [value for one in sources if (value := getattr(one.constants, name)) is not None]
+    present = [value for source in sources if (value := getattr(source.constants, name)) is not None]
     return _geometric(present) if present else None
 
 
@@ -300,21 +303,21 @@ def shipped_gemm() -> tuple[FittedGemm, ...]:
 
 
 @lru_cache(maxsize=512)
-def find_gemm(chip: ChipSpec, kernel_family: str, known: tuple[FittedGemm, ...] | None = None) -> FittedGemm:
+def find_gemm(chip: ChipSpec, kernel_family: str, lenders: tuple[FittedGemm, ...] | None = None) -> FittedGemm:
     """Return the constants for `chip`: fitted on it, else transferred (same family, same class, other class).
 
-    `known` replaces the shipped library (a fit's own result, or a library with one chip left out). Raises
+    `lenders` replace the shipped library (a fit's own result, or a library with one chip left out). Raises
     `UnsupportedError` when no chip was ever measured with this kernel family.
     """
-    library = shipped_gemm() if known is None else known
-    own = [one for one in library if one.chip.key == chip.key and one.family == kernel_family]
+    library = shipped_gemm() if lenders is None else lenders
+    own = [fitted for fitted in library if fitted.chip.key == chip.key and fitted.family == kernel_family]
     if own:
         return own[0]
-    found = transferred(chip, kernel_family, library)
-    if found is None:
-        measured = ", ".join(sorted({one.family for one in library})) or "none"
+    lent = transferred(chip, kernel_family, library)
+    if lent is None:
+        measured = ", ".join(sorted({fitted.family for fitted in library})) or "none"
         raise UnsupportedError(
             f"no expected time for {kernel_family} products on {chip.key}: no chip was measured with them. "
             f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal roofline stands."
         )
-    return found
+    return lent

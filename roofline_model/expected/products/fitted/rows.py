@@ -129,7 +129,7 @@ def _group(
 def spec_of(device: Device, formats: GemmFormats) -> ChipSpec:
     """Return the chip's numbers as its shipped constants round them; a description that differs keeps its own."""
     chip = ChipSpec.of(device, formats.compute_format)
-    own = (one.chip for one in shipped_gemm() if one.chip.key == chip.key and one.family == formats.family)
+    own = (fitted.chip for fitted in shipped_gemm() if fitted.chip.key == chip.key and fitted.family == formats.family)
     return fitted_numbers(chip, next(own, chip))
 
 

@@ -1,8 +1,8 @@
 """Real bytes of a quantised tensor: codes without gaps, then its scales, level by level.
 
-Elements follow each other along the blocked axis (moved last), each with its low bit first, so that element 0 of a 4-bit
-format sits in the low nibble; only the last byte of a part is filled up, with zero bits. A zero point follows the scales of
-its level with the bits of an element. Numbers of several bytes are little-endian. The size is
+Elements follow each other along the blocked axis (moved last), each with its low bit first, so that element 0 of a
+4-bit format sits in the low nibble; only the last byte of a part is filled up, with zero bits. A zero point follows the
+scales of its level with the bits of an element. Numbers of several bytes are little-endian. The size is
 `Quantized.format.storage_bytes(stored_shape)`, to the byte. A kernel's own order of tiles and scales is another layout.
 """
 
@@ -16,8 +16,7 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import NumberFormat
 from roofline_model.formats.codecs.arrays import axis_index, rows_along
 from roofline_model.formats.codecs.layout import Layout, is_wide_float, layout_of, numpy_dtype
-from roofline_model.formats.codecs.parts import Parts, assemble
-from roofline_model.formats.codecs.quantized import Quantized
+from roofline_model.formats.codecs.quantized import Parts, Quantized, assemble
 from roofline_model.formats.codecs.scales.blocks import block_count
 
 if TYPE_CHECKING:

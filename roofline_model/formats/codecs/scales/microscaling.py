@@ -3,15 +3,15 @@
 The standard's rule (`floor`): 2^(floor(log2(largest magnitude)) − emax), emax the exponent of the element's largest
 value. Values of the block between the largest element and the next power of two saturate. Source: OCP Microscaling
 Formats (MX) v1.0 §6.3. The other rules round the exponent differently, as torchao offers them: `ceil` up wherever the
-maximum is no power of two, `even` after rounding the maximum to the element's mantissa, `rceil` up from maximum / largest
-element, so that nothing saturates (cuBLAS, 1D block quantization).
+maximum is no power of two, `even` after rounding the maximum to the element's mantissa, `rceil` up from maximum /
+largest element, so that nothing saturates (cuBLAS, 1D block quantization).
 """
 
 from __future__ import annotations
 
-from roofline_model.formats.codecs.elements.array_kinds import Numbers, cast, dtype_for, number_for
 from roofline_model.formats.codecs.elements.elements import Element, largest_exponent
-from roofline_model.formats.codecs.options import ScaleRule
+from roofline_model.formats.codecs.layout import ScaleRule
+from roofline_model.formats.codecs.scales.scaled import Numbers, cast, dtype_for, number_for
 
 BIAS = 127
 NAN_CODE = 255

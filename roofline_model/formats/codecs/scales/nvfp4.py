@@ -2,22 +2,20 @@
 
 tensor scale = largest magnitude / (448 · 6), so that the block with the maximum has the scale 448; block scale = block
 maximum / 6 / tensor scale, rounded to E4M3 and not below its smallest normal number 2^−6, as torchao does it (a
-subnormal scale could be off by half of itself). Values are multiplied by (1 / tensor scale) / block scale, the order that
-torchao and its GPU kernel share. Source: torchao 0.18, prototype/mx_formats/nvfp4_tensor.py; compared bit for bit.
+subnormal scale could be off by half of itself). Values are multiplied by (1 / tensor scale) / block scale, the order
+that torchao and its GPU kernel share. Source: torchao 0.18, prototype/mx_formats/nvfp4_tensor.py; compared bit for bit.
 
-`four_over_six`: a block may put its maximum at 4 instead of 6 (scale 1.5 times larger) where that has the smaller squared
-error, because E2M1 has no number between 4 and 6. The tensor scale then leaves room: largest magnitude / (256 · 6), 384
-being exact in E4M3. Source: Cook et al., Four Over Six, arXiv 2512.02010, and its code.
+`four_over_six`: a block may put its maximum at 4 instead of 6 (scale 1.5 times larger) where that has the smaller
+squared error, because E2M1 has no number between 4 and 6. The tensor scale then leaves room: largest magnitude / (256 ·
+6), 384 being exact in E4M3. Source: Cook et al., Four Over Six, arXiv 2512.02010, and its code.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.formats.codecs.elements.array_kinds import Numbers, cast, number_for
-from roofline_model.formats.codecs.layout import Layout, float_limits
-from roofline_model.formats.codecs.options import ScaleRule
-from roofline_model.formats.codecs.scales.scaled import encode_blocks, squared_errors
+from roofline_model.formats.codecs.layout import Layout, ScaleRule, float_limits
+from roofline_model.formats.codecs.scales.scaled import Numbers, cast, encode_blocks, number_for, squared_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

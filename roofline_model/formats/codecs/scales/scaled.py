@@ -3,23 +3,58 @@
 scale = limit / largest element, rounded to the type it is stored in and never below that type's smallest normal number;
 code = nearest element of value / scale. An integer with zero point: scale = (high − low) / (2^bits − 1),
 zero = round(−low / scale) + smallest code, so that 0 keeps an exact code. Source: Jacob et al., arXiv 1712.05877 §2.1.
+
+The rules take numpy arrays and torch tensors alike, and a tensor stays on its device: bench_cases quantises operands of
+gigabytes on a GPU by the same rules. Only one number per block passes through them. torch is never imported: whoever
+hands in a tensor has imported it.
+
+Double quantisation of NF4's scales: 8 bits each, in groups of 256 that share one FP32 number. The mean of all scales is
+taken off first, so that the rest is centred and small (QLoRA §3). The paper stores “8-bit floats” without naming them;
+we store INT8, as torchao does. Groups do not cross rows, so that a row stays readable alone. Elements are encoded with
+the scales as they will be decoded.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.codecs.elements.array_kinds import Numbers, cast, number_for
 from roofline_model.formats.codecs.elements.elements import Element, IntElement
-from roofline_model.formats.codecs.layout import float_limits
-from roofline_model.formats.codecs.scales.blocks import pieces
+from roofline_model.formats.codecs.layout import DOUBLE_GROUP_SCALES, float_limits, numpy_dtype
+from roofline_model.formats.codecs.scales.blocks import from_blocks, pieces, to_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+Numbers = Any
+"""A numpy array (or scalar) or a torch tensor; what a rule returns is of the kind it was given."""
+
+
+def dtype_for(numbers: Numbers, name: str) -> Any:
+    """Return the element type of that numpy or ml_dtypes name in the library of `numbers`."""
+    return getattr(sys.modules["torch"], name) if _is_tensor(numbers) else numpy_dtype(name)
+
+
+def cast(numbers: Numbers, name: str) -> Numbers:
+    """Return the numbers in another element type, rounded to nearest even."""
+    dtype = dtype_for(numbers, name)
+    return numbers.to(dtype) if _is_tensor(numbers) else numbers.astype(dtype)
+
+
+def number_for(numbers: Numbers, value: float) -> Numbers:
+    """Return one number of the type of `numbers`, on their device.
+
+    Divide by this, never by a Python number: torch multiplies by the reciprocal of a number from the host on CUDA.
+    """
+    return numbers.new_tensor(value) if _is_tensor(numbers) else numbers.dtype.type(value)
+
+
+def _is_tensor(numbers: Numbers) -> bool:
+    return hasattr(numbers, "new_tensor")
 
 
 _FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
@@ -30,10 +65,10 @@ _SEARCH_ELEMS = 1 << 20
 def stored_scales(wanted: Numbers, dtype_name: str, bound: float = math.inf) -> Numbers:
     """Return float32 scales in the type they are stored in: rounded to nearest even, at least its smallest normal number.
 
-    Below that a scale would lose bits (or become zero), and quantising a dequantised tensor would not give its codes back.
-    bound: what no wanted scale exceeds; where the type holds that much, the scales are not searched for larger ones (a
-    search would make the caller wait for a GPU). Takes torch tensors, too.
-    Raises `InvalidValueError` when a scale is beyond the type.
+    Below that a scale would lose bits (or become zero), and quantising a dequantised tensor would not give its codes
+    back. bound: what no wanted scale exceeds; where the type holds that much, the scales are not searched for larger
+    ones (a search would make the caller wait for a GPU). Takes torch tensors, too. Raises `InvalidValueError` when a
+    scale is beyond the type.
     """
     smallest, largest = float_limits(dtype_name)
     if bound > largest and (wanted > largest).any():
@@ -126,3 +161,25 @@ def affine_scales(low: Array, high: Array, element: IntElement, dtype_name: str)
     with np.errstate(over="ignore"):
         zero_points = np.rint(-low / (scales.astype(np.float32) * np.float32(element.step))) - (largest + 1)
     return scales, np.clip(zero_points, -largest - 1, largest).astype(element.code_dtype)
+
+
+_INT8 = IntElement(8, 127.0)
+
+
+def quantize_scales(scales: Array) -> tuple[Array, Array, float]:
+    """Return INT8 codes (rows, blocks), FP32 group scales (rows, groups) and the FP32 mean of scales (rows, blocks)."""
+    import numpy as np
+
+    mean = np.float32(scales.mean(dtype=np.float64))
+    groups = to_blocks(scales - mean, DOUBLE_GROUP_SCALES)
+    group_scales = symmetric_scales(np.abs(groups).max(axis=1), _INT8, "float32")
+    codes = from_blocks(encode_blocks(groups, _INT8, group_scales), *scales.shape)
+    return codes, group_scales.reshape(len(scales), -1), float(mean)
+
+
+def dequantize_scales(codes: Array, group_scales: Array, mean_scale: float) -> Array:
+    """Return the FP32 scales (rows, blocks); what rounding pushed below zero is zero."""
+    import numpy as np
+
+    centred = decode_blocks(to_blocks(codes, DOUBLE_GROUP_SCALES), _INT8, group_scales.reshape(-1))
+    return np.maximum(from_blocks(centred, *codes.shape) + np.float32(mean_scale), np.float32(0))

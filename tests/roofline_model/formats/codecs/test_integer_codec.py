@@ -9,7 +9,7 @@ import pytest
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
 from roofline_model.formats.codecs import dequantize, format_error, quantize, round_trip
-from roofline_model.formats.codecs.clipping import MSE_FACTORS
+from roofline_model.formats.codecs.encode import MSE_FACTORS
 
 
 def normal(*shape: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.formats.codecs import dequantize, format_error, quantize
 from roofline_model.formats.codecs.elements.elements import NF4_VALUES
-from roofline_model.formats.codecs.scales.double_scales import dequantize_scales, quantize_scales
+from roofline_model.formats.codecs.scales.scaled import dequantize_scales, quantize_scales
 
 
 def test_the_largest_of_a_block_is_exact():

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnknownNameError
+from roofline_model.core.finding import finding
 from roofline_model.models.strategies.activation_stats import ActivationStats
 from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig
 from roofline_model.models.strategies.precision_selector import AdaptivePrecisionSelector, AdaptiveQuantConfig
@@ -101,9 +102,10 @@ def test_the_last_decision_of_each_operator_is_kept_with_its_reason() -> None:
     selector.select_precision("b", stats_with(1.6))
     found = selector.decisions
     assert (found["a"].precision, found["a"].outlier_ratio) == ("NVFP4", 1.2)
-    assert found["a"].reason == "outlier ratio 1.20 allows NVFP4 or FP8_E4M3; decode is bound by memory"
-    assert found["b"].reason == "outlier ratio 1.60 is above 1.5"
-    assert selector.choose("c", stats_with(1.2)).reason.endswith("the phase is not known")
+    assert found["a"].finding == finding("outliers-decode", outliers=1.2, formats=("NVFP4", "FP8_E4M3"))
+    assert found["b"].finding == finding("outliers-many", outliers=1.6, threshold=1.5)
+    assert found["b"].reason == "outlier ratio 1.6 is above 1.5: the middle format"
+    assert selector.choose("c", stats_with(1.2)).finding.code == "outliers-phase-unknown"
     assert set(selector.decisions) == {"a", "b"}  # choosing alone remembers nothing
     selector.reset()
     assert not selector.decisions

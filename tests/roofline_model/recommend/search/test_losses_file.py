@@ -72,7 +72,7 @@ def test_a_file_is_written_whole_and_read(tmp_path: Path):
     path = write_losses(losses, tmp_path / "losses.json")
     assert read_losses(path) == losses
     assert [one.name for one in tmp_path.iterdir()] == ["losses.json"]
-    assert losses.source == "KL of the logits, one layer at a time, tiny, 512 tokens of a text, nats/token"
+    assert losses.source == "layer-wise KL, tiny, 512 tokens of a text, nats/token"
     assert losses.table.values == {
         ("layers.0.qkv_proj", "INT4.BF16"): 0.01,
         ("layers.0.qkv_proj", "FP8"): 0.001,

@@ -8,6 +8,7 @@ import pytest
 
 from roofline_model.core.answer import Estimate
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import finding
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
@@ -217,8 +218,8 @@ def test_parts_without_losses_stay_wide():
     model = model_problem("b10", small_llama(), losses(("ffn",)))
     assert [group.name for group in model.problem.groups] == [*(f"layers.{i}.ffn" for i in range(LAYERS)), "lm_head"]
     partly = {("layers.0.ffn", "INT4.BF16"): 0.1, ("layers.1.ffn", "FP8"): 0.1}
-    notes = model_problem("b10", small_llama(), LossTable(partly, "given", "low")).problem.notes
-    assert any("no loss is known in FP8_E4M3" in note for note in notes)
+    findings = model_problem("b10", small_llama(), LossTable(partly, "given", "low")).problem.findings
+    assert finding("layers-without-loss", "ffn", formats=("FP8_E4M3",)) in findings
 
 
 def test_experts_are_groups_and_their_router_is_none():

@@ -15,7 +15,7 @@ from roofline_model.expected.attention.flash.model import (
     compare_fa_rows,
     compare_fa_versions,
 )
-from roofline_model.expected.attention.flash.versions import TRAITS, availability, newest_available, padded_head_dim
+from roofline_model.expected.attention.flash.versions import TRAITS, newest_available, padded_head_dim, why_unavailable
 
 RUNS = {
     "b10": "fa1 fa2 fa3 fa4", "gb10": "fa1 fa2", "rtx-pro-6000": "fa1 fa2", "a100": "fa1 fa2", "l40s": "fa1 fa2", "orin": "fa1 fa2",
@@ -64,16 +64,15 @@ def test_the_newest_of_each_chip() -> None:
 def test_every_chip_of_the_registry_gets_an_answer() -> None:
     for device in list_hardware():
         for version, traits in TRAITS.items():
-            available, reason = availability(traits, device, 128)
-            assert available != bool(reason)
-            if available:
+            if why_unavailable(traits, device, 128) is None:
                 config = FlashAttentionConfig(version, qkv_precision="BF16")
                 assert FlashAttentionRoofline(device).predict(1, 8, 256, 256, 128, config).time_s > 0
 
 
 def test_head_dimensions() -> None:
     fa1, fa3 = TRAITS[FlashAttentionVersion.FA1], TRAITS[FlashAttentionVersion.FA3]
-    assert availability(fa1, get_hardware("a100"), 256) == (False, "fa1 has no kernel above head_dim 128 (asked: 256)")
+    why = why_unavailable(fa1, get_hardware("a100"), 256)
+    assert why == finding("kernel-head-dim", kernel="fa1", head_dim=256, largest_head_dim=128)
     assert padded_head_dim(fa3, 72) == 96
     narrow, wide = (
         FlashAttentionRoofline("h100").predict(1, 8, 4096, 4096, d, FlashAttentionConfig("fa3")) for d in (72, 96)
@@ -89,9 +88,8 @@ def test_fp8_needs_the_units() -> None:
         .available
     )
     device = get_hardware("a100")
-    available, reason = availability(TRAITS[FlashAttentionVersion.FA2], device, 128, native_fp8=True)
-    assert not available
-    assert "FP8" in reason
+    why = why_unavailable(TRAITS[FlashAttentionVersion.FA2], device, 128, native_fp8=True)
+    assert why.code == "fp8-unit-missing"
 
 
 def test_the_default_comparison_uses_fp8_where_there_is_some() -> None:

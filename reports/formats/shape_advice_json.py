@@ -44,7 +44,7 @@ def shape_advice_json(ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def option_json(option: Option) -> dict[str, str | float | None]:
+def option_json(option: Option) -> dict[str, Any]:
     """Return one format of a product as plain values."""
     operands, estimate, ideal, memory = dict(option.formats), option.estimate, option.times.ideal, option.memory
     assert ideal is not None  # of a product both are known

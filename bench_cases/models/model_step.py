@@ -59,11 +59,15 @@ def make_step(model: nn.Module, ids: Tensor, workload: Workload, kv: str) -> Mod
         return ModelStep(lambda: _call(model, ids, _cache(model, kv)), check, tolerance, _filled_bytes(model, ids, kv))
     cache = _cache(model, kv)
     if cache is None:
-        raise UnsupportedError(f"{type(model).__name__} keeps no key-value cache: it has no decode step")
+        raise UnsupportedError(
+            f"{type(model).__name__} keeps no key-value cache: it has no decode step; an encoder has --phase prefill"
+        )
     _allow_cropping(cache)
     _call(model, ids[:, :-1], cache)
     if not cache.get_seq_length():
-        raise UnsupportedError(f"{type(model).__name__} leaves its key-value cache empty: it has no decode step")
+        raise UnsupportedError(
+            f"{type(model).__name__} leaves its key-value cache empty: it has no decode step; an encoder has --phase prefill"
+        )
     last = ids[:, -1:].contiguous()
     _call(model, last, cache)
     filled = cache_bytes(cache)

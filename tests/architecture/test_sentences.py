@@ -1,0 +1,310 @@
+"""Domain code returns numbers and finding codes: it holds no sentences and looks for no words in a text.
+
+Words live in the catalog of findings and in the rooms that render. Apart from these stand errors (what `raise` and an
+error's constructor are given), documentation, citations, and the modules listed below, which are still to be cleaned. The
+list only shrinks: a module without sentences that stands on it fails, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOMAIN = ("roofline_model", "results", "plugin", "bench_cases")
+RENDERING = (
+    "roofline_model/core/finding.py",  # renders the catalog
+    "results/records/stored_findings.py",  # the sentences of older versions, and the one place that looks into them
+    "results/text/",
+    "plugin/terminal/",
+    "plugin/pytest_glue/",  # options, errors and lines of pytest
+    "bench_cases/pipeline/report.py",
+    "bench_cases/pipeline/words.py",
+)
+"""Files, and folders with a slash at the end, whose work is words."""
+
+TO_CLEAN: dict[str, int] = {
+    "results/diff/gate.py": 4,
+    "results/diff/rolling.py": 4,
+    "results/diff/sentences.py": 14,
+    "results/diff/significance/metrics.py": 1,
+    "results/diff/significance/pair_tests.py": 1,
+    "results/diff/suites.py": 1,
+    "results/exchange/llama_rows.py": 6,
+    "results/exchange/pytest_benchmark.py": 1,
+    "results/exchange/to_records.py": 5,
+    "results/exchange/vllm_bench.py": 6,
+    "results/history/alerts.py": 8,
+    "results/history/case_history.py": 2,
+    "results/history/segments.py": 1,
+    "results/history/unused.py": 2,
+    "results/operations/retention.py": 3,
+    "results/records/flags.py": 1,
+    "results/store/delivery/outbox.py": 2,
+    "results/verdicts/gain.py": 4,
+    "results/verdicts/shape_verdict.py": 12,
+    "plugin/calibrate/cpu_calibration.py": 12,
+    "plugin/calibrate/cpu_ceilings.py": 2,
+    "plugin/calibrate/gpu_calibration.py": 2,
+    "plugin/isolation/device_share.py": 1,
+    "plugin/isolation/isolation.py": 2,
+    "plugin/isolation/supervisor.py": 6,
+    "plugin/isolation/worker_arguments.py": 2,
+    "plugin/machine/cpu_state.py": 2,
+    "plugin/machine/state_warnings.py": 15,
+    "plugin/run/baseline.py": 3,
+    "plugin/run/outcome.py": 1,
+    "plugin/run/rescue.py": 6,
+    "plugin/run/runner.py": 1,
+    "plugin/run/session.py": 1,
+    "plugin/run/target.py": 1,
+    "plugin/sensors/energy.py": 1,
+    "plugin/sensors/nvml.py": 1,
+    "plugin/sensors/rapl.py": 3,
+    "bench_cases/kernels/attention/rules.py": 6,
+    "bench_cases/kernels/attention/sdpa.py": 1,
+    "bench_cases/kernels/fill.py": 1,
+    "bench_cases/kernels/guards.py": 6,
+    "bench_cases/kernels/operators/spec.py": 1,
+    "bench_cases/kernels/shape_rules.py": 4,
+    "bench_cases/models/measure_model.py": 5,
+    "bench_cases/models/model_cases.py": 1,
+    "bench_cases/models/plan_file.py": 7,
+    "bench_cases/models/sources.py": 2,
+    "bench_cases/pipeline/measure.py": 1,
+    "bench_cases/pipeline/pytest_run.py": 1,
+    "bench_cases/pipeline/recommend.py": 4,
+    "bench_cases/pipeline/records.py": 3,
+    "bench_cases/pipeline/result.py": 6,
+    "bench_cases/pipeline/run.py": 2,
+    "bench_cases/pipeline/save.py": 2,
+    "bench_cases/pipeline/speedup.py": 1,
+    "bench_cases/pipeline/verdict.py": 14,
+    "bench_cases/quality/embedding_quality.py": 1,
+    "bench_cases/quality/sensitivity/fisher.py": 1,
+    "bench_cases/quality/sensitivity/kl.py": 1,
+    "bench_cases/quality/sensitivity/part_losses.py": 1,
+    "bench_cases/quality/sensitivity/prior.py": 1,
+    "bench_cases/quality/texts/estimates.py": 2,
+    "bench_cases/quantization/apply.py": 2,
+    "bench_cases/quantization/calibrated.py": 3,
+    "bench_cases/quantization/dynamic/attach.py": 3,
+    "bench_cases/quantization/dynamic/operand.py": 1,
+    "bench_cases/quantization/dynamic/product.py": 3,
+    "bench_cases/quantization/dynamic/quantizer.py": 2,
+    "bench_cases/quantization/failures.py": 1,
+    "bench_cases/quantization/kv/cache.py": 1,
+    "bench_cases/quantization/plans/layer_plan.py": 3,
+    "bench_cases/quantization/plans/layer_report.py": 1,
+    "bench_cases/quantization/plans/precisions.py": 1,
+    "bench_cases/quantization/saved/save_load.py": 1,
+    "bench_cases/quantization/saved/serving.py": 10,
+    "bench_cases/quantization/saved/staging.py": 2,
+    "bench_cases/quantization/saved/weights.py": 1,
+    "bench_cases/quantization/survey.py": 5,
+    "bench_cases/quantization/torchao_configs.py": 2,
+    "bench_cases/quantization/trial.py": 3,
+    "bench_cases/selection.py": 1,
+    "bench_cases/shapes/attention.py": 3,
+}
+"""Module → how many of its texts are sentences, or searches for words, today."""
+
+OF_ERRORS: dict[str, int] = {
+    "roofline_model/chips/hardware.py": 3,
+    "roofline_model/core/definition_text.py": 3,
+    "roofline_model/expected/attention/fitted/rows.py": 2,
+    "roofline_model/expected/attention/prefill.py": 2,
+    "roofline_model/expected/attention/shape.py": 2,
+    "roofline_model/expected/fitting/fitted_files.py": 1,
+    "roofline_model/expected/fitting/table.py": 9,
+    "roofline_model/expected/products/fitted/rows.py": 1,
+    "roofline_model/expected/products/formula.py": 1,
+    "roofline_model/formats/codecs/arrays.py": 2,
+    "roofline_model/models/hf/architectures.py": 2,
+    "roofline_model/models/hf/config.py": 1,
+    "roofline_model/models/strategies/strategy_file.py": 1,
+    "roofline_model/recommend/engine.py": 1,
+    "roofline_model/recommend/search/losses_file.py": 1,
+    "roofline_model/recommend/search/traffic_file.py": 1,
+    "roofline_model/validation/crossed_table.py": 1,
+    "results/exchange/exported/impossible.py": 2,
+    "results/exchange/exported/load.py": 1,
+    "results/exchange/files.py": 2,
+    "results/exchange/model_cases.py": 1,
+    "results/exchange/model_names.py": 2,
+    "results/operations/check.py": 1,
+    "results/records/limits.py": 9,
+    "results/store/connection.py": 29,
+    "results/store/delivery/deliver.py": 1,
+    "results/store/migrate.py": 3,
+    "results/store/run_names.py": 4,
+    "results/store/store.py": 4,
+    "results/watch/annotations.py": 1,
+    "results/watch/lists.py": 1,
+    "plugin/calibrate/profile_file.py": 3,
+    "plugin/isolation/device_errors.py": 1,
+    "plugin/isolation/replay_item.py": 1,
+    "plugin/isolation/worker_process.py": 4,
+    "plugin/machine/software_facts.py": 1,
+    "plugin/run/benchmark_bridge.py": 1,
+    "plugin/run/instruments.py": 1,
+    "plugin/run/options.py": 2,
+    "plugin/samples/correctness.py": 1,
+    "plugin/samples/series.py": 2,
+    "plugin/sensors/nvml_fields.py": 1,
+    "plugin/timers/cupti.py": 5,
+}
+"""Module → how many of its texts become part of an error that is raised elsewhere: reasons that a row, a file or a field is refused."""
+
+OF_SOURCES: dict[str, int] = {
+    "roofline_model/chips/device_text.py": 2,
+    "roofline_model/expected/attention/flash/units.py": 7,
+    "roofline_model/expected/attention/flash/versions.py": 4,
+    "roofline_model/formats/catalog.py": 3,
+    "roofline_model/kernels/attention_kernels.py": 2,
+    "roofline_model/kernels/known_kernels.py": 3,
+    "roofline_model/models/strategies/strategies.py": 7,
+    "roofline_model/recommend/claimed_losses.py": 11,
+    "results/records/metrics.py": 5,
+    "plugin/calibrate/cuda_ceilings.py": 1,
+    "plugin/machine/facts.py": 3,
+    "bench_cases/kernels/attention/catalog.py": 10,
+    "bench_cases/kernels/operators/catalog.py": 2,
+    "bench_cases/kernels/products/catalog.py": 13,
+    "bench_cases/quantization/plans/recipes.py": 29,
+}
+"""Module → how many of its texts say where a number of its table comes from, or describe a row of a catalog."""
+
+LISTED = {**TO_CLEAN, **OF_ERRORS, **OF_SOURCES}
+WORDS_OF_A_SENTENCE = 4
+_WORD = re.compile(r"(?:^|(?<=[\s(]))[A-Za-z][a-z'’-]*(?=[\s,.;:)?!]|$)")
+_CITATION = re.compile(
+    r"arXiv|\bread 20\d\d|\b20\d\d-\d\d-\d\d|\bdocs?\.\w|\b[\w.-]+/[\w.-]+ \d|issue \d|https?:|\(\w+ \d\.\d|README"
+)
+"""What a source names: a paper, a date it was read, a repository with the number of a thread, a page."""
+_DOCUMENTING = frozenset({"fix", "source", "doc", "help", "description", "match", "epilog"})
+"""Keywords of calls: an error's remedy, a citation, the documentation of a column or option."""
+_TELLING = frozenset({"warning", "info", "debug", "exit", "fail", "skip"})
+"""Calls of a logger, and of pytest."""
+_SEARCHES = frozenset({"startswith", "endswith", "removeprefix", "removesuffix", "find", "index", "count", "partition"})
+_PROSE = frozenset(
+    {"note", "notes", "reason", "reasons", "text", "sentence", "message", "why", "words", "said", "missing"}
+)
+
+
+def text_of(node: ast.AST) -> str | None:
+    """Return a literal text, with a gap for each value of an f-string; None for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return None
+
+
+def is_sentence(text: str) -> bool:
+    """Return whether a text has the words of a sentence and is no citation.
+
+    >>> is_sentence("torch has no kernel for it"), is_sentence("--roofline-db PATH"), is_sentence("arXiv:1, read it there now")
+    (True, False, False)
+    """
+    return len(_WORD.findall(text)) >= WORDS_OF_A_SENTENCE and not _CITATION.search(text)
+
+
+def name_of(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _stands_apart(node: ast.AST) -> bool:
+    """Return whether the texts in a node are an error, a documentation, or what a logger or pytest is told."""
+    if isinstance(node, ast.Expr):
+        return text_of(node.value) is not None
+    if isinstance(node, ast.Call):
+        name = name_of(node.func)
+        return name.endswith(("Error", "Problem", "warn")) or name in _TELLING
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg in _DOCUMENTING)
+
+
+def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the sentences of a module."""
+    exempt: set[int] = set()
+    for node in ast.walk(tree):
+        if _stands_apart(node):
+            exempt |= {id(part) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        text = text_of(node)
+        if text is None or id(node) in exempt:
+            continue
+        exempt |= {id(part) for part in ast.walk(node)}
+        if is_sentence(text):
+            yield node.lineno, text  # type: ignore[attr-defined]
+
+
+def searches(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and text of what looks for words: literals of several words, or any literal in a name for prose."""
+
+    def is_words(literal: ast.AST, place: ast.AST) -> bool:
+        text = text_of(literal)
+        if text is None or not re.match("[A-Za-z]{2}", text):  # a suffix such as `.toml` is no word
+            return False
+        return name_of(place) in _PROSE or re.search(r"[A-Za-z]{2,} [A-Za-z]{2,}", text) is not None
+
+    def searched(node: ast.AST) -> tuple[ast.AST, ast.AST] | None:
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            return node.left, node.comparators[0]
+        is_search = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SEARCHES
+        return (node.args[0], node.func.value) if is_search and node.args else None  # type: ignore[attr-defined]
+
+    for node in ast.walk(tree):
+        pair = searched(node)
+        if pair is not None and is_words(*pair):
+            yield node.lineno, f"looks for {text_of(pair[0])!r}"  # type: ignore[attr-defined]
+
+
+def found_in(path: Path) -> list[tuple[int, str]]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return sorted({*sentences(tree), *searches(tree)})
+
+
+def domain_modules() -> Iterator[str]:
+    """Yield the modules of domain code, relative to the root."""
+    for package in DOMAIN:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if not name.startswith(RENDERING) and not path.name.startswith("test_"):
+                yield name
+
+
+@pytest.mark.parametrize("module", domain_modules())
+def test_domain_code_holds_no_sentences_and_looks_for_no_words(module: str) -> None:
+    lines = [f"{module}:{line}: {text[:100]!r}" for line, text in found_in(ROOT / module)]
+    allowed = LISTED.get(module, 0)
+    assert len(lines) <= allowed, "\n".join(lines)
+    assert len(lines) == allowed, f"{module} has fewer sentences than its list says: lower the number, or drop the line"
+
+
+def test_what_is_still_to_clean_exists() -> None:
+    assert set(LISTED) <= set(domain_modules())
+    assert len(LISTED) == len(TO_CLEAN) + len(OF_ERRORS) + len(OF_SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ('def f():\n    return "no kernel is known for it"', 1),
+        ('def f(a):\n    return f"{a} takes longer than that of {a}"', 1),
+        ('def f():\n    """What a documentation says of it."""\n    raise ValueError("this is not a number")', 0),
+        ('X = InvalidValueError("this is not a number")', 0),
+        ('Y = "--roofline-db PATH"', 0),
+        ('Z = Row(source="a page that somebody has read")', 0),
+        ('def f(note):\n    return "widened" in note', 1),
+        ('def f(line):\n    return line.startswith("no serving engine")', 1),
+        ('def f(name):\n    return name.startswith("cpu-")', 0),
+    ],
+)
+def test_the_rule(code: str, count: int) -> None:
+    tree = ast.parse(code)
+    assert len([*sentences(tree), *searches(tree)]) == count
