@@ -4,17 +4,17 @@ Base `http://127.0.0.1:8000`. All bodies are JSON; all numbers SI with the unit 
 (null instead). `?hardware_key=` names a chip of the catalog (key or alias) or is `auto` (this machine), and defaults to gb10. Unknown fields
 are refused.
 
-    POST /api/analyze?hardware_key=      AnalyzeRequest      → Analysis          one product, one pair of formats
+    POST /api/analyze?hardware_key=      AnalyzeRequest      → ProductPrediction  one product, one pair of formats
     POST /api/recommend?hardware_key=    RecommendRequest    → Recommendation    formats ranked
     POST /api/tiling?hardware_key=       TilingRequest       → TilingAnswer      tile, waves, occupancy, L2
-    POST /api/attention?hardware_key=    AttentionRequest    → AttentionAnalysis  fused attention (attention.py: `router`)
+    POST /api/attention?hardware_key=    AttentionRequest    → AttentionPrediction  fused attention (attention.py: `router`)
     POST /api/attention/recommend?hardware_key=  AttentionRecommendRequest → AttentionRecommendation  formats of its cache ranked
     POST /api/sweep?hardware_key=        SweepRequest        → SweepAnswer       grids: columns per chip × formats
     GET  /api/hardware                                       → HardwareList
     GET  /api/hardware/{key}                                 → HardwareDetail    404 for an unknown chip
     GET  /api/formats                                        → FormatList
     GET  /api/models                                         → ModelList
-    POST /api/models/{key}/predict?hardware_key=  ModelPredictRequest → ModelPrediction
+    POST /api/models/{key}/predict?hardware_key=  ModelPredictRequest → PassPrediction
     POST /api/models/{key}/recommend?hardware_key=  ModelRecommendRequest → ModelRecommendation  plans for a whole model ranked
     GET  /api/recommendations?hardware_key=&model=&phase=&op=&M=&N=&K=&memory_limit_gb=&max_loss_pct=&limit=&offset=
                                                              → StoredRecommendationList  what the stored runs say, with evidence
@@ -53,14 +53,12 @@ from reports.api.catalog.catalog_models import (
     HardwareSummary,
     Health,
     ModelList,
-    ModelPrediction,
     ModelPredictRequest,
     NvmlReading,
     NvmlStatus,
 )
 from reports.api.http.problem import FieldProblem, Problem
 from reports.api.predict.analysis_models import (
-    Analysis,
     AnalyzeRequest,
     Candidate,
     ProductRequest,
@@ -74,23 +72,19 @@ from reports.api.predict.analysis_models import (
     TilingRequest,
 )
 from reports.api.predict.attention_models import (
-    AttentionAnalysis,
     AttentionRecommendation,
     AttentionRecommendRequest,
     AttentionRequest,
     CacheCandidate,
 )
-from reports.api.predict.base_models import Answer, ExpectedTime, Request
+from reports.api.predict.base_models import Answer, Request
 from reports.api.predict.model_advice_models import ModelPlan, ModelRecommendation, ModelRecommendRequest
-from reports.api.predict.prediction_models import Predicted, PredictedKernel
 from reports.api.stored.stored_advice_models import StoredRankingBody, StoredRecommendationList, StoredRowBody
 from reports.api.stored.stored_models import CaseBody, CaseList, DiffAnswer, HistoryAnswer, RunBody, RunDetail, RunList
 
 __all__ = [
-    "Analysis",
     "AnalyzeRequest",
     "Answer",
-    "AttentionAnalysis",
     "AttentionRecommendRequest",
     "AttentionRecommendation",
     "AttentionRequest",
@@ -99,7 +93,6 @@ __all__ = [
     "CaseBody",
     "CaseList",
     "DiffAnswer",
-    "ExpectedTime",
     "FieldProblem",
     "FormatList",
     "HardwareDetail",
@@ -110,13 +103,10 @@ __all__ = [
     "ModelList",
     "ModelPlan",
     "ModelPredictRequest",
-    "ModelPrediction",
     "ModelRecommendRequest",
     "ModelRecommendation",
     "NvmlReading",
     "NvmlStatus",
-    "Predicted",
-    "PredictedKernel",
     "Problem",
     "ProductRequest",
     "RecommendRequest",

@@ -151,7 +151,7 @@ function remarks(row) {
     found.push(
       `This chip emulates ${row.weight} in ${row.computeFormat}; what the emulation costs is not in the ideal time.`,
     );
-  if (row.answer.coverage) found.push(sentence(row.answer.coverage));
+  if (row.answer.coverage) found.push(sentence(row.answer.coverage.text));
   if (row.kernelGap && !isOfEngines(row)) found.push(sentence(row.kernelGap.text));
   if (row.answer.engine_gap) found.push(sentence(row.answer.engine_gap.text));
   if (row.expected)

@@ -113,7 +113,7 @@ const MODEL = {
   ],
   pick: pickOfModel,
   title: (answer) =>
-    `${answer.model}, ${answer.phase} of ${count(answer.batch_count)} × ${count(answer.context_tokens)} tokens`,
+    `${answer.model}, ${answer.phase} of ${count(answer.batch_count)} × ${count(answer.context_count)} tokens`,
   row: modelRow,
 };
 
@@ -197,6 +197,12 @@ function pair(format, other) {
   return weight === activation ? { precision: weight } : { precision: activation, [other]: weight };
 }
 
+/** Return a finding's line with what it is about; null for none. */
+function reasonOf(finding) {
+  if (!finding) return null;
+  return finding.subject && !finding.text.includes(finding.subject) ? `${finding.subject}: ${finding.text}` : finding.text;
+}
+
 function timed(answer) {
   return {
     answer,
@@ -204,7 +210,7 @@ function timed(answer) {
     isPlaceholder: answer.is_placeholder,
     timeS: answer.time_s,
     expected: answer.expected,
-    expectedReason: answer.expected_reason,
+    expectedReason: reasonOf(answer.expected_reason),
     speedup: answer.speedup_ratio,
     expectedSpeedup: answer.expected_speedup_ratio,
     baseline: answer.baseline_format,
@@ -239,18 +245,8 @@ function modelRow(answer, chip) {
     chip: chip?.name ?? answer.hardware,
     isPlaceholder: chip?.is_placeholder ?? false,
     timeS: answer.time_s,
-    expected:
-      answer.expected_s === null
-        ? null
-        : {
-            time_s: answer.expected_s,
-            low_s: answer.expected_low_s,
-            high_s: answer.expected_high_s,
-            provenance: "",
-            findings: [],
-            parts_s: null,
-          },
-    expectedReason: answer.expected_reason,
+    expected: answer.expected && { ...answer.expected, provenance: "", findings: [], parts_s: null }, // of a model its kernels say it
+    expectedReason: reasonOf(answer.expected_reason),
     speedup: answer.speedup_ratio,
     expectedSpeedup: answer.expected_speedup_ratio,
     baseline: answer.baseline_format,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import findings_json, findings_text, first_with, optional_json
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import operands_label
 from roofline_model.recommend.loss import loss_text
 
 
@@ -84,9 +83,3 @@ def option_name(option: Option) -> str:
     operands = dict(option.formats)
     label = operands_label(operands["b"], operands["a"])
     return option.key if option.method == "none" or label == "–" else f"{option.key} {label}"
-
-
-@lru_cache(1_024)
-def operands_label(weight: str, activation: str) -> str:
-    """Return the widths of weight and activation: `W4A16`; `–` where the formats have none."""
-    return Case("gemm", (), (("a", activation), ("b", weight)), "*").width_label.upper() or "–"

@@ -19,12 +19,12 @@ from roofline_cli.shared.options import (
     InnerOption,
     JsonOption,
     RowsOption,
-    format_pair,
     parse_size,
     register_formats,
     split_list,
     with_user_formats,
 )
+from roofline_model.formats.pairs import format_pair
 
 if TYPE_CHECKING:
     from roofline_cli.compare.view import Comparison
@@ -140,24 +140,25 @@ def _compare(
 
 
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
+    from reports.formats.answer_json import command_json
     from reports.formats.shape_advice_json import shape_advice_json
-    from roofline_cli.predict.products import predict_table, print_table, table_json
+    from roofline_cli.predict.products import print_table
     from roofline_cli.recommend.shape import print_recommendation
     from roofline_cli.shared.options import find_chip
     from roofline_model.expected.predict import expected_times
+    from roofline_model.predictions.product import predict_products
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
 
     chip = find_chip(request.hw)
-    table = predict_table(chip, request.hw, request.shape, request.formats, own)
+    table = predict_products(chip, request.shape, request.formats, own)
     ranked = with_user_formats(request.formats, own, DEFAULT_FORMATS)
     advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
     if request.as_json:
-        show_json(
-            {"is_measured": False, "run_id": None, **table_json(table), "recommendation": shape_advice_json(advice)}
-        )
+        predicted = command_json(table)
+        show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": shape_advice_json(advice)})
         return
-    print_table(table)
+    print_table(table, chip, request.hw)
     show_line()
     print_recommendation(advice)
 

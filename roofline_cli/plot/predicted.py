@@ -50,14 +50,14 @@ def expected_roof(
     columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat], hardware: Device
 ) -> tuple[tuple[float, float], ...]:
     """Return (intensity, expected rate) of the product with M from 1 to 16,384 rows; empty where nothing is expected."""
-    from roofline_cli.shared.options import product
     from roofline_model.core.errors import RooflineError
     from roofline_model.expected.predict import predict_expected
     from roofline_model.ideal.roofline import predict
+    from roofline_model.operators.product import product_of_pair
 
     found: dict[float, float] = {}
     for rows in _SWEPT_ROWS:
-        work = product(rows, columns, inner, pair)
+        work = product_of_pair(rows, columns, inner, weight=pair[0], activation=pair[1])
         try:
             ideal, likely = predict(work, hardware), predict_expected(work, hardware)
         except RooflineError:  # beyond what the model has for this chip: the curve ends

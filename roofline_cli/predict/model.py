@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -225,13 +225,12 @@ def _show(
     as_json: bool,
 ) -> None:
     """Show the predictions, and of those made with a strategy (`used`) what it is, gains and claims."""
-    from roofline_cli.predict.model_json import comparison_json, prediction_json
     from roofline_cli.predict.model_view import print_comparison, print_prediction
     from roofline_cli.predict.strategy import print_claims, print_gain, print_strategy, strategy_json
     from roofline_cli.screen.tables import show_json
 
     if as_json:
-        document = comparison_json(found, chip) if len(found) > 1 else prediction_json(found[0], chip)
+        document = _document(found, chip)
         if used:
             document["strategies"] = [strategy_json(config, one, chip) for config, one in used]
         show_json(document)
@@ -247,6 +246,26 @@ def _show(
         print_gain(config, one, chip)
     for config in strategies:
         print_claims(config)
+
+
+def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
+    """Return what --json prints: the passes, the model's shape, and of one pass the time to its first token."""
+    from reports.formats.answer_json import command_json
+    from roofline_model.expected.calibrated import doubts_of
+    from roofline_model.models.llm import first_token_pass
+    from roofline_model.models.step_expected import expected_step
+    from roofline_model.predictions.kernel import PredictionTable
+    from roofline_model.predictions.model import pass_prediction
+
+    predictions = tuple(pass_prediction(each, chip) for each in passes)
+    document = command_json(PredictionTable(predictions, (), tuple(doubts_of(chip))))
+    document["model_shape"] = passes[0].model.to_dict()
+    if len(passes) == 1:
+        first = first_token_pass(passes[0], chip)
+        expected = expected_step(first, chip)
+        document["time_to_first_token_s"] = first.time_s
+        document["expected_time_to_first_token_s"] = None if expected is None else expected.time_s
+    return document
 
 
 def _check_one_chip(hw: str) -> None:

@@ -9,6 +9,7 @@ from roofline_cli.predict.prediction_rows import show_doubts
 from roofline_cli.screen.tables import Cell, Column, Styled, decimal_bytes, intensity, show_line, show_table
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted
+from roofline_model.expected.calibrated import doubts_of
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -280,7 +281,7 @@ def _crossover_text(found: ModelPrediction) -> str:
 
 
 def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
-    show_doubts(chip)
+    show_doubts(doubts_of(chip))
     found = passes[0]
     experts = found.model.experts
     if experts is not None:

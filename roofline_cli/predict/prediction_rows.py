@@ -4,65 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import show_line
-from roofline_model.core.finding import Finding, finding, findings_json, short_text
+from roofline_model.core.finding import Finding, finding, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.core.errors import UnsupportedError
+    from roofline_model.core.answer import Exclusion
     from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.models.step_expected import ExpectedSequence
 
 
-def baseline_format(hardware: Device) -> str | None:
-    """Return the 16-bit format that speed-ups refer to, the one of recommendations; None where the chip declares none."""
-    from roofline_model.recommend.options import baseline_format
-
-    return baseline_format(hardware)
-
-
-def show_doubts(hardware: Device) -> None:
+def show_doubts(doubts: Iterable[Finding]) -> None:
     """Print what a calibration on a busy machine leaves open of every time above."""
-    from roofline_model.expected.calibrated import doubts_of
-
-    for doubt in doubts_of(hardware):
+    for doubt in doubts:
         show_line(f"  note: {short_text(doubt)}")
-
-
-def declares_all(hardware: Device, *formats: str) -> bool:
-    """Return True when the chip's file has a rate or a path for every one of these formats."""
-    return all(hardware.declares(name) for name in formats)
-
-
-def no_default_format(hardware: Device) -> UnsupportedError:
-    """Return the error for a chip that can compute none of the formats shown by default."""
-    from roofline_model.core.errors import UnsupportedError
-
-    declared = ", ".join(sorted(hardware.paths)) or "none"
-    return UnsupportedError(
-        f"{hardware.key} declares none of the default formats. Declared: {declared}; name some with --formats"
-    )
 
 
 def note_numbers(own: Iterable[Finding], notes: list[str]) -> str:
     """Return the numbers of a row's findings, `[1] [3]`, appending the lines that `notes` does not hold yet."""
-    from roofline_model.core.finding import short_text
-
     texts = list(map(short_text, own))
     notes += [text for text in dict.fromkeys(texts) if text not in notes]
     return " ".join(f"[{notes.index(text) + 1}]" for text in texts)
 
 
-def print_notes(notes: list[str], left_out: tuple[tuple[str, str], ...]) -> None:
-    """Print the numbered notes, then each format that was left out with its reason."""
+def print_notes(notes: list[str], excluded: Sequence[Exclusion]) -> None:
+    """Print the numbered notes, then what was excluded: a line for each, one for all that the chip does not declare."""
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")
-    for label, reason in left_out:
-        show_line(f"  left out: {label}: {reason}")
+    undeclared = [each for each in excluded if each.finding.code == "rate-undeclared"]
+    if undeclared:
+        chip = undeclared[0].finding.value("hardware")
+        keys = ", ".join(each.key for each in undeclared)
+        show_line(f"  left out: {keys}: {chip} declares no such rate (--formats predicts what can be widened)")
+    for each in excluded:
+        if each not in undeclared:
+            show_line(f"  left out: {each.key}: {short_text(each.finding)}")
 
 
 def provenance_sentence(weakest: str, hardware: Device, asked: str) -> str:
@@ -149,49 +129,3 @@ def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequenc
         return Gains(f"ideal vs {name}", floors, f"ideal vs {name}", [MISSING] * len(floors))
     shown = [f"{floor} (ideal)" if one is None else speedup(one) for floor, one in zip(floors, expected, strict=True)]
     return Gains(f"exp. vs {name}", shown, f"ideal vs {name}", floors)
-
-
-def over_expected(
-    baseline: ExpectedPrediction | ExpectedSequence | None, one: ExpectedPrediction | ExpectedSequence | None
-) -> float | None:
-    """Return the baseline's expected time over this one; None where either is not known."""
-    return None if baseline is None or one is None else baseline.time_s / one.time_s
-
-
-def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason: str) -> dict[str, Any]:
-    """Return the expected time with its interval, binding term and provenance; null with a reason where there is none."""
-    if expected is None:
-        return {"expected_s": None, "expected_reason": reason}
-    return {
-        "expected_s": expected.time_s,
-        "expected_low_s": expected.low_s,
-        "expected_high_s": expected.high_s,
-        "expected_binding": expected.binding,
-        "expected_parts": [{"name": name, "time_s": time_s} for name, time_s in expected.parts],
-        "expected_provenance": expected.provenance,
-        "expected_version": expected.model_version,
-        "expected_findings": findings_json(expected.findings),
-    }
-
-
-def timing_json(
-    found: Prediction | SequencePrediction, speedup_ratio: float | None, expected_speedup_ratio: float | None
-) -> dict[str, Any]:
-    """Return what every prediction has, one kernel or several; every key ends in its unit."""
-    return {
-        "time_s": found.time_s,
-        "memory_time_s": found.memory_time_s,
-        "compute_time_s": found.compute_time_s,
-        "intensity_flop_per_byte": found.intensity_flop_per_byte,
-        "critical_intensity_flop_per_byte": found.critical_intensity_flop_per_byte,
-        "speedup_ratio": speedup_ratio,
-        "expected_speedup_ratio": expected_speedup_ratio,
-        "bound": found.bound,
-        "path": found.path,
-        "flops": found.flops,
-        "rate_flops_per_s": found.rate_flops_per_s,
-        "read_bytes": found.read_bytes,
-        "write_bytes": found.write_bytes,
-        "provenance": found.provenance,
-        "findings": findings_json(found.findings),
-    }

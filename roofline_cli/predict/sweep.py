@@ -13,11 +13,11 @@ from roofline_cli.shared.options import (
     FormatsFileOption,
     FormatsOption,
     JsonOption,
-    format_pair,
     register_formats,
     split_list,
 )
 from roofline_model.core.units import counted
+from roofline_model.formats.pairs import format_pair
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,10 +15,7 @@ from roofline_cli.shared.options import (
     InnerOption,
     JsonOption,
     RowsOption,
-    format_pair,
-    pair_label,
     parse_size,
-    product,
     register_formats,
 )
 from roofline_model.core.units import counted
@@ -70,6 +67,8 @@ def tiling(
     from roofline_cli.screen.output_file import check_output
     from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import InvalidValueError
+    from roofline_model.formats.pairs import format_pair, pair_label
+    from roofline_model.operators.product import product_of_pair
     from roofline_model.tiling.waves import gemm_tiling as choose
 
     if cache not in ("cold", "warm"):
@@ -82,7 +81,7 @@ def tiling(
     register_formats(formats_file)
     pair = format_pair(formats)
     chip = find_chip(hw)
-    work = product(*shape, pair)
+    work = product_of_pair(*shape, weight=pair[0], activation=pair[1])
     found = choose(work, chip, cache=cache)
     if output is not None:
         _draw(output, chip, work, pair_label(pair), cache)

@@ -36,7 +36,6 @@ from roofline_cli.screen.tables import Column, show_json, show_line, show_table
 from roofline_cli.shared.options import (
     FormatsFileOption,
     JsonOption,
-    operands_label,
     parse_size,
     register_formats,
     with_user_formats,
@@ -291,6 +290,7 @@ def print_recommendation(ranking: Ranking) -> None:
     from roofline_cli.predict.prediction_rows import interval_text, standing_sentence
     from roofline_cli.screen.tables import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
     from roofline_model.core.finding import short_text
+    from roofline_model.operators.case import operands_label
     from roofline_model.recommend.loss import loss_text
 
     options = ranking.options

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.models.model_shapes import ModelShape
-    from roofline_model.operators.product import Operator
 
 
 # Sizes are taken as text: our own message names the letter and the allowed range, whatever was typed.
@@ -117,42 +116,6 @@ def with_user_formats(names: list[str] | None, own: list[NumberFormat], defaults
     if names is not None or not own:
         return names
     return [*defaults, *(fmt.key for fmt in own)]
-
-
-def format_pair(text: str) -> tuple[NumberFormat, NumberFormat]:
-    """Return weight and activation format of `INT8` (both) or `INT4.BF16` (weight first, as in test ids)."""
-    from roofline_model.core.errors import UnknownNameError
-    from roofline_model.formats.catalog import get_format
-
-    try:
-        both = get_format(text)
-    except UnknownNameError:
-        weight, _, activation = text.partition(".")
-        if not (weight and activation):
-            raise
-        return get_format(weight), get_format(activation)
-    return both, both
-
-
-def product(rows: int, columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat]) -> Operator:
-    """Return the GEMV or GEMM of a weight and an activation format, the weight as it is stored beside that activation."""
-    from roofline_model.operators.product import product_of_pair
-
-    weight, activation = pair
-    return product_of_pair(rows, columns, inner, weight=weight, activation=activation)
-
-
-def operands_label(weight: str, activation: str) -> str:
-    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4."""
-    from roofline_model.operators.case import Case
-
-    return Case("gemm", (), (("a", activation), ("b", weight)), "*").width_label.upper() or "–"
-
-
-def pair_label(pair: tuple[NumberFormat, NumberFormat]) -> str:
-    """Return `INT8` when both operands share a format, else `INT4.BF16`."""
-    weight, activation = pair
-    return weight.key if weight.key == activation.key else f"{weight.key}.{activation.key}"
 
 
 def find_chip(name: str) -> Device:

@@ -22,6 +22,9 @@ BOUNDS: frozenset[Source] = frozenset({"ceilings", "ideal"})
 NO_CHOICE = ("nothing-fits", "nothing-runs", "nothing-known-to-fit", "nothing-has-kernel")
 """Codes that say why a ranking has no choice."""
 
+NOT_IN_JSON = {"in_json": False}
+"""Metadata of a field that answers in JSON leave out: what it holds stands elsewhere in them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

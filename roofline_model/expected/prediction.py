@@ -107,11 +107,13 @@ class ExpectedPrediction:
     """The expected time of one call, its 80 % interval, and what it is made of. All SI."""
 
     hardware: str
+    """Key of the chip."""
     time_s: float
+    """Expected time, launch included, seconds."""
     low_s: float
-    """One measured time in ten is expected below."""
+    """Lower end of the 80 % interval, seconds: one measured time in ten is expected below."""
     high_s: float
-    """One measured time in ten is expected above."""
+    """Upper end of the 80 % interval, seconds: one measured time in ten is expected above."""
     parts: tuple[tuple[str, float], ...]
     """Part → seconds; they sum to `time_s`. Terms that overlap share their joint time: the side of the roof that binds gets its
     ideal time at least, the others what they add."""
@@ -123,9 +125,11 @@ class ExpectedPrediction:
     provenance: str
     """fitted, transferred-sibling, transferred-family, transferred-class, transferred-format, or measured-here."""
     findings: tuple[Finding, ...] = ()
+    """Where the constants come from, and what else to know about it."""
     terms: tuple[tuple[str, float], ...] = ()
     """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.expected.gap` reads them)."""
     model_version: str = EXPECTED_VERSION
+    """Changes when the same question would get another expected time."""
     covered_ops: tuple[str, ...] = ()
     """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
     is_cache_unsplit: bool = False

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
@@ -29,22 +31,39 @@ class PartPrediction:
 class SequencePrediction(SeedNames):
     """The ideal prediction of kernels in sequence. A kernel starts when the one before has ended."""
 
+    DERIVED: ClassVar = (
+        "time_s",
+        "memory_time_s",
+        "compute_time_s",
+        "bound",
+        "flops",
+        "read_bytes",
+        "write_bytes",
+        "rate_flops_per_s",
+        "intensity_flop_per_byte",
+        "critical_intensity_flop_per_byte",
+        "path",
+        "provenance",
+        "findings",
+    )
+
     hardware: str
-    parts: tuple[PartPrediction, ...]
+    """Key of the chip."""
+    parts: tuple[PartPrediction, ...] = field(metadata=NOT_IN_JSON)
 
     @property
     def time_s(self) -> float:
-        """Sum of the parts' times."""
+        """Ideal time, the sum of the kernels', seconds."""
         return math.fsum(part.prediction.time_s for part in self.parts)
 
     @property
     def memory_time_s(self) -> float:
-        """Sum of the parts' memory times."""
+        """Sum of the kernels' memory times, seconds."""
         return math.fsum(part.prediction.memory_time_s for part in self.parts)
 
     @property
     def compute_time_s(self) -> float:
-        """Sum of the parts' compute times."""
+        """Sum of the kernels' compute times, seconds."""
         return math.fsum(part.prediction.compute_time_s for part in self.parts)
 
     @property
@@ -55,7 +74,7 @@ class SequencePrediction(SeedNames):
 
     @property
     def flops(self) -> float:
-        """FLOPs of all parts."""
+        """Work of all kernels, FLOP."""
         return math.fsum(part.prediction.flops for part in self.parts)
 
     @property
@@ -70,18 +89,18 @@ class SequencePrediction(SeedNames):
 
     @property
     def rate_flops_per_s(self) -> float:
-        """FLOPs of all parts over the whole time."""
+        """FLOPs of all kernels over the whole time, FLOP per second."""
         return self.flops / self.time_s
 
     @property
     def intensity_flop_per_byte(self) -> float:
-        """Arithmetic intensity over all parts."""
+        """Arithmetic intensity over all kernels, FLOP per byte."""
         moved = self.read_bytes + self.write_bytes
         return self.flops / moved if moved else math.inf
 
     @property
     def critical_intensity_flop_per_byte(self) -> float:
-        """The intensity at which memory and compute times of the whole would be equal, in the mix of formats it has."""
+        """FLOP per byte at which memory and compute times of the whole would be equal, in the mix of formats it has."""
         if not self.compute_time_s:
             return self.parts[0].prediction.critical_intensity_flop_per_byte
         return self.flops / self.compute_time_s * self.memory_time_s / (self.read_bytes + self.write_bytes)

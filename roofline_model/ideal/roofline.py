@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from roofline_model.chips.hardware import ComputePath, Device, Quantity, get_hardware
 from roofline_model.core.cost import OpCost
@@ -140,42 +140,56 @@ def memory_roof(device: Device, total_bytes: Numbers, cache: str) -> MemoryRoof:
 class Prediction(SeedNames):
     """What the ideal roofline says of one call. All SI."""
 
+    DERIVED: ClassVar = ("intensity_flop_per_byte", "critical_intensity_flop_per_byte", "rate_flops_per_s")
+
     hardware: str
+    """Key of the chip."""
     time_s: float
+    """Ideal time, the speed of light, seconds."""
     memory_time_s: float
+    """Bytes over bandwidth, seconds."""
     compute_time_s: float
+    """FLOPs over dense peak, seconds."""
     bound: Bound
+    """memory or compute: which of bytes and FLOPs takes the longer time."""
     flops: float
+    """Work, FLOP; a multiply and an add are two."""
     read_bytes: float
+    """Every input read once, bytes, scales included."""
     write_bytes: float
+    """The output written once, bytes."""
     bandwidth_bytes_per_s: float
+    """Of the memory level used, bytes per second."""
     peak_flops_per_s: float
-    """Dense peak of the path; for a cost with several compute formats, their FLOP-weighted harmonic mean."""
+    """Dense peak of the path, FLOP per second; for a cost with several compute formats, their FLOP-weighted harmonic
+    mean."""
     compute_format: str
     """The format whose unit computes; several are joined by `+`; empty for a pure copy."""
     path: str
-    """native, emulated or dequantize."""
+    """native, emulated or dequantize (widened to 16 bit first)."""
     memory_level: str
     """DRAM, or the cache whose bandwidth was used for a warm case."""
     provenance: str
     """Status of the weakest number used: datasheet, measured, derived, …, placeholder."""
     findings: tuple[Finding, ...] = ()
+    """What to know about it, may be empty."""
     model_version: str = MODEL_VERSION
+    """Version of the ideal model."""
 
     @property
     def intensity_flop_per_byte(self) -> float:
-        """Arithmetic intensity of the case."""
+        """Arithmetic intensity of the case, FLOP per byte."""
         moved = self.read_bytes + self.write_bytes
         return self.flops / moved if moved else math.inf
 
     @property
     def critical_intensity_flop_per_byte(self) -> float:
-        """Ridge point: the intensity at which memory and compute take equal time."""
+        """Ridge point, peak over bandwidth, FLOP per byte: memory and compute take equal time."""
         return self.peak_flops_per_s / self.bandwidth_bytes_per_s
 
     @property
     def rate_flops_per_s(self) -> float:
-        """Predicted rate of the whole call."""
+        """Rate of the whole call at its ideal time, FLOP per second."""
         return self.flops / self.time_s
 
 

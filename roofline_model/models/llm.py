@@ -55,9 +55,13 @@ class LaunchCosts:
     """Seconds per kernel. `source` says whether they were measured on this machine."""
 
     graph_gap_s: float
+    """Between two kernels of a CUDA graph, seconds."""
     stream_gap_s: float
+    """Between two kernels launched one by one, seconds."""
     host_launch_s: float
+    """Of the host for one launch, seconds."""
     source: str
+    """Where the numbers come from."""
 
     def __post_init__(self) -> None:
         for name in ("graph_gap_s", "stream_gap_s", "host_launch_s"):

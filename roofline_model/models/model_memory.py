@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError
@@ -20,12 +21,16 @@ LOGIT_BYTES = 4
 class ModelMemory:
     """Bytes of one device that a model and its workload occupy."""
 
+    DERIVED: ClassVar = ("total_bytes", "fits")
+
     weights_bytes: float
+    """Weights, bytes."""
     kv_bytes: float
+    """KV cache, bytes."""
     activation_bytes: float
-    """Estimate of the working buffers of one pass: residual stream, the widest pair of tensors of a layer, logits."""
+    """Estimate of the working buffers of one pass: residual stream, the widest pair of tensors of a layer, logits; bytes."""
     capacity_bytes: float | None
-    """Memory of the device; None where its file does not say."""
+    """Memory of the device, bytes; null where its file does not say."""
     headroom_ratio: float = 0.0
     """Share of the capacity to keep free for what is not counted here."""
 
@@ -35,12 +40,12 @@ class ModelMemory:
 
     @property
     def total_bytes(self) -> float:
-        """Weights, cache and working buffers. Ignores: the framework, its workspaces and fragmentation."""
+        """Weights, cache and working buffers, bytes. Ignores: the framework, its workspaces and fragmentation."""
         return self.weights_bytes + self.kv_bytes + self.activation_bytes
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits beside the headroom; None where the capacity is not known."""
+        """Whether it fits beside the headroom; null where the capacity is not known."""
         return (
             None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes * (1 - self.headroom_ratio)
         )

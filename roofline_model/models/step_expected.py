@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
 from roofline_model.expected.predict import (
@@ -79,15 +80,19 @@ _PROVENANCE_ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class KernelExpectation:
-    """One call of one kernel."""
+    """The expected time of one call of one kernel."""
 
-    kernel: StepKernel
+    kernel: StepKernel = field(metadata=NOT_IN_JSON)
     time_s: float
+    """Expected time of one call, seconds."""
     low_s: float
+    """Lower end of the 80 % interval, seconds."""
     high_s: float
+    """Upper end of the 80 % interval, seconds."""
     binding: str
     """What takes longest (`ExpectedPrediction.binding`): launch, dram, tensor, …"""
     provenance: str
+    """fitted, transferred-sibling, …: where the constants come from."""
     finding: Finding | None = None
     """What stands in for a model of this kernel; None where it has one."""
 
@@ -96,23 +101,25 @@ class KernelExpectation:
 class ExpectedSequence:
     """Kernels one after the other. The interval adds up the kernels' own: errors of one chip's constants do not average out."""
 
-    kernels: tuple[KernelExpectation, ...]
+    DERIVED: ClassVar = ("time_s", "low_s", "high_s", "parts", "binding", "findings", "provenance", "model_version")
+
+    kernels: tuple[KernelExpectation, ...] = field(metadata=NOT_IN_JSON)
     all_reduce_s: float
-    """Exchange between the devices that share the work, with the latency of each; 0 on one."""
+    """Exchange between the devices that share the work, with the latency of each, seconds; 0 on one."""
 
     @property
     def time_s(self) -> float:
-        """Expected time in a CUDA graph (launch floors are inside the kernels' times)."""
+        """Expected time in a CUDA graph, seconds (launch floors are inside the kernels' times)."""
         return math.fsum(priced.kernel.calls_count * priced.time_s for priced in self.kernels) + self.all_reduce_s
 
     @property
     def low_s(self) -> float:
-        """Lower end of the 80 % interval."""
+        """Lower end of the 80 % interval, seconds."""
         return math.fsum(priced.kernel.calls_count * priced.low_s for priced in self.kernels) + self.all_reduce_s
 
     @property
     def high_s(self) -> float:
-        """Upper end of the 80 % interval."""
+        """Upper end of the 80 % interval, seconds."""
         return math.fsum(priced.kernel.calls_count * priced.high_s for priced in self.kernels) + self.all_reduce_s
 
     @property
@@ -157,7 +164,7 @@ class ExpectedStep(ExpectedSequence):
     """A whole pass."""
 
     stream_time_s: float
-    """Without CUDA graphs: longer gaps, and never faster than the host launches. The constants are of graphs."""
+    """Without CUDA graphs, seconds: longer gaps, and never faster than the host launches. The constants are of graphs."""
 
 
 def expected_kernels(

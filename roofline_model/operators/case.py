@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from roofline_model.core.errors import InvalidValueError
@@ -127,6 +128,15 @@ class Case:
             cache=data["cache"],
             mode=data["mode"],
         )
+
+
+@lru_cache(1_024)
+def operands_label(weight: str, activation: str) -> str:
+    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4.
+
+    `–` where the formats have none.
+    """
+    return Case("gemm", (), (("a", activation), ("b", weight)), "*").width_label.upper() or "–"
 
 
 def short_hash(data: Any) -> str:

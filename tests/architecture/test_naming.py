@@ -89,6 +89,15 @@ PLAIN_WORDS = {
     "m",
     "n",
     "k",
+    # those of attention: Q (B, Hq, Sq, D) with K and V (B, Hkv, Skv, D), keys of a window, tokens of a page
+    "b",
+    "hq",
+    "hkv",
+    "sq",
+    "skv",
+    "d",
+    "window",
+    "tokens",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
+from reports.api.answer_models import answer_model
 from reports.api.catalog.catalog_models import (
     CacheLevel,
     FormatBody,
@@ -16,7 +17,6 @@ from reports.api.catalog.catalog_models import (
     HardwareList,
     HardwareSummary,
     ModelList,
-    ModelPrediction,
     ModelPredictRequest,
     ModelSummary,
     PathBody,
@@ -33,6 +33,7 @@ from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_registry import list_models
 from roofline_model.models.model_shapes import ModelShape
+from roofline_model.predictions.model import PassPrediction
 from roofline_model.recommend.options import baseline_format
 from roofline_model.recommend.plans import wide_format
 
@@ -76,7 +77,9 @@ def models(request: Request) -> Response:
     return tagged(request, _model_list())
 
 
-@router.post("/api/models/{key}/predict", response_model=ModelPrediction, summary="Predict one pass of a model")
+@router.post(
+    "/api/models/{key}/predict", response_model=answer_model(PassPrediction), summary="Predict one pass of a model"
+)
 def model_predict(
     request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from reports.api.predict.base_models import RATE_TEXT, Answer, Dimension, FormatName, PhaseName, Request
-from reports.api.predict.prediction_models import Predicted
 
 
 class QuantityBody(Answer):
@@ -163,61 +162,6 @@ class ModelPredictRequest(Request):
         strict=True,
         description="keep head and embedding in 16 bit, as /recommend does; else `formats` holds for every matrix",
     )
-
-
-class ModelKernel(Answer):
-    """One kind of kernel in the pass."""
-
-    name: str = Field(description="name of the kernel in the model: `qkv_proj`, `rope`, …")
-    op: str = Field(description="operator: gemv, gemm, rope, …")
-    calls_count: int = Field(description="calls in the pass, count")
-    time_s: float = Field(description="ideal time of all calls, seconds")
-    expected_s: float | None = Field(description="expected time of all calls, seconds")
-    bound: str = Field(description="memory or compute")
-    path: str = Field(description="native, emulated or dequantize")
-    flops: float = Field(description="FLOP of all calls")
-    moved_bytes: float = Field(description="bytes of all calls")
-
-
-class ModelMemory(Answer):
-    """What has to fit."""
-
-    weights_bytes: float = Field(description="bytes")
-    kv_bytes: float = Field(description="KV cache, bytes")
-    activation_bytes: float = Field(description="bytes")
-    total_bytes: float = Field(description="bytes")
-    capacity_bytes: float | None = Field(description="of the chip, bytes")
-    fits: bool | None = Field(description="null where the chip's memory is not known")
-
-
-class ModelPrediction(Predicted):
-    """The ideal and the expected time of one pass."""
-
-    model: str = Field(description="name of the model")
-    phase: str = Field(description="decode or prefill")
-    batch_count: int = Field(description="sequences, count")
-    context_tokens: int = Field(description="tokens per sequence")
-    formats: str = Field(description="formats of weights and activations, as a label; checkpoint: as published")
-    baseline_format: str | None = Field(
-        description="16-bit format that the speed-ups refer to, the one of /recommend; null where the chip has none"
-    )
-    speedup_ratio: float | None = Field(description="ideal time of the baseline over time_s")
-    expected_speedup_ratio: float | None = Field(description="expected time of the baseline over expected_s")
-    coverage: str | None = Field(description="which matrices have that format; null for a 16-bit plan")
-    activation_format: str = Field(description="format key of the activations in the matrices of the layers")
-    kv_format: str = Field(description="format key of keys and values")
-    attention_kernel: str | None = Field(
-        description="attention kernel that was asked for; null: the fitted one, by default"
-    )
-    expected_s: float | None = Field(description="seconds; null with a reason")
-    expected_low_s: float | None = Field(description="lower end of the 80 % interval, seconds")
-    expected_high_s: float | None = Field(description="upper end of the 80 % interval, seconds")
-    tokens_per_s: float = Field(description="at the ideal time, tokens per second")
-    expected_tokens_per_s: float | None = Field(description="at the expected time, tokens per second")
-    launch_count: float = Field(description="kernels launched, count")
-    moved_bytes: float = Field(description="bytes")
-    memory: ModelMemory = Field(description="what it takes of the chip's memory")
-    kernels: list[ModelKernel] = Field(description="the kernels of the pass, in its order")
 
 
 class NvmlReading(Answer):

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from reports.api.answer_models import answer_model
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip
 from reports.api.http.fast_path import FastPathRoute
 from reports.api.http.problem import naming
 from reports.api.http.service import Service
 from reports.api.predict import analysis
 from reports.api.predict.analysis_models import (
-    Analysis,
     AnalyzeRequest,
     ProductRequest,
     Recommendation,
@@ -26,11 +26,12 @@ from reports.api.predict.analysis_models import (
     TilingRequest,
 )
 from roofline_model.formats.catalog import get_format
+from roofline_model.predictions.product import ProductPrediction, Shape
 
 router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
 
-@router.post("/api/analyze", response_model=Analysis, summary="Predict one product")
+@router.post("/api/analyze", response_model=answer_model(ProductPrediction), summary="Predict one product")
 async def analyze(request: Request, body: AnalyzeRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Ideal time of C(M×N) = A(M×K)·B(K×N), what bounds it, and the expected time with its interval."""
     chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
@@ -64,7 +65,7 @@ async def tiling(request: Request, body: TilingRequest, hardware_key: HardwareKe
         return _json(analysis.tiling_json(chip, _shape(body), activation, weight, body.cache))
 
 
-def _shape(body: ProductRequest) -> analysis.Shape:
+def _shape(body: ProductRequest) -> Shape:
     return body.M, body.N, body.K
 
 
@@ -83,5 +84,5 @@ def _naming_chip_or(field: str, is_given: bool) -> Iterator[None]:
         yield
 
 
-def _json(text: str) -> Response:
+def _json(text: str | bytes) -> Response:
     return Response(text, media_type="application/json")

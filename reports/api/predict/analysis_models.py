@@ -17,7 +17,6 @@ from reports.api.predict.base_models import (
     PhaseName,
     Request,
 )
-from reports.api.predict.prediction_models import PredictedKernel
 
 _SHAPE = {"M": 1, "N": 4096, "K": 4096}
 
@@ -46,20 +45,6 @@ class AnalyzeRequest(ProductRequest):
         default=None, description="format of the weight B where it is another one"
     )
     cache: CacheName = Field(default="cold", description=CACHE_TEXT)
-
-
-class Analysis(PredictedKernel):
-    """The ideal roofline of one product, and the expected time beside it. `time_s` is the speed of light."""
-
-    M: int = Field(description="rows of A and C, count")
-    N: int = Field(description="columns of B and C, count")
-    K: int = Field(description="columns of A, rows of B, count")
-    weight_format: str = Field(description="format key of B")
-    operands: str = Field(description="widths in short: W4A16")
-    cache: str = Field(description=CACHE_TEXT)
-    engine_gap: FindingBody | None = Field(
-        description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
-    )
 
 
 class RecommendRequest(ProductRequest):

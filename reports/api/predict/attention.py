@@ -3,57 +3,33 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from reports.api.answer_models import answer_bytes, answer_model
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
 from reports.api.http.fast_path import FastPathRoute
 from reports.api.http.problem import naming
 from reports.api.predict.analysis import KEPT_ANSWERS
 from reports.api.predict.attention_models import (
-    AttentionAnalysis,
     AttentionRecommendation,
     AttentionRecommendRequest,
     AttentionRequest,
     AttentionShape,
 )
-from reports.api.predict.base_models import finding_body
 from reports.api.predict.cache_ranking import ranking_fields
-from reports.api.predict.prediction_fields import kernel_fields
-from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import get_format
-from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
 from roofline_model.kernels.attention_kernels import find_attention_kernel
-from roofline_model.kernels.known_kernels import cache_gap
-from roofline_model.operators.attention import attention, unfused_attention_parts
 from roofline_model.operators.attention_shape import check_attention_shape
-from roofline_model.operators.product import Operator
+from roofline_model.predictions.attention import AttentionPrediction, AttentionQuestion, predict_attention
 from roofline_model.recommend.cache import rank_caches
 from roofline_model.recommend.options import baseline_format
 
 router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
 
-class _Question(NamedTuple):
-    """One shape of attention; letters as everywhere."""
-
-    B: int
-    Hq: int
-    Hkv: int
-    Sq: int
-    Skv: int
-    D: int
-    causal: bool
-    window: int | None
-
-    def work(self, query: str, cache: str) -> Operator:
-        """Return the fused kernel in these formats."""
-        return attention(*self[:6], q=query, kv=cache, causal=self.causal, window=self.window)
-
-
-@router.post("/api/attention", response_model=AttentionAnalysis, summary="Predict fused attention")
+@router.post("/api/attention", response_model=answer_model(AttentionPrediction), summary="Predict fused attention")
 async def analyze_attention(
     request: Request, body: AttentionRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
@@ -71,35 +47,10 @@ async def analyze_attention(
 
 
 @lru_cache(KEPT_ANSWERS)
-def attention_json(chip_key: str, asked: _Question, query: str, cache: str, kernel: str | None = None) -> str:
-    """Return the `AttentionAnalysis` as JSON. Raises `UnsupportedError` where the chip cannot compute in the formats."""
-    chip, work = find_chip(chip_key), asked.work(query, cache)
-    found, expected = predict_operator(work, chip), predict_expected(work, chip, attention_kernel=kernel)
-    parts = unfused_attention_parts(*asked[:6], q=query, kv=cache, causal=asked.causal, window=asked.window)
-    baseline = baseline_format(chip)
-    wide = None if baseline is None else asked.work(baseline, baseline)
-    wide_expected = None if wide is None or expected is None else predict_expected(wide, chip, attention_kernel=kernel)
-    reads = dict(work.cost.read_bytes)
-    fields = kernel_fields(
-        chip,
-        work,
-        found,
-        expected,
-        attention_kernel=kernel,
-        baseline=baseline,
-        wide_s=None if wide is None else predict_operator(wide, chip).time_s,
-        wide_expected_s=None if wide_expected is None else wide_expected.time_s,
-    )
-    return AttentionAnalysis(
-        **fields,
-        **asked._asdict(),
-        kv_format=dict(work.formats)["kv"],
-        kernel_gap=finding_body(cache_gap(chip, dict(work.formats)["kv"])),
-        kernel=kernel,
-        expected_covered_ops=None if expected is None else list(expected.covered_ops),
-        kv_read_bytes=reads["K"] + reads.get("V", 0.0),
-        unfused_time_s=predict_sequence(parts, chip).time_s,
-    ).model_dump_json()
+def attention_json(chip_key: str, asked: AttentionQuestion, query: str, cache: str, kernel: str | None = None) -> bytes:
+    """Return the `AttentionPrediction` as JSON. Raises `UnsupportedError` where the chip cannot compute in the formats."""
+    pair = get_format(cache), get_format(query)
+    return answer_bytes(predict_attention(find_chip(chip_key), asked, pair, kernel=kernel))
 
 
 @router.post(
@@ -122,22 +73,28 @@ async def recommend_cache(
 
 
 @lru_cache(KEPT_ANSWERS)
-def cache_recommendation_json(chip_key: str, asked: _Question, query: str, names: tuple[str, ...] | None) -> str:
+def cache_recommendation_json(
+    chip_key: str, asked: AttentionQuestion, query: str, names: tuple[str, ...] | None
+) -> str:
     """Return the `AttentionRecommendation` as JSON. Raises `UnsupportedError` where the chip cannot compute in 16 bit."""
     chip = find_chip(chip_key)
-    ranking = rank_caches(chip, lambda cache: asked.work(query, cache), query, names)
+    ranking = rank_caches(chip, lambda cache: asked.work(cache, query), query, names)
     return AttentionRecommendation(
         hardware=chip.key,
         phase="decode" if asked.Sq == 1 else "prefill",
-        **asked._asdict(),
+        **_shape(asked),
         activation_format=query,
         **ranking_fields(ranking),
     ).model_dump_json()
 
 
-def _question(body: AttentionShape) -> _Question:
+def _shape(asked: AttentionQuestion) -> dict[str, int | bool | None]:
+    return {name: value for name, value in asked._asdict().items() if name != "page_tokens"}
+
+
+def _question(body: AttentionShape) -> AttentionQuestion:
     """Return the shape with its defaults; ends the request with a problem where it contradicts itself."""
-    asked = _Question(
+    asked = AttentionQuestion(
         body.B,
         body.Hq,
         body.Hq if body.Hkv is None else body.Hkv,
@@ -152,7 +109,7 @@ def _question(body: AttentionShape) -> _Question:
     return asked
 
 
-def _field_at_fault(asked: _Question) -> str:
+def _field_at_fault(asked: AttentionQuestion) -> str:
     """Return the field to blame when the shape contradicts itself."""
     if asked.Hq % asked.Hkv:
         return "Hkv"

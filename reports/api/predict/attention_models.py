@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Field
 
 from reports.api.predict.analysis_models import Excluded
 from reports.api.predict.base_models import Answer, Dimension, FindingBody, FormatName, Request
-from reports.api.predict.prediction_models import PredictedKernel
 
 _DECODE: dict[str, Any] = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
 
@@ -49,26 +48,6 @@ class AttentionRequest(AttentionShape):
         default=None,
         description="kernel whose time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer; default: trtllm's, fitted",
     )
-
-
-class AttentionAnalysis(PredictedKernel):
-    """The ideal roofline of fused attention, the expected time, and the three kernels it replaces."""
-
-    B: int = Field(description="sequences, count")
-    Hq: int = Field(description="query heads, count")
-    Hkv: int = Field(description="key/value heads, count")
-    Sq: int = Field(description="new tokens, count")
-    Skv: int = Field(description="tokens in the cache, count")
-    D: int = Field(description="elements of a head, count")
-    causal: bool = Field(description="whether a query sees only the keys up to its own place")
-    window: int | None = Field(description="keys a query sees, count; null: all")
-    kv_format: str = Field(description="format key of K and V")
-    kv_read_bytes: float = Field(description="bytes of K and V that the kernel reads")
-    kernel: str | None = Field(description="kernel that was asked for; null: the fitted one, by default")
-    expected_covered_ops: list[str] | None = Field(
-        description="operators of a layer that the expected time has inside: rope, kv_write; null without an expected time"
-    )
-    unfused_time_s: float = Field(description="ideal time of the three kernels without fusion, seconds")
 
 
 class AttentionRecommendRequest(AttentionShape):

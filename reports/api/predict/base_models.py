@@ -57,19 +57,3 @@ def finding_body(item: Finding | None) -> FindingBody | None:
 def finding_bodies(items: Iterable[Finding | None]) -> list[FindingBody]:
     """Return findings as the API gives them, each once; those that are None are left out."""
     return [FindingBody(**form) for form in findings_json(items)]
-
-
-class ExpectedTime(Answer):
-    """What a good kernel takes on this chip, launch included, with the interval that holds four times in five."""
-
-    time_s: float = Field(description="expected time, seconds")
-    low_s: float = Field(description="lower end of the 80 % interval, seconds")
-    high_s: float = Field(description="upper end of the 80 % interval, seconds")
-    binding: str = Field(
-        description="what takes longest: launch where that is half of the time or more, else the longest term as if alone: dram, l2, sm, tensor, latency, …; the largest of `parts` may be another, for what overlaps is shared"
-    )
-    kernel: str = Field(description="kernel the model chose: `128x256x1` (tile and split-K), `gemv`, …; may be empty")
-    provenance: str = Field(description="fitted, transferred-sibling, …: where the constants come from")
-    parts_s: dict[str, float] = Field(description="part → seconds; the parts add up to time_s")
-    findings: list[FindingBody] = Field(description="what to know about it, may be empty")
-    model_version: str = Field(description="changes when the same question would get another answer")

@@ -13,7 +13,7 @@ from reports.api.http.problem import naming
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.predict.model_advice_models import ModelRecommendation, ModelRecommendRequest
-from reports.api.predict.model_prediction import default_context, prediction_body
+from reports.api.predict.model_prediction import default_context
 from roofline_model.chips.hardware import Device
 from roofline_model.models.llm import predict_model
 
@@ -45,7 +45,9 @@ def model_recommendation_text(model: str, chip: str | Device, body: ModelRecomme
 
     The plan to take is predicted once more, kernel by kernel: no request to predict could name a mixed one.
     """
+    from reports.formats.answer_json import answer_json
     from reports.formats.model_advice_json import model_recommendation_json
+    from roofline_model.predictions.model import pass_prediction
     from roofline_model.recommend.model import recommend_model
 
     device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
@@ -76,5 +78,5 @@ def model_recommendation_text(model: str, chip: str | Device, body: ModelRecomme
             formats=ranking.choice.plan,
             memory_headroom_ratio=body.memory_headroom_ratio,
         )
-        answer["prediction"] = prediction_body(step, device).model_dump()
+        answer["prediction"] = answer_json(pass_prediction(step, device))
     return to_json(answer, inf_nan_mode="null").decode()

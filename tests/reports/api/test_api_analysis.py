@@ -47,7 +47,7 @@ def test_gb10_and_fp16_are_the_defaults(api_client):
 def test_a_chip_without_an_expected_model_says_why(api_client):
     found = api_client.post("/api/analyze?hardware_key=mi300x", json=SHAPE).json()
     assert found["expected"] is None
-    assert len(found["expected_reason"]) > 10
+    assert len(found["expected_reason"]["text"]) > 10
 
 
 def test_the_second_answer_is_the_first_one(api_client):
@@ -148,9 +148,9 @@ def test_attention_is_there_too(api_client):
 def test_a_model_is_predicted_kernel_by_kernel(api_client):
     found = api_client.post("/api/models/llama-3.1-8b/predict", json={"formats": "INT4.BF16"}).json()
     assert sum(one["time_s"] for one in found["kernels"]) == pytest.approx(found["time_s"])
-    assert sum(one["expected_s"] for one in found["kernels"]) == pytest.approx(found["expected_s"])
+    assert sum(one["expected_s"] for one in found["kernels"]) == pytest.approx(found["expected"]["time_s"])
     assert found["memory"]["fits"] is True
-    assert found["coverage"] == "INT4.BF16 in every matrix, head and embedding included"
+    assert found["coverage"]["text"] == "INT4.BF16 in every matrix, head and embedding included"
 
 
 def test_a_model_with_a_wide_head_is_the_plan_that_is_recommended(api_client):
@@ -159,9 +159,9 @@ def test_a_model_with_a_wide_head_is_the_plan_that_is_recommended(api_client):
         found = api_client.post(f"/api/models/{model}/predict", json=asked).json()
         advice = api_client.post(f"/api/models/{model}/recommend", json={"formats": ["INT4.BF16"]}).json()
         (same,) = (one for one in advice["candidates"] if one["plan"] == "INT4.BF16")
-        assert found["expected_s"] == pytest.approx(same["time_s"])
+        assert found["expected"]["time_s"] == pytest.approx(same["time_s"])
         assert found["memory"]["total_bytes"] == same["memory"]["total_bytes"]
-        assert found["coverage"].endswith("; head and embedding in BF16")
+        assert found["coverage"]["text"].endswith("; head and embedding in BF16")
     wide = api_client.post("/api/models/llama-3.1-8b/predict", json={"formats": "BF16", "wide_head": True}).json()
     assert (wide["formats"], wide["coverage"]) == ("BF16", None)
 

@@ -63,15 +63,15 @@ def test_a_named_kernel_answers_with_its_model(api_client, kernel, covered):
     found = answer["expected"]
     assert (found["time_s"], found["low_s"], found["high_s"]) == (expected.time_s, expected.low_s, expected.high_s)
     assert (found["provenance"], found["kernel"]) == (expected.provenance, expected.kernel)
-    assert (answer["kernel"], answer["expected_covered_ops"]) == (kernel.lower(), covered)
+    assert (answer["kernel"], found["covered_ops"]) == (kernel.lower(), covered)
     assert answer["expected_speedup_ratio"] == wide.time_s / expected.time_s
 
 
 def test_a_kernel_that_does_not_run_on_the_chip_leaves_the_ideal(api_client):
     plain = api_client.post("/api/attention", json=SHAPE).json()
     answer = api_client.post("/api/attention", json={**SHAPE, "kernel": "fa4"}).json()
-    assert (answer["expected"], answer["expected_covered_ops"], answer["expected_speedup_ratio"]) == (None, None, None)
-    assert answer["expected_reason"]
+    assert (answer["expected"], answer["expected_speedup_ratio"]) == (None, None)
+    assert answer["expected_reason"]["code"]
     assert (answer["time_s"], plain["kernel"]) == (plain["time_s"], None)
     assert plain["expected"] is not None
 
@@ -81,8 +81,8 @@ def test_a_model_takes_an_attention_kernel(api_client):
     plain, named = (api_client.post(url, json=body).json() for body in ({}, {"attention_kernel": "FA3"}))
     step = expected_step(predict_model("h100", "llama-3-8b", attention_kernel="fa3"), "h100")
     assert (plain["attention_kernel"], named["attention_kernel"]) == (None, "fa3")
-    assert (named["expected_s"], named["time_s"]) == (step.time_s, plain["time_s"])
-    assert named["expected_s"] != plain["expected_s"]
+    assert (named["expected"]["time_s"], named["time_s"]) == (step.time_s, plain["time_s"])
+    assert named["expected"]["time_s"] != plain["expected"]["time_s"]
     assert named["expected_speedup_ratio"] == 1.0  # published in 16 bit: its own baseline
     wrong = api_client.post(url, json={"attention_kernel": "fa5"})
     assert wrong.status_code == 422

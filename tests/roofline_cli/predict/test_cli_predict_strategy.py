@@ -64,7 +64,7 @@ def test_several_strategies_and_formats_are_compared() -> None:
 def test_json_of_one_strategy_holds_paths_gain_and_claims() -> None:
     document = json.loads(run(*LLAMA, "--strategy", "layerwise_gradient", "--json").stdout)
     (strategy,) = document["strategies"]
-    assert document["formats"] == "layerwise_gradient"
+    assert document["predictions"][0]["formats"] == "layerwise_gradient"
     assert strategy["claims"]["speedup"] == 2.5
     assert strategy["strategy"]["layer_count"] == 32
     ups = [one for one in strategy["operators"] if one["operator"] == "ffn_up"]
@@ -95,7 +95,7 @@ def test_operators_of_one_block_may_differ(tmp_path: Path) -> None:
         'schema = 1\nname = "each"\nkv_cache_precision = "FP8"\n'
         'operator_precisions = { q_proj = "FP8", k_proj = "INT8", v_proj = "FP8", ffn_down = "INT4", qk_matmul = "FP8", sv_matmul = "FP8" }\n'
     )
-    kernels = json.loads(run(*LLAMA, "--strategy", str(path), "--json").stdout)["operators"]
+    kernels = json.loads(run(*LLAMA, "--strategy", str(path), "--json").stdout)["predictions"][0]["kernels"]
     formats = {one["name"]: one["formats"] for one in kernels}
     assert (formats["qv_proj"]["b"], formats["k_proj"]["b"]) == ("FP8_E4M3", "INT8")
     assert (formats["gate_up_proj"]["b"], formats["down_proj"]["b"]) == ("FP16", "INT4")
@@ -115,8 +115,8 @@ def test_a_gradient_takes_the_models_depth() -> None:
 def test_a_strategy_from_a_file(tmp_path: Path, suffix: str) -> None:
     path = write_strategy(get_strategy("hybrid_long_context").with_name("mine"), tmp_path / f"mine.{suffix}")
     document = json.loads(run(*LLAMA, "--strategy", str(path), "--json").stdout)
-    assert document["formats"] == "mine"
-    assert document["kv_format"] == "NVFP4"
+    assert document["predictions"][0]["formats"] == "mine"
+    assert document["predictions"][0]["kv_format"] == "NVFP4"
     assert document["strategies"][0]["claims"] is None
 
 

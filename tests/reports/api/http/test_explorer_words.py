@@ -108,7 +108,7 @@ def test_sizes_are_read_as_people_write_them(page, address):
 def test_a_format_without_an_expected_time_says_why_and_offers_the_pair_that_has_one(page, address):
     at(page, address, "op=attention&compare=&formats=FP16,INT8")
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128, "precision": "INT8"}
-    reason = httpx.post(f"{address}/api/attention", json=body).json()["expected_reason"]
+    reason = httpx.post(f"{address}/api/attention", json=body).json()["expected_reason"]["text"]
     assert reason in page.text_content("#unknown-times")
     page.get_by_role("button", name="Add INT8 / FP16").click()
     drawn(page)

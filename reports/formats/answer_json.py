@@ -1,0 +1,108 @@
+"""Answers as JSON, derived from the frozen dataclasses that hold them: no answer spells its keys a second time.
+
+A dataclass is an object of its fields, in their order, then of the properties that its `DERIVED` names; a field marked
+`NOT_IN_JSON` is left out. A tuple is a
+list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives, a chip or a format its key. The
+command line's `--json` and the API give the same objects; `reports/api/answer_models.py` describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from roofline_model.core.finding import Finding, finding_json
+
+SCHEMA_VERSION = 2
+"""Of `--json`: changes when a key of an answer changes its name or meaning (docs/json_keys.md). 1 had no number."""
+
+KEYS = {"parts": "parts_s", "terms": "terms_s"}
+"""Field of (name, seconds) pairs → key, so that the key says the unit of its values."""
+
+Plain = Callable[[Any], Any]
+
+
+def answer_json(answer: Any) -> dict[str, Any]:
+    """Return an answer as plain values: None, bool, int, float, str, list and dict."""
+    document: dict[str, Any] = _of_class(type(answer))(answer)  # type: ignore[arg-type]
+    return document
+
+
+def command_json(answer: Any) -> dict[str, Any]:
+    """Return the document that a command prints for `--json`: the answer with the version of its keys."""
+    return {"schema_version": SCHEMA_VERSION, **answer_json(answer)}
+
+
+@cache
+def answer_hints(cls: type) -> dict[str, Any]:
+    """Return key → (name, type) of an answer's fields and derived properties, in the order of its JSON."""
+    hints = get_type_hints(cls)
+    found = {field.name: hints[field.name] for field in fields(cls) if field.metadata.get("in_json", True)}
+    for base in reversed(cls.__mro__):
+        for name in vars(base).get("DERIVED", ()):
+            found[name] = get_type_hints(getattr(cls, name).fget)["return"]
+    return {_key(name, hint): (name, hint) for name, hint in found.items()}
+
+
+def is_pairs(hint: Any) -> bool:
+    """Return whether a type is a tuple of (name, value) pairs."""
+    arguments = get_args(hint)
+    if get_origin(hint) is not tuple or len(arguments) != 2 or arguments[1] is not Ellipsis:
+        return False
+    return get_origin(arguments[0]) is tuple and get_args(arguments[0])[0] is str and len(get_args(arguments[0])) == 2
+
+
+def _key(name: str, hint: Any) -> str:
+    return KEYS.get(name, name) if is_pairs(hint) else name
+
+
+@cache
+def _of_class(cls: type) -> Plain:
+    """Return the function that makes an object of instances of a dataclass."""
+    if cls is Finding:
+        return finding_json
+    parts = [(key, name, _of_type(hint)) for key, (name, hint) in answer_hints(cls).items()]
+
+    def plain(value: Any) -> dict[str, Any]:
+        return {
+            key: getattr(value, name) if convert is None else convert(getattr(value, name))
+            for key, name, convert in parts
+        }
+
+    return plain
+
+
+def _of_type(hint: Any) -> Plain | None:
+    """Return the function for values of a type; None for those that are plain as they are."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_dataclass(hint) or isinstance(hint, TypeVar):
+        return lambda value: _of_class(type(value))(value)  # type: ignore[arg-type]
+    if origin in (Union, UnionType):
+        inner = {_of_type(each) for each in arguments if each is not NoneType} - {None}
+        return _optional(next(iter(inner))) if inner else None
+    if is_pairs(hint):
+        return _mapping(_of_type(get_args(arguments[0])[1]))
+    if origin is tuple:
+        return _sequence(_of_type(arguments[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(_of_type(arguments[1]))
+    if origin is Literal or hint in (str, int, float, bool, NoneType):
+        return None
+    raise TypeError(f"an answer cannot hold a {hint}")
+
+
+def _optional(convert: Plain | None) -> Plain | None:
+    if convert is None:
+        return None
+    return lambda value: None if value is None else convert(value)
+
+
+def _sequence(convert: Plain | None) -> Plain:
+    return list if convert is None else lambda values: [convert(value) for value in values]
+
+
+def _mapping(convert: Plain | None) -> Plain:
+    return dict if convert is None else lambda pairs: {name: convert(value) for name, value in dict(pairs).items()}

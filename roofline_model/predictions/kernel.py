@@ -1,0 +1,179 @@
+"""One kernel predicted on one chip: its ideal roofline, the expected time beside it, and what both gain over 16 bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, TypeVar
+
+from roofline_model.chips.hardware import Device
+from roofline_model.core.answer import Exclusion
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import Finding, finding, finding_of
+from roofline_model.expected.calibrated import doubt_of_ideals, doubts_of
+from roofline_model.expected.prediction import ExpectedPrediction
+from roofline_model.formats.pairs import Pair, pair_label
+from roofline_model.ideal.roofline import Prediction
+from roofline_model.models.decoder_step import StepKernel
+from roofline_model.models.step_expected import KernelExpectation
+from roofline_model.operators.product import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelAnswer(Prediction):
+    """The ideal roofline of one kernel, with the expected time beside it. `time_s` is the speed of light."""
+
+    hardware_name: str
+    """Name of the chip."""
+    is_placeholder: bool
+    """Whether the chip's numbers are invented, for examples only."""
+    op: str
+    """gemv (a product with M up to 16), gemm or attention."""
+    format: str
+    """The pair of formats: `INT4.BF16`, weight or cache first; `FP8_E4M3` for both."""
+    activation_format: str
+    """Format key of the activation: A of a product, Q of attention."""
+    output_format: str
+    """Format key of the output: C of a product, O of attention."""
+    expected: ExpectedPrediction | None
+    """What a good kernel takes; null with a reason where no model is known."""
+    expected_reason: Finding | None
+    """Why no expected time is known; null where one is."""
+    baseline_format: str | None
+    """16-bit format that the speed-ups refer to; null where the chip has none."""
+    speedup_ratio: float | None
+    """Ideal time of the baseline over time_s; null without a baseline."""
+    expected_speedup_ratio: float | None
+    """Expected time of the baseline over that of `expected`; null where either is not known."""
+    kernel_gap: Finding | None
+    """Why no kernel is known to run these formats on this chip, though its numbers allow them; null where none is known
+    to be missing."""
+    engine_gap: Finding | None
+    """That no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has."""
+
+
+_IDEAL = tuple(field.name for field in fields(Prediction))
+
+
+def ideal_values(ideal: Prediction, chip: Device) -> dict[str, Any]:
+    """Return the fields of an ideal prediction for a `KernelAnswer`, with what a busy calibration leaves open of them."""
+    values = {name: getattr(ideal, name) for name in _IDEAL}
+    doubt = doubt_of_ideals(chip)
+    if doubt is not None:
+        values["findings"] = (*ideal.findings, doubt)
+    return {**values, "hardware_name": chip.name, "is_placeholder": chip.is_placeholder}
+
+
+def operand_formats(work: Operator) -> dict[str, str]:
+    """Return activation and output format of a product or of attention, as a `KernelAnswer` names them."""
+    formats = dict(work.formats)
+    return {
+        "activation_format": formats["a" if "a" in formats else "q"],
+        "output_format": formats["c" if "c" in formats else "o"],
+    }
+
+
+def ratio(baseline_s: float | None, time_s: float | None) -> float | None:
+    """Return the baseline's time over another; None where either is not known."""
+    return None if baseline_s is None or time_s is None else baseline_s / time_s
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimes:
+    """One kernel of several that run one after the other, ideal and expected."""
+
+    DERIVED: ClassVar = ("time_s", "expected_s")
+
+    name: str
+    """Its name in the sequence: `gate_proj`, …"""
+    op: str
+    """gemv, gemm, attention, rms_norm, …"""
+    shape: tuple[tuple[str, int], ...]
+    """Dimension → size, count."""
+    formats: tuple[tuple[str, str], ...]
+    """Operand → format key."""
+    calls_count: float
+    """Calls of a pass, count."""
+    ideal: Prediction
+    """The ideal roofline of one call."""
+    expected: KernelExpectation | None
+    """The expected time of one call; null where it has none."""
+
+    @classmethod
+    def of(cls, kernel: StepKernel, ideal: Prediction, expected: KernelExpectation | None) -> KernelTimes:
+        """Return a kernel with what is predicted of it."""
+        work = kernel.work
+        return cls(kernel.name, work.op, work.shape, work.formats, kernel.calls_count, ideal, expected)
+
+    @property
+    def time_s(self) -> float:
+        """Ideal time of all calls, seconds."""
+        return self.calls_count * self.ideal.time_s
+
+    @property
+    def expected_s(self) -> float | None:
+        """Expected time of all calls, seconds; null where it has none."""
+        return None if self.expected is None else self.calls_count * self.expected.time_s
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The same work in the 16-bit format that speed-ups refer to; None where it is not known."""
+
+    format: str | None
+    time_s: float | None = None
+    expected_s: float | None = None
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionTable(Generic[Row]):
+    """One question in several pairs of formats on one chip."""
+
+    predictions: tuple[Row, ...]
+    """One per pair of formats, in the order asked for."""
+    excluded: tuple[Exclusion, ...]
+    """Default formats that the chip cannot compute in."""
+    findings: tuple[Finding, ...]
+    """What a calibration on a busy machine leaves open of every time."""
+
+
+def predicted_table(
+    chip: Device,
+    pairs: Iterable[Pair],
+    predict_pair: Callable[[Pair], Row],
+    *,
+    excluded: Sequence[Exclusion] = (),
+    is_asked: bool,
+) -> PredictionTable[Row]:
+    """Predict every pair of formats; `is_asked`: they were named by the caller, not by a default.
+
+    A default pair that the chip cannot compute in joins the `excluded`; one that was asked for raises
+    `UnsupportedError`, and so does a table without rows.
+    """
+    predictions: list[Row] = []
+    missing = list(excluded)
+    for pair in pairs:
+        try:
+            predictions.append(predict_pair(pair))
+        except UnsupportedError as error:
+            if is_asked:
+                raise
+            missing.append(Exclusion(pair_label(pair), (finding_of(error),)))
+        except InvalidValueError as error:
+            if not is_asked:
+                raise
+            raise InvalidValueError(f"--formats {pair_label(pair)}: {error}") from None
+    if not predictions:
+        declared = ", ".join(sorted(chip.paths)) or "none"
+        raise UnsupportedError(
+            f"{chip.key} declares none of the default formats. Declared: {declared}; name some with --formats"
+        )
+    return PredictionTable(tuple(predictions), tuple(missing), tuple(doubts_of(chip)))
+
+
+def undeclared(chip: Device, key: str) -> Exclusion:
+    """Return why a default format is not predicted: the chip's file has neither a rate nor a path for it."""
+    return Exclusion(key, (finding("rate-undeclared", key, hardware=chip.key),))
