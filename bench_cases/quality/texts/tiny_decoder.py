@@ -48,7 +48,9 @@ class TrainingRun:
 
 FULL_RUN = TrainingRun()
 """About a minute on one idle core."""
-SHORT_RUN = TrainingRun(steps_count=150, window_elems=48, batch_count=8, matrix_rate_value=None, vector_rate_value=0.003)
+SHORT_RUN = TrainingRun(
+    steps_count=150, window_elems=48, batch_count=8, matrix_rate_value=None, vector_rate_value=0.003
+)
 """Seconds on one core: enough for formats to differ."""
 
 
