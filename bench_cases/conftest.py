@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench_cases.kernels.spec import CaseSpec
-from bench_cases.model_runs.model_cases import ModelCase, model_cases
+from bench_cases.models.model_cases import ModelCase, model_cases
 from bench_cases.models.reference import find_model
 from bench_cases.selection import products_only, selected_cases
 from roofline_model.core.errors import RooflineError

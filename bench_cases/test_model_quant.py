@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench_cases.model_runs.measure_model import measure_model
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.measure_model import measure_model
+from bench_cases.models.model_cases import ModelCase
 
 
 def test_model_quant(roofline: Any, model_case: ModelCase, pytestconfig: pytest.Config) -> None:

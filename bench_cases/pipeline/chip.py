@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.pipeline.pytest_run import (
     case_arguments,
     export_of,

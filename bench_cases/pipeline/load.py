@@ -6,9 +6,9 @@ import gc
 
 import torch
 
-from bench_cases.model_runs.host_time import host_time, loaded_reference
-from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.model_runs.model_step import vocabulary_size
+from bench_cases.models.host_time import host_time, loaded_reference
+from bench_cases.models.model_cases import ModelCase
+from bench_cases.models.model_step import vocabulary_size
 from bench_cases.models.reference import ModelReference, find_model
 from bench_cases.models.sources import LoadedModel, load_model
 from bench_cases.pipeline.facts import ModelFacts

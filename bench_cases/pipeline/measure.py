@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.pipeline.pytest_run import (
     case_arguments,
     export_of,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_cases.child_process import start_interruptible, stop_child
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 
 STOP_TIMEOUT_S = 30.0
 """After Ctrl-C pytest gets this long to store what it has."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference
 from bench_cases.pipeline.settings import PipelineSettings
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST

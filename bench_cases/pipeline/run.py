@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference, find_model
 from bench_cases.pipeline.chip import find_chip
 from bench_cases.pipeline.facts import ModelFacts, SavedModel, facts_from_plain, saved_from_plain

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bench_cases.model_runs.held_models import HeldModel, HeldModels
-from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.model_runs.model_step import ModelStep, make_step, step_ids, vocabulary_size
-from bench_cases.model_runs.step_quality import quality_text
+from bench_cases.models.held_models import HeldModel, HeldModels
+from bench_cases.models.model_cases import ModelCase
+from bench_cases.models.model_step import ModelStep, make_step, step_ids, vocabulary_size
+from bench_cases.models.step_quality import quality_text
 from bench_cases.pipeline.facts import SavedModel
 from bench_cases.pipeline.records import MeasuredCase
 from bench_cases.pipeline.state import MODEL_FOLDER, PARTIAL_FOLDER

@@ -140,7 +140,7 @@ def _compare(
 
 
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
-    from reports.shape_advice_json import shape_advice_json
+    from reports.formats.shape_advice_json import shape_advice_json
     from roofline_cli.predict.products import predict_table, print_table, table_json
     from roofline_cli.recommend.shape import print_recommendation
     from roofline_cli.shared.options import find_chip

@@ -224,7 +224,7 @@ def _default_pairs(request: Request) -> tuple[list[Pair], list[LeftOut]]:
 
 def _print(shape: AttentionShape, table: LayerTable[AttentionRow], kernel: AttentionKernel | None) -> None:
     from roofline_cli.predict.prediction_rows import time_columns
-    from roofline_cli.screen.numbers import decimal_bytes, intensity
+    from roofline_cli.screen.tables import decimal_bytes, intensity
 
     rows, gained = table.rows, table.gains
     times = time_columns(

@@ -211,7 +211,7 @@ def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) ->
 
 def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
     from roofline_cli.predict.prediction_rows import time_columns
-    from roofline_cli.screen.numbers import MISSING, intensity
+    from roofline_cli.screen.tables import MISSING, intensity
 
     rows, gained = table.rows, table.gains
     # The row with cast kernels has all the others', in the order they run.

@@ -208,7 +208,7 @@ def _default_formats(hardware: Device, baseline: str | None) -> list[str]:
 def print_table(table: PredictionTable) -> None:
     """Print the rows, the notes they refer to, and how far the chip's numbers can be trusted."""
     from roofline_cli.predict.format_gaps import print_gaps
-    from roofline_cli.screen.numbers import intensity
+    from roofline_cli.screen.tables import intensity
 
     m, n, k = table.shape
     op = table.rows[0].work.op

@@ -79,10 +79,10 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
     from roofline_model.recommend.search.losses_file import MeasuredLosses
 
     check_can_measure()
-    from bench_cases.model_runs.model_step import vocabulary_size
-    from bench_cases.model_runs.step_quality import quality_text
+    from bench_cases.models.model_step import vocabulary_size
     from bench_cases.models.reference import find_model
     from bench_cases.models.sources import load_model
+    from bench_cases.models.step_quality import quality_text
     from bench_cases.quality.layer_formats import narrow_layer_formats
     from bench_cases.quality.sensitivity.part_losses import measured_losses
     from bench_cases.quantization.target import read_target
@@ -112,7 +112,7 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
 
 def _check_caches(formats: list[str]) -> None:
     """Raise a `RooflineError` for a cache format that nobody knows, or that no cache here has."""
-    from bench_cases.model_runs.model_cases import KV_FORMATS
+    from bench_cases.models.model_cases import KV_FORMATS
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.formats.catalog import get_format
 

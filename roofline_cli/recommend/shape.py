@@ -219,7 +219,7 @@ def recommend_for_shape(
     as_json: bool,
 ) -> None:
     """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
-    from reports.shape_advice_json import shape_advice_json
+    from reports.formats.shape_advice_json import shape_advice_json
     from roofline_cli.shared.options import find_chip
     from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
@@ -289,7 +289,7 @@ def print_recommendation(ranking: Ranking) -> None:
     """Print the ranked options, what was excluded and why, and the winner in a sentence."""
     from roofline_cli.predict.format_gaps import print_gaps
     from roofline_cli.predict.prediction_rows import interval_text, standing_sentence
-    from roofline_cli.screen.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
+    from roofline_cli.screen.tables import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
     from roofline_model.core.finding import short_text
     from roofline_model.recommend.loss import loss_text
 
@@ -364,7 +364,7 @@ def print_recommendation(ranking: Ranking) -> None:
 
 def gain_text(option: Option, baseline: Option | None) -> str:
     """Return the speed-up, marked where only the ideals can be compared."""
-    from roofline_cli.screen.numbers import speedup
+    from roofline_cli.screen.tables import speedup
     from roofline_model.core.answer import is_comparable
 
     is_alike = baseline is None or is_comparable(option.estimate.source, baseline.estimate.source)
@@ -386,7 +386,7 @@ def basis_sentence(ranking: Ranking) -> str:
 
 def winner_sentence(ranking: Ranking) -> str:
     """Return the decision in one sentence."""
-    from reports.shape_advice_json import option_name
+    from reports.formats.shape_advice_json import option_name
     from roofline_model.core.units import format_time
 
     best, baseline = ranking.choice, ranking.baseline

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import find_model
 from bench_cases.quantization.target import Target
 from plugin.run.expected_record import expected_record

@@ -16,7 +16,7 @@ from reports.api.predict.analysis_models import (
 )
 from reports.api.predict.base_models import finding_body
 from reports.api.predict.prediction_fields import kernel_fields
-from reports.shape_advice_json import operands_label, shape_advice_json
+from reports.formats.shape_advice_json import operands_label, shape_advice_json
 from roofline_model.chips.hardware import Device
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.ideal.roofline import predict, with_storage

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench_cases.model_runs.model_cases import linear_paths, model_cases
+from bench_cases.models.model_cases import linear_paths, model_cases
 from bench_cases.models.reference import find_model
 from bench_cases.quantization.target import Target
 from roofline_model.core.errors import RooflineError

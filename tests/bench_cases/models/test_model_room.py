@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench_cases.model_runs.measure_model import HEADROOM_RATIO, QUANTIZING_RATIO, _has_room_for_both
-from bench_cases.model_runs.model_cases import model_cases
+from bench_cases.models.measure_model import HEADROOM_RATIO, QUANTIZING_RATIO, _has_room_for_both
+from bench_cases.models.model_cases import model_cases
 from bench_cases.models.reference import find_model
 from roofline_model.core.errors import UnsupportedError
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench_cases.model_runs import measure_model as measuring
-from bench_cases.model_runs.measure_model import HEADROOM_RATIO, _has_room_for_both, measure_model, pass_bytes_of
-from bench_cases.model_runs.model_cases import model_cases
+from bench_cases.models import measure_model as measuring
+from bench_cases.models.measure_model import HEADROOM_RATIO, _has_room_for_both, measure_model, pass_bytes_of
+from bench_cases.models.model_cases import model_cases
 from bench_cases.models.reference import find_model
 from plugin.samples.correctness import WrongResultError
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
@@ -72,7 +72,7 @@ def test_a_pass_without_room_is_refused_with_both_figures():
 
 
 def test_a_batch_without_room_is_a_skip_before_anything_is_loaded(monkeypatch):
-    monkeypatch.setattr("bench_cases.model_runs.held_models.load_model", lambda *a, **k: pytest.fail("loaded"))
+    monkeypatch.setattr("bench_cases.models.held_models.load_model", lambda *a, **k: pytest.fail("loaded"))
     with pytest.raises(pytest.skip.Exception, match="take a smaller batch or context"):
         measure_model(Roofline(1e10), cases(1_000_000, 512)["decode"])
 

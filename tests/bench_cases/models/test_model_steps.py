@@ -8,14 +8,14 @@ import pytest
 import torch
 import transformers
 
-from bench_cases.model_runs.held_models import HeldModels
-from bench_cases.model_runs.host_time import host_time, loaded_reference
-from bench_cases.model_runs.model_cases import model_cases
-from bench_cases.model_runs.model_step import compiled, make_step, step_ids, vocabulary_size
-from bench_cases.model_runs.step_memory import measure_memory, resident_bytes
-from bench_cases.model_runs.step_quality import measured_quality, quality_or_reason, quality_text
+from bench_cases.models.held_models import HeldModels
+from bench_cases.models.host_time import host_time, loaded_reference
+from bench_cases.models.model_cases import model_cases
+from bench_cases.models.model_step import compiled, make_step, step_ids, vocabulary_size
 from bench_cases.models.reference import find_model
 from bench_cases.models.sources import LoadedModel, seeded_llama
+from bench_cases.models.step_memory import measure_memory, resident_bytes
+from bench_cases.models.step_quality import measured_quality, quality_or_reason, quality_text
 from bench_cases.quality.texts.python_help import ByteTokenizer
 from bench_cases.quantization import apply_quantization, model_bytes, save_quantized
 from bench_cases.quantization.target import Target

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from bench_cases.model_runs.plan_file import read_plan
+from bench_cases.models.plan_file import read_plan
 from bench_cases.models.reference import find_model
 from roofline_model.core.errors import DefinitionError
 

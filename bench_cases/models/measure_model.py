@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.quantization.plans.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
 from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
@@ -24,9 +24,9 @@ from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_memory import plan_kv_bytes
 
 if TYPE_CHECKING:
-    from bench_cases.model_runs.held_models import HeldModel
-    from bench_cases.model_runs.model_step import ModelStep
-    from bench_cases.model_runs.step_quality import QualityText
+    from bench_cases.models.held_models import HeldModel
+    from bench_cases.models.model_step import ModelStep
+    from bench_cases.models.step_quality import QualityText
     from roofline_model.models.model_pass import ModelPass
 
 HEADROOM_RATIO = 0.9
@@ -64,11 +64,11 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
 def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     if importlib.util.find_spec("transformers") is None:
         raise MissingDependencyError("transformers", "quant", "measuring a whole model")
-    from bench_cases.model_runs.held_models import MODELS
-    from bench_cases.model_runs.host_time import host_time, loaded_reference
-    from bench_cases.model_runs.model_step import compiled, make_step, step_ids, vocabulary_size
-    from bench_cases.model_runs.step_memory import measure_memory
-    from bench_cases.model_runs.step_quality import quality_text
+    from bench_cases.models.held_models import MODELS
+    from bench_cases.models.host_time import host_time, loaded_reference
+    from bench_cases.models.model_step import compiled, make_step, step_ids, vocabulary_size
+    from bench_cases.models.step_memory import measure_memory
+    from bench_cases.models.step_quality import quality_text
     from bench_cases.quantization.target import read_target
 
     device = roofline.torch_device
@@ -150,7 +150,7 @@ def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
 
 def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text: QualityText) -> dict[str, Any]:
     """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
-    from bench_cases.model_runs.step_quality import measured_quality, quality_or_reason
+    from bench_cases.models.step_quality import measured_quality, quality_or_reason
     from bench_cases.quantization.kv.cache import make_kv_cache
 
     if case.is_saved:

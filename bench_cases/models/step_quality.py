@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_cases.model_runs.model_step import predicts_tokens
+from bench_cases.models.model_step import predicts_tokens
 from bench_cases.models.sources import LoadedModel
 from bench_cases.quality.embedding_quality import compare_embeddings
 from bench_cases.quality.model_quality import compare_models

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from bench_cases.model_runs.plan_file import plan_name, read_plan
+from bench_cases.models.plan_file import plan_name, read_plan
 from bench_cases.models.reference import ModelReference
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.plans.precisions import PRECISIONS, parse_precision, precision_formats

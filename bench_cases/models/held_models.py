@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference
 from bench_cases.models.sources import LoadedModel, load_model
 from bench_cases.quality.texts.token_windows import TextWindows

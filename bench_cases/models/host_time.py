@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.model_runs.model_step import make_step, step_ids
+from bench_cases.models.model_cases import ModelCase
+from bench_cases.models.model_step import make_step, step_ids
 from bench_cases.models.reference import ModelReference
 from bench_cases.quantization.apply import apply_quantization
 from roofline_model.chips.hardware import Device
