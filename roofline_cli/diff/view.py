@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_table
+from roofline_model.core.finding import short_text
 
 if TYPE_CHECKING:
     from results.diff.case_diff import CaseDiff, SuiteDiff
@@ -135,7 +136,7 @@ def _remarks(case: CaseDiff) -> list[str]:
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
         clocks = [format_quantity(clock, "Hz") for clock in (case.clock_before_hz, case.clock_after_hz) if clock]
         texts.append(f"cycles {signed(case.cycles_change_ratio)}, clock {' → '.join(clocks)}")
-    texts += case.set_aside
+    texts += map(short_text, case.set_aside)
     texts += told_metrics(case)
     texts += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []
     texts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
