@@ -16,6 +16,7 @@ from reports.page.interactive.page_script import scripts
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.store.store import open_store
 from roofline_model import gemm, get_hardware, predict
+from roofline_model.core.finding import short_text
 
 SIZES = {20: (3.0, 2.5, None), 5_000: (8.0, 12.0, 2.0)}
 """Cases → aims: seconds to make the files, megabytes of the page, seconds until it answers."""
@@ -107,7 +108,7 @@ def _terms(work, chip) -> dict[str, object]:  # type: ignore[no-untyped-def]
         "path": made.path,
         "memory_level": made.memory_level,
         "provenance": made.provenance,
-        "notes": made.notes,
+        "notes": tuple(map(short_text, made.findings)),
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from plugin.run.outcome import clean
 from plugin.terminal.notes import MOST_WIDTH, Line, wrapped
 from roofline_model.core.errors import RooflineError, StoreError
-from roofline_model.core.finding import catalog_entry
+from roofline_model.core.finding import catalog_entry, short_text
 
 if TYPE_CHECKING:
     from plugin.run.options import BenchOptions
@@ -107,7 +107,7 @@ def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
     lines = [Line(f"against {runs_text(diff.before)}: {listed_headline(diff, result)}", colour)]
     cases = [case for verdict in _LISTED for case in diff.of(verdict)]
     for case in cases[:MOST_LINES]:
-        remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *case.set_aside])
+        remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *map(short_text, case.set_aside)])
         lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
     codes = dict.fromkeys(case.reason for case in cases[:MOST_LINES] if case.reason in REASONS)
     lines += [Line(f"  {code}: {catalog_entry(code).short}", "light") for code in codes]

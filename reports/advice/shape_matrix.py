@@ -9,13 +9,14 @@ from statistics import fmean
 from typing import Literal
 
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from reports.ranking.shape_ranking import standing
 from reports.ranking.shape_results import Configuration, ShapeResult, speedups
 from reports.text.display_text import shown
 from reports.text.regime import regime_title
 from results.verdicts.gain import times_faster
-from results.verdicts.shape_verdict import PREDICTED_TIE_RATIO, expected_speedup
+from results.verdicts.shape_verdict import expected_speedup
 from roofline_model.core.units import format_time
-from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO, are_level_predictions
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
 """missing: it failed or was skipped; none: not part of this shape."""
@@ -23,7 +24,6 @@ State = Literal["measured", "expected", "ideal", "missing", "none"]
 MOST_COLUMNS = 12
 """Configurations that have a column; the rankings have all."""
 _PRODUCTS = ("gemv", "gemm")
-_SOURCES: dict[str, State] = {"measured": "measured", "expected": "expected", "predicted": "ideal"}
 _STRENGTHS = (1.1, 1.5, 2.2)
 """Speed-ups from which a cell is darker."""
 
@@ -83,7 +83,7 @@ class MatrixCell:
         kind = {"measured": "measured", "expected": "expected, not measured", "ideal": "ideal only, not measured"}
         words = [f"{kind[self.state]} {format_time(self.time_s)}"]
         words += ["the baseline"] if self.is_baseline else []
-        words += ["the intervals tell no fastest of those marked ≈"] if self.is_level else []
+        words += ["the intervals do not tell it from every other"] if self.is_level else []
         words += ["in doubt"] if self.is_doubtful else []
         words += ["the baseline's time is in doubt: measure it again"] if self.is_over_doubt else []
         words += [self.note] if self.is_barred else []
@@ -240,8 +240,10 @@ def _leaders(rows: Sequence[RankedRow], result: ShapeResult) -> tuple[set[int], 
     first = rows[best]
     fit = (at for at, row in enumerate(rows) if row.source == "measured" or not (row.is_emulated or row.kernel_gap))
     near = [at for at in fit if at != best and rows[at].source == first.source and _reaches(rows[at], first)]
-    limit_s = math.inf if first.source == "measured" else first.time_s * (1 + LEVEL_RATIO)
-    return {best, *(at for at in near if rows[at].time_s <= limit_s)}, not near
+    level = (
+        at for at in near if first.source == "measured" or are_level_predictions(standing(first), standing(rows[at]))
+    )
+    return {best, *level}, not near
 
 
 def _reaches(other: RankedRow, one: RankedRow) -> bool:
@@ -252,7 +254,7 @@ def _reaches(other: RankedRow, one: RankedRow) -> bool:
     if has_few_samples and other.time_s <= one.time_s * (1 + UNKNOWN_LEVEL_RATIO):
         return True
     if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
-        return abs(other.time_s / one.time_s - 1) <= PREDICTED_TIE_RATIO
+        return abs(other.time_s / one.time_s - 1) <= LEVEL_RATIO
     return one.low_s <= other.high_s and other.low_s <= one.high_s
 
 
@@ -261,7 +263,7 @@ def _cell_of_row(
 ) -> MatrixCell:
     baseline = result.baseline
     return MatrixCell(
-        state=_SOURCES[row.source],
+        state=row.source,
         time_s=row.time_s,
         speedup=row.speedup,
         is_best=is_leading and is_clear and result.is_win,

@@ -17,7 +17,6 @@ from reports.ranking.model_results import model_title
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import RowQuality, StoredRanking, StoredRecommendations, StoredRow
 from reports.stored.quality import MeasuredQualities, pass_quality, product_quality
-from reports.stored.rows.models import whole_bytes
 from reports.text.display_text import shown
 from reports.text.regime import regime_title
 from results.records.model_figures import ModelFigures
@@ -27,7 +26,6 @@ from roofline_model.recommend.search.knapsack import undominated
 from roofline_model.recommend.search.losses_file import loss_pct
 
 Per = Literal["call", "token"]
-_SOURCES = {"measured": "measured", "expected": "expected", "predicted": "ideal", "ideal": "ideal"}
 Y_AXES = ("loss_pct", "memory_bytes", "energy_j")
 """What speed is held against."""
 
@@ -181,7 +179,7 @@ def _pass_point(one: PassResult, quality: RowQuality, *, is_best: bool) -> Trade
         loss_high_pct=high,
         loss_source=quality.source,
         loss_text=shown(quality.text, 160),
-        memory_bytes=whole_bytes(figures),
+        memory_bytes=figures.whole_bytes,
         energy_j=figures.energy_j_per_token,
         is_best=is_best,
         is_doubtful=one.is_doubtful,
@@ -213,7 +211,7 @@ def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> Tra
     return TradePoint(
         label=row.label,
         precision=row.label.removesuffix(f" ({row.kernel})"),
-        time_source=_SOURCES[row.source],
+        time_source=row.source,
         time_s=row.time_s,
         speedup_ratio=row.speedup,
         loss_pct=quality.loss_pct,

@@ -180,7 +180,7 @@ def _ranked(row: RankedRow, of: ShapeRecommendation) -> tuple[str, ...]:
         shown(row.label, 80) + doubt,
         format_time(row.time_s),
         _plus_minus(row.interval_ratio),
-        row.evidence,
+        row.source,
         "–" if row.speedup is None else times_faster(row.speedup) + over_doubt,
         format_percent(row.memory_saved_ratio, 0),
         row.reason,

@@ -9,12 +9,41 @@ import io
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reports.figures.frame import FONT, KEY_INCHES, PLAIN_TEXT, KeyEntry, frame, key, key_rows, plain
+from reports.figures.frame import (
+    FONT,
+    KEY_INCHES,
+    PLAIN_TEXT,
+    ROW_INCHES,
+    KeyEntry,
+    frame,
+    key,
+    key_rows,
+    plain,
+    row_axes,
+)
 from reports.figures.label_layout import Field, Position, callout_place, first_free, rectangle, spread
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Shape
-from reports.figures.spec import Axis, Bars, Figure, Label, LegendEntry, Line, Marks, Panel, Series, Stack
+from reports.figures.small_plots import thinned
+from reports.figures.spec import (
+    LEAST_BOXED,
+    MOST_DOTS,
+    Axis,
+    Bars,
+    Figure,
+    Label,
+    LegendEntry,
+    Line,
+    Marks,
+    Panel,
+    RowFigure,
+    Series,
+    Stack,
+    Strip,
+)
+from roofline_model.core.units import format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +52,9 @@ if TYPE_CHECKING:
 SIZE_INCHES = (11.6, 7.2)
 PNG_DPI = 170
 
+_ROWS_WIDTH_INCHES = 10.8
+_TWO_STRIPS_SHARE = 1.3
+"""What a row with two strips takes, of the height of a row with one."""
 _LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of the figure
 _LEGEND_CHARACTERS, _LEGEND_MARK_CHARACTERS = 150, 6
 """What one line of the legend holds, and what a mark with its gaps takes of it."""
@@ -101,6 +133,38 @@ def draw_stack(stack: Stack) -> Drawing:
     return drawing
 
 
+def draw_rows(figure: RowFigure) -> Drawing:
+    """Return the drawing of a figure with a row per name, in the first of its orders; parts are shares of their rows' totals."""
+    order = figure.orders[0].rows if figure.orders else range(len(figure.rows))
+    rows = sorted(list(order)[: figure.most_rows])
+    entries = [_key_entry(entry) for entry in figure.legend if entry.medium in ("any", "still")]
+    below = 0.75 + KEY_INCHES * key_rows(entries, _ROWS_WIDTH_INCHES)
+    height = (
+        below
+        + 0.95
+        + ROW_INCHES * (_TWO_STRIPS_SHARE if any(one.shift_value for one in figure.strips) else 1.0) * len(rows)
+    )
+    drawing = frame(figure.title, figure.subtitle, (_ROWS_WIDTH_INCHES, height))
+    axes = row_axes(drawing, [" ".join(filter(None, figure.rows[row].name)) for row in rows], bottom_inches=below)
+    for value, is_dashed in figure.levels:
+        style = (0, (4, 3)) if is_dashed else "-"
+        axes.axvline(value, color=INK.light, linewidth=1.0, linestyle=style, zorder=4 if is_dashed else 2)
+    places = {row: place for place, row in enumerate(rows)}
+    for strip in figure.strips:
+        if strip.row in places:
+            _draw_strip(axes, strip, places[strip.row] + strip.shift_value)
+    if figure.parts:
+        _draw_parts(axes, figure, rows)
+    else:
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, -5.0), max(high, 5.0))
+    sign = "" if figure.parts else "+"
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:{sign}g}{figure.x.suffix}" if value else "0")
+    axes.set_xlabel(figure.x.title, fontsize=FONT, color=MUTED.light)
+    key(drawing, entries)
+    return drawing
+
+
 def figure_png(drawing: Drawing) -> bytes:
     """Return the drawing as PNG at `PNG_DPI`; equal drawings give equal bytes."""
     buffer = io.BytesIO()
@@ -134,6 +198,8 @@ def _scale(axes: Axes, x: Axis, y: Axis) -> None:
             axis.set_major_locator(LogLocator(base=10, numticks=12))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
             axis.set_minor_formatter(NullFormatter())
+        elif ours.is_time:
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d}"))
         set_ends(ours.low_value, ours.high_value)
     axes.grid(True, which="major", color=GRID.light, linewidth=0.9)
     axes.set_axisbelow(True)
@@ -178,7 +244,77 @@ def _key_entry(entry: LegendEntry) -> KeyEntry:
     faded = (
         f"{entry.colour.light}{round(255 * entry.opacity_ratio):02x}" if entry.opacity_ratio < 1 else entry.colour.light
     )
+    marker = f"{marker} hollow" if entry.fill in ("hollow", "ring") else marker
     return (marker, faded, f"{entry.text} (dashed)" if entry.dash else entry.text)
+
+
+# --- rows
+
+
+def _draw_strip(axes: Axes, strip: Strip, height: float) -> None:
+    values, colour = strip.values, strip.colour.light
+    dots = [values[at] for at in thinned(values, MOST_DOTS)] if strip.is_dense else values
+    if len(values) >= LEAST_BOXED:
+        boxes = axes.boxplot(
+            [values],
+            positions=[height],
+            widths=strip.height_value,
+            orientation="horizontal",
+            manage_ticks=False,
+            patch_artist=True,
+            showfliers=False,
+            boxprops={"facecolor": f"{colour}{'42' if strip.is_filled else '1a'}", "edgecolor": colour},
+            medianprops={"color": colour, "linewidth": 2.0},
+            whiskerprops={"color": colour},
+            capprops={"color": colour},
+            zorder=2.5,
+        )
+        if len(dots) > MOST_DOTS:
+            low, high = (float(line.get_xdata()[1]) for line in boxes["whiskers"])
+            dots = [value for value in values if not low <= value <= high]
+    # The dots go up and down in turn: where they lie is the value, how high is nothing.
+    rise = 0.06 * strip.height_value if len(dots) > 2 else 0.0
+    heights = [height + rise * ((index * 4) % 7 - 3) for index in range(len(dots))]
+    axes.plot(
+        dots,
+        heights,
+        linestyle="none",
+        marker="o",
+        markersize=strip.size_points,
+        alpha=0.75,
+        zorder=3,
+        markerfacecolor=colour if strip.is_filled else "none",
+        markeredgecolor=colour,
+        markeredgewidth=min(1.1, strip.size_points / 5),
+    )
+
+
+def _draw_parts(axes: Axes, figure: RowFigure, rows: Sequence[int]) -> None:
+    right, left = dict.fromkeys(rows, 0.0), dict.fromkeys(rows, 0.0)
+    for part in figure.parts:
+        shares = {row: 100 * (part.times_s[row] or 0.0) / figure.totals_s[row] for row in rows}
+        axes.barh(
+            range(len(rows)),
+            list(shares.values()),
+            left=[right[row] if share > 0 else left[row] for row, share in shares.items()],
+            height=0.66,
+            color=part.colour.light,
+            edgecolor=SURFACE.light,
+            linewidth=0.5,
+            zorder=3,
+            hatch="////" if part.is_hatched else None,
+        )
+        for row, share in shares.items():
+            side = right if share > 0 else left
+            side[row] += share
+    for place, row in enumerate(rows):
+        time = format_time(figure.totals_s[row], 3)
+        axes.text(right[row] + 1.2, place, time, va="center", fontsize=FONT - 1, color=INK.light)
+    lowest, highest = min(left.values()), max(right.values())
+    axes.set_xlim(lowest * 1.05, highest + 13)
+    if lowest < 0:
+        axes.axvline(0, color=INK.light, linewidth=1, zorder=4)
+    axes.set_xticks([tick for tick in axes.get_xticks() if lowest - 1e-9 <= tick <= highest + 1e-9])
 
 
 # --- series
@@ -263,6 +399,7 @@ def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
         "beside": _write_beside,
         "along": _write_along,
         "callout": _write_callout,
+        "top": _write_at_top,
     }
     for label in labels:
         if label.place in writers:
@@ -352,6 +489,13 @@ def _write_callout(axes: Axes, label: Label, field: Field) -> None:
         **style,
         **PLAIN_TEXT,
     )
+
+
+def _write_at_top(axes: Axes, label: Label, field: Field) -> None:
+    """Write a label over the top of the plane, where its point is from the left."""
+    x = pixels(axes, [(label.x, label.y)])[0][0] / field.width
+    style: dict[str, Any] = {"fontsize": 9, "color": label.colour.light, "ha": "center", "va": "bottom"}
+    axes.text(x, 1.005, label.lines[0], transform=axes.transAxes, **style, **PLAIN_TEXT)
 
 
 def _write_in_margin(axes: Axes, labels: Sequence[Label]) -> None:

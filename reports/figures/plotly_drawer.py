@@ -12,12 +12,33 @@ from math import log10
 from typing import Any
 
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
-from reports.figures.spec import Axis, Bars, Card, Figure, Label, LegendEntry, Line, Marks, Series, Stack
+from reports.figures.spec import (
+    LEAST_BOXED,
+    MOST_DOTS,
+    Axis,
+    Bars,
+    Card,
+    Figure,
+    Key,
+    Label,
+    LegendEntry,
+    Line,
+    Marks,
+    Part,
+    Row,
+    RowFigure,
+    RowOrder,
+    Series,
+    Stack,
+    Strip,
+)
 
 MOST_SVG_POINTS = 1_000
 """More cases than this are drawn by WebGL where the browser has it."""
 
 _PIXELS_PER_POINT = 4 / 3
+_MILLISECONDS = 1_000
+"""Plotly counts time in them."""
 _STEPS = 40
 """Corners of a line on logarithmic axes, so that it can be pointed at anywhere."""
 _MOST_CHARACTERS = 120
@@ -58,12 +79,17 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
             told = [texts.get(key, "") for key in trace["customdata"]]
             trace |= {"hoverinfo": "text", "text": told[0] if trace["mode"] == "lines" else told}
     labels = [label for label in figure.labels if label.medium in ("any", "live")]
+    if figure.x.is_time:
+        for trace in data:
+            trace["x"] = [None if value is None else round(value * _MILLISECONDS) for value in trace["x"]]
+    x_scale = _MILLISECONDS if figure.x.is_time else 1
+    top = 26 if any(label.place == "top" for label in labels) else 14
     right = 148 if any(label.place == "margin" for label in labels) else 14
     return {
         "data": data,
         "layout": {"xaxis": _axis(figure.x, palette), "yaxis": _axis(figure.y, palette), **_ground(palette)},
-        "margin": {"wide": {"l": 66, "r": right, "t": 14, "b": 52}, "narrow": {"l": 46, "r": 8, "t": 10, "b": 44}},
-        "labels": [_label(label, palette, may_be_bold=not with_texts) for label in labels],
+        "margin": {"wide": {"l": 66, "r": right, "t": top, "b": 52}, "narrow": {"l": 46, "r": 8, "t": top, "b": 44}},
+        "labels": [_label(label, palette, x_scale, may_be_bold=not with_texts) for label in labels],
         "legend": _legend(figure.legend, palette),
         "cards": {} if with_texts else {key: _card(card) for key, card in figure.cards.items()},
         "ground": palette(SURFACE),
@@ -99,6 +125,127 @@ def stack_json(stack: Stack) -> dict[str, Any]:
         "cards": {key: _card(card) for key, card in stack.cards.items()},
         "ground": palette(SURFACE),
         "palette": palette.pairs,
+    }
+
+
+def rows_json(figure: RowFigure) -> dict[str, Any]:
+    """Return a figure with a row per name; the browser stacks the rows that pass its filter, in one of the orders.
+
+    A row is [numbers of `names`: two lines, then the two for little room], with its `keys`; a strip names its row.
+    """
+    palette, names = _Palette(), dict[str, int]()
+    rows = [[names.setdefault(line, len(names)) for line in (*row.name, *row.brief_name)] for row in figure.rows]
+    axis = _axis(figure.x, palette) | {"ticksuffix": figure.x.suffix}
+    if figure.levels and not figure.parts:
+        axis |= {"rangemode": "tozero"}
+    return {
+        "data": [*(_strip(one, palette) for one in figure.strips), *(_part(one, palette) for one in figure.parts)],
+        "layout": {
+            "xaxis": axis,
+            "yaxis": _axis(Axis("", is_bare=True), palette),
+            "barmode": "relative",
+            "bargap": 0.3,
+            **_ground(palette),
+        },
+        "brief_title": plain(figure.x.brief_title),
+        "names": list(names),
+        "rows": rows,
+        "keys": [_row_keys(row) for row in figure.rows],
+        "unit_s": _ROW_UNIT_S,
+        "totals": [_brief(total_s) for total_s in figure.totals_s],
+        "total_name": figure.total_name,
+        "facts": [
+            {
+                "name": one.name,
+                **{end: [_brief(value) for value in getattr(one, name)] for end, name in _FACT_ENDS.items()},
+            }
+            for one in figure.facts
+        ],
+        "orders": [{"text": one.text, "rows": _order(one)} for one in figure.orders],
+        "most_rows": figure.most_rows,
+        "levels": [list(level) for level in figure.levels],
+        "line": palette(INK),
+        "least_boxed": LEAST_BOXED,
+        "most_dots": MOST_DOTS,
+        "labels": [],
+        "legend": _legend(figure.legend, palette),
+        "cards": {key: _card(card) for key, card in figure.cards.items()},
+        "notes": list(figure.notes),
+        "ground": palette(SURFACE),
+        "palette": palette.pairs,
+    }
+
+
+def _order(order: RowOrder) -> list[int] | None:
+    """Return the rows of an order; None: as they stand."""
+    return None if list(order.rows) == sorted(order.rows) else list(order.rows)
+
+
+def _brief(time_s: float | None) -> float | None:
+    """Return a time in `_ROW_UNIT_S`, as fine as it is drawn and told: five digits."""
+    return None if time_s is None else float(f"{time_s / _ROW_UNIT_S:.5g}")
+
+
+_FACT_ENDS = {"times": "times_s", "low": "low_s", "high": "high_s"}
+_ROW_UNIT_S = 1e-6
+"""Of the times of a figure with rows: fewer characters than seconds."""
+
+
+def _row_keys(row: Row) -> Key | list[Key]:
+    return row.keys[0] if len(row.keys) == 1 else list(row.keys)
+
+
+def _strip(strip: Strip, palette: _Palette) -> dict[str, Any]:
+    colour = palette(strip.colour)
+    edge = palette(SURFACE) if strip.is_filled else colour
+    return {
+        "type": "box",
+        "orientation": "h",
+        "name": strip.name,
+        "row": strip.row,
+        "shift": strip.shift_value,
+        "x": [float(f"{value:.4g}") for value in strip.values],
+        "customdata": list(strip.keys),
+        "width": strip.height_value,
+        "is_dense": strip.is_dense,
+        "whiskerwidth": 0.5,
+        "jitter": 0.5,
+        "pointpos": 0,
+        "hoveron": "points",
+        "hoverinfo": "none",
+        "line": {"color": colour, "width": 1.2},
+        "fillcolor": palette(strip.colour, 0.26 if strip.is_filled else 0.1),
+        "marker": {
+            "symbol": "circle" if strip.is_filled else "circle-open",
+            "size": round(strip.size_points * _PIXELS_PER_POINT, 2),
+            "color": colour,
+            "line": {"width": 0.8 if strip.is_filled else 1.7, "color": edge},
+        },
+    }
+
+
+def _part(part: Part, palette: _Palette) -> dict[str, Any]:
+    colour, ground = palette(part.colour), palette(SURFACE)
+    marker: dict[str, Any] = {"color": colour, "line": {"color": ground, "width": 0.6}}
+    if part.is_hatched:
+        stripes = {
+            "shape": "/",
+            "fillmode": "overlay",
+            "size": 6,
+            "solidity": 0.22,
+            "bgcolor": ground,
+            "fgcolor": colour,
+        }
+        marker = {"color": ground, "line": {"color": colour, "width": 0.6}, "pattern": stripes}
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": part.name,
+        "description": part.description,
+        "width": 0.68,
+        "x": [_brief(time_s) for time_s in part.times_s],
+        "hoverinfo": "none",
+        "marker": marker,
     }
 
 
@@ -241,7 +388,9 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
         if axis.low_value and axis.high_value:
             found["range"] = [log10(axis.low_value), log10(axis.high_value)]
     elif axis.low_value is not None and axis.high_value is not None:
-        found["range"] = [axis.low_value, axis.high_value]
+        scale = _MILLISECONDS if axis.is_time else 1
+        found["range"] = [axis.low_value * scale, axis.high_value * scale]
+        found |= {"type": "date"} if axis.is_time else {}
     elif is_small:
         found |= {"nticks": 5, "rangemode": "tozero" if axis.has_zero else "normal"}
     if axis.ticks:
@@ -251,11 +400,11 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
     return found
 
 
-def _label(label: Label, palette: _Palette, *, may_be_bold: bool) -> dict[str, Any]:
+def _label(label: Label, palette: _Palette, x_scale: float, *, may_be_bold: bool) -> dict[str, Any]:
     lines = [plain(line) for line in label.lines]
     return {
         "lines": lines,
-        "x": label.x,
+        "x": label.x * x_scale,
         "y": label.y,
         "color": palette(label.colour),
         "place": label.place,

@@ -11,6 +11,11 @@ from typing import Literal
 
 from reports.figures.palette import Colour, Shape
 
+LEAST_BOXED = 2
+"""Values of a strip from which on it has a box."""
+MOST_DOTS = 120
+"""Values of a strip that are all dots; of more only those beyond the whiskers."""
+
 Medium = Literal["any", "still", "live"]
 """Where it is drawn: on paper and in files, where figures can be pointed at, or anywhere."""
 Fill = Literal["full", "hollow", "ring", "left", "right"]
@@ -27,12 +32,18 @@ class Axis:
     low_value: float | None = None
     high_value: float | None = None
     is_log: bool = False
+    is_time: bool = False
+    """Its numbers are seconds since 1970 (UTC), its ticks dates."""
     has_zero: bool = False
     """Without ends, zero is on it all the same."""
     ticks: tuple[tuple[float, str], ...] = ()
     """Empty: where and how the drawer likes them."""
     is_bare: bool = False
     """Neither line nor grid: its ticks are names."""
+    suffix: str = ""
+    """Behind every number of it."""
+    brief_title: str = ""
+    """Where there is little room; empty: the title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +108,73 @@ Series = Line | Marks | Bars
 
 
 @dataclass(frozen=True, slots=True)
+class Strip:
+    """The values of one row: each a dot, and from `LEAST_BOXED` on a box with quartiles, median and whiskers."""
+
+    name: str
+    row: int
+    values: tuple[float, ...]
+    colour: Colour
+    is_filled: bool = True
+    keys: tuple[Key, ...] = ()
+    """One per value; empty: nothing to point at."""
+    shift_value: float = 0.0
+    """Rows above (negative) or below the middle of its row."""
+    height_value: float = 0.5
+    size_points: float = 5.5
+    is_dense: bool = False
+    """Of more than `MOST_DOTS` values so many are dots, extremes kept, instead of those beyond the whiskers alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What each row has of one kind, in seconds; parts are stacked, negative ones to the left. None: the row has none."""
+
+    name: str
+    description: str
+    colour: Colour
+    times_s: tuple[float | None, ...]
+    is_hatched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row's name in two lines, the same where there is little room, and the cases it stands for."""
+
+    name: tuple[str, str]
+    brief_name: tuple[str, str]
+    keys: tuple[Key, ...] = ()
+    """A row of which none passes a filter is left out; one alone can be pressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFact:
+    """What is told of a row beside its parts: a time and its interval."""
+
+    name: str
+    times_s: tuple[float | None, ...]
+    low_s: tuple[float | None, ...] = ()
+    high_s: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """One way to order rows: their numbers, and what it is called."""
+
+    text: str
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Label:
-    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, or at a leader's end."""
+    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, at a leader's end, or over the
+    top of the plane."""
 
     lines: tuple[str, ...]
     x: float
     y: float
     colour: Colour
-    place: Literal["beside", "along", "margin", "callout"]
+    place: Literal["beside", "along", "margin", "callout", "top"]
     toward: tuple[float, float] | None = None
     """Of a label along a line, another point of that line."""
     is_bold: bool = False
@@ -183,3 +253,29 @@ class Stack:
     legend: tuple[LegendEntry, ...] = ()
     subtitle: str = ""
     cards: Mapping[str, Card] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFigure:
+    """A figure with a row per name: strips of values on one axis, or times that are split into parts."""
+
+    title: str
+    x: Axis
+    """With parts: of their shares in percent of the row's total."""
+    rows: tuple[Row, ...]
+    strips: tuple[Strip, ...] = ()
+    parts: tuple[Part, ...] = ()
+    totals_s: tuple[float, ...] = ()
+    """Of a figure of parts what each row's parts add up to."""
+    total_name: str = ""
+    facts: tuple[RowFact, ...] = ()
+    orders: tuple[RowOrder, ...] = ()
+    """The first is the one that is drawn; empty: as the rows stand."""
+    most_rows: int = 40
+    levels: tuple[tuple[float, bool], ...] = ()
+    """Where on x a line goes through all rows, and whether it is dashed."""
+    legend: tuple[LegendEntry, ...] = ()
+    subtitle: str = ""
+    notes: tuple[str, ...] = ()
+    cards: Mapping[str, Card] = field(default_factory=dict)
+    """More about a row, by its key."""

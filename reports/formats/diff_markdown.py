@@ -24,7 +24,7 @@ from results.diff.sentences import (
     time_text,
     told_metrics,
 )
-from roofline_model.core.finding import catalog_entry
+from roofline_model.core.finding import catalog_entry, short_text
 from roofline_model.core.units import format_time
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
@@ -100,7 +100,7 @@ def _why(case: CaseDiff) -> str:
     parts = [case.reason]
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
         parts.append(f"cycles {signed(case.cycles_change_ratio)}")
-    parts += [case.detail] if case.detail else list(case.set_aside)
+    parts += [case.detail] if case.detail else [short_text(item) for item in case.set_aside]
     parts += told_metrics(case)
     parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
     parts += [f"expected: {case.expected_reason}"] if case.expected_reason else []

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.figures.error_plot import draw_errors
-from reports.figures.gap_plot import draw_gaps
-from reports.figures.matplotlib_drawer import draw_figure, draw_stack, figure_png, figure_svg
+from reports.figures.errors import errors_figure
+from reports.figures.gaps import gaps_figure
+from reports.figures.matplotlib_drawer import draw_figure, draw_rows, draw_stack, figure_png, figure_svg
 from reports.figures.pareto_plot import draw_pareto
 from reports.figures.roofline import roofline_figure
 from reports.figures.small_plots import draw_canaries, draw_samples
-from reports.figures.spread_plot import draw_spreads
+from reports.figures.spreads import spreads_figure
 from reports.figures.timeline import run_stack
 from reports.ranking.model_results import model_title
 from reports.text.display_text import counted
@@ -28,6 +28,7 @@ from reports.view.views import ChipView, ReportView
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from reports.figures.spec import RowFigure
     from results.verdicts.model_results import ModelResult
 
 
@@ -115,19 +116,19 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
             "errors",
             f"Prediction errors on {where}",
             "Errors per operator and precision: every case a dot, medians as bars.",
-            lambda title: draw_errors(rows, title=title, subtitle=subtitle),
+            lambda title: _rows(errors_figure(rows, title=title, subtitle=subtitle)),
         ),
         (
             "time",
             f"Where the time went on {where}",
             "One bar per case, split from its ideal roof to the measured time.",
-            lambda title: draw_gaps(chip.cases, title=title, subtitle=subtitle),
+            lambda title: _rows(gaps_figure(chip.cases, title=title, subtitle=subtitle)),
         ),
         (
             "samples",
             f"Samples on {where}",
             "Samples of every case around their median.",
-            lambda title: draw_spreads(chip.cases, title=title, subtitle=subtitle),
+            lambda title: _rows(spreads_figure(chip.cases, title=title, subtitle=subtitle)),
         ),
     )
     for name, title, alternative, draw in drawings:
@@ -140,6 +141,10 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
             f"{title}: samples in order, and their distribution.",
             lambda series=series: draw_samples(series),  # type: ignore[misc]
         )
+
+
+def _rows(figure: RowFigure | None) -> Figure | None:
+    return None if figure is None else draw_rows(figure)
 
 
 def _timeline(view: ReportView, timeline: RunTimeline) -> Figure | None:

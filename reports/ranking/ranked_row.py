@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Source = Literal["measured", "expected", "predicted"]
-"""expected: not measured, the time a good kernel takes; predicted: not measured, the ideal time."""
+Source = Literal["measured", "expected", "ideal"]
+"""As of an `Estimate`; what this machine's ceilings allow is told as expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,6 @@ class RankedRow:
     method: str
     path: str
     source: Source
-    """As JSON names it; pages and tables print `evidence`."""
     time_s: float
     interval_ratio: float | None
     """± of a measured time: over processes where their spread is known, else the widest inside one of them."""
@@ -50,11 +49,6 @@ class RankedRow:
     """Of an expected time: fitted, transferred-sibling, measured-here, …"""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
-
-    @property
-    def evidence(self) -> str:
-        """What the time is, for a reader: `measured`, `expected` or `ideal`."""
-        return "ideal" if self.source == "predicted" else self.source
 
     @property
     def is_emulated(self) -> bool:

@@ -19,6 +19,7 @@ from reports.ranking.shape_results import Configuration, baseline_of, configurat
 from reports.ranking.shape_summary import shape_summary
 from reports.text.display_text import shown
 from reports.text.regime import regime_rank
+from results.verdicts.contenders import standing as contender_standing
 from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup
 from roofline_model.chips.hardware import Device
@@ -29,7 +30,7 @@ from roofline_model.core.units import format_percent
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.claimed_losses import product_loss_pct
-from roofline_model.recommend.ranking import Standing, maybe_faster, order_measured, order_predictions
+from roofline_model.recommend.ranking import Standing, maybe_faster, order_predictions
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedTimes
@@ -53,7 +54,7 @@ def rank_shape(
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)
-    timed = order_measured((one for one in ranked if one.is_measured), _measured_time)
+    timed = [one for one in ranked if one.is_measured]
     measured = [_row_of(one, baseline, candidates.get(_formats(one))) for one in timed]
     tried = {_formats(one) for one in ranked if one.is_measured}
     excluded = _excluded(rows, tried | {_formats(one) for one in ranked})
@@ -77,7 +78,9 @@ def rank_shape(
         else (advice.baseline.key if advice and advice.baseline and not measured else ""),
         rows=numbered,
         excluded=excluded,
-        summary=shape_summary(numbered, timed, baseline, maybe_faster(timed, _measured_time)),
+        summary=shape_summary(
+            numbered, timed, baseline, maybe_faster(timed, lambda one: contender_standing(one.contender))
+        ),
         baseline_doubts=baseline.contender.doubts if baseline and baseline.is_measured else (),
     )
 
@@ -86,11 +89,12 @@ def _ordered(predicted: Sequence[RankedRow]) -> list[RankedRow]:
     """Return predicted rows in order: of each kind of evidence by the rule of every recommendation."""
     tiers: dict[tuple[bool, bool, bool], list[RankedRow]] = {}
     for row in predicted:
-        tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "predicted"), []).append(row)
-    return [row for tier in sorted(tiers) for row in order_predictions(tiers[tier], _predicted_standing)]
+        tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "ideal"), []).append(row)
+    return [row for tier in sorted(tiers) for row in order_predictions(tiers[tier], standing)]
 
 
-def _predicted_standing(row: RankedRow) -> Standing:
+def standing(row: RankedRow) -> Standing:
+    """Return what a predicted row is ordered by."""
     has_interval = row.source == "expected"
     return Standing(
         row.time_s,
@@ -148,7 +152,7 @@ def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes
 def _row_of(one: Configuration, baseline: Configuration | None, candidate: Option | None) -> RankedRow:
     predicted, measured = speedups(one, baseline)
     expected_s = _expected_s(one)
-    source: Source = "measured" if one.is_measured else "predicted" if expected_s is None else "expected"
+    source: Source = "measured" if one.is_measured else "ideal" if expected_s is None else "expected"
     time_s = next(time for time in (one.measured_s, expected_s, one.ideal_s) if time is not None)
     promised = expected_speedup(one.contender, baseline.contender if baseline else None)
     likely = predicted if promised is None else promised
@@ -253,7 +257,7 @@ def _row_of_candidate(
         kernel=None,
         method=shown(candidate.method, 60),
         path=candidate.path,
-        source="expected" if is_expected else "predicted",
+        source="expected" if is_expected else "ideal",
         time_s=time_s,
         interval_ratio=None,
         ideal_s=_ideal_s(candidate),
@@ -315,16 +319,6 @@ def _reason(
     if one.contender.is_emulated and not one.is_measured:
         words.append("the prediction leaves out what emulating costs")
     return ", ".join(words)
-
-
-def _measured_time(one: Configuration) -> Standing:
-    from reports.stored.quality import product_quality  # whose package ranks shapes by this file
-
-    found = one.contender
-    low_s, high_s = (found.low_s, found.high_s) if found.has_interval else (None, None)
-    memory_bytes = next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None)
-    loss_pct = product_quality(one.weight_format, one.activation_format).loss_pct
-    return Standing(found.measured_s or 0.0, low_s, high_s, loss_pct, memory_bytes, one.case_key)
 
 
 def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:

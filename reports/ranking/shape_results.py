@@ -23,7 +23,6 @@ from results.verdicts.shape_verdict import (
 )
 from results.verdicts.shape_verdict import baseline_of as baseline_contender
 from results.verdicts.shape_verdict import speedups as contender_speedups
-from roofline_model.recommend.ranking import LEVEL_RATIO
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""
@@ -85,15 +84,6 @@ class Configuration:
     def is_measured(self) -> bool:
         """True when at least one process timed it."""
         return self.contender.is_measured
-
-    @property
-    def interval_s(self) -> tuple[float, float] | None:
-        """Ends of the interval of the time it is judged by: 95 % of a measured, 80 % of an expected one; None without one."""
-        low_s, high_s = self.contender.low_s, self.contender.high_s
-        if not self.is_measured and self.contender.is_judged_by_expected:
-            expected = next((row.record.expected for row in self.rows if row.record.expected is not None), None)
-            low_s, high_s = (None, None) if expected is None else (expected.low_s, expected.high_s)
-        return None if low_s is None or high_s is None else (low_s, high_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +164,8 @@ class ShapeResult:
 
     @property
     def leaders(self) -> tuple[Configuration, ...]:
-        """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, expected ones
-        that do with times within `LEVEL_RATIO`, equal ideal times. Empty without a best."""
+        """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, predictions
+        that every ranking takes for level (`are_level_predictions`). Empty without a best."""
         best = self.best
         return () if best is None else (best, *(one for one in self._rivals if _is_level(best, one)))
 
@@ -283,16 +273,15 @@ def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeRe
 
 
 def _is_level(best: Configuration, other: Configuration) -> bool:
-    if are_level(best.contender, other.contender):
-        return True
-    best_s, other_s = best.contender.predicted_s, other.contender.predicted_s
-    is_near = bool(best_s and other_s and other_s <= best_s * (1 + LEVEL_RATIO))
-    return not best.is_measured and is_near and _overlap(best, other)
+    return are_level(best.contender, other.contender)
 
 
-def _overlap(one: Configuration, other: Configuration) -> bool:
-    first, second = one.interval_s, other.interval_s
-    return first is not None and second is not None and first[0] <= second[1] and second[0] <= first[1]
+def _overlap(best: Configuration, other: Configuration) -> bool:
+    low_s, high_s = best.contender.interval_s
+    other_low_s, other_high_s = other.contender.interval_s
+    if low_s is None or high_s is None or other_low_s is None or other_high_s is None:
+        return False
+    return low_s <= other_high_s and other_low_s <= high_s
 
 
 def _with_rows(found: Iterable[Contender], rows: Iterable[CaseRow]) -> tuple[Configuration, ...]:

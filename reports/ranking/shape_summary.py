@@ -64,4 +64,4 @@ def _worth_trying(rows: Sequence[RankedRow]) -> str:
     ):
         return ""
     gain = times_faster(promise.speedup)
-    return f"; worth trying: {promise.label}, {promise.evidence} {gain} and not measured here"
+    return f"; worth trying: {promise.label}, {promise.source} {gain} and not measured here"

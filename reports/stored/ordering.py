@@ -77,7 +77,7 @@ def within_limits(
 def _in_order(rows: list[StoredRow]) -> list[StoredRow]:
     if rows[0].is_measured:
         return order_measured(rows, _standing)
-    return order_predictions(sorted(rows, key=lambda row: (row.time_s, row.identity)), _standing)
+    return order_predictions(sorted(rows, key=lambda row: (row.time_s, not row.is_baseline, row.identity)), _standing)
 
 
 def _standing(row: StoredRow) -> Standing:

@@ -54,12 +54,12 @@ def pass_quality(one: PassResult, known: MeasuredQualities, losses: Sequence[Mea
     """Return what is known of a model's precision: measured in a stored run, else the sum of a losses file of that model,
     else the claim of its weight format."""
     measured = known.of(one)
-    if measured is not None and (found := _measured(measured[1])) is not None:
-        (pct, text), figures = found, measured[1]
+    if measured is not None and (measured_pct := measured[1].loss_pct) is not None:
+        figures = measured[1]
         return RowQuality(
             "measured",
-            shown(text),
-            pct,
+            shown(_measured_text(figures)),
+            measured_pct,
             _value(figures.kl_nats_per_token),
             _value(figures.perplexity_ratio),
             _value(figures.top1_agreement_ratio),
@@ -97,20 +97,8 @@ def _claim(weight: str, activation: str, model: str = "") -> RowQuality:
     return RowQuality("claimed", found.text, found.high_pct)
 
 
-def _measured(figures: ModelFigures) -> tuple[float, str] | None:
-    """Return the loss in percent of perplexity and how to say it.
-
-    On text the measured ratio of perplexities. On random tokens, where perplexity means nothing, 100·(e^KL − 1): the rise on
-    text that the 16-bit model writes itself. Of an encoder the part of the rank agreement that is lost.
-    """
-    text = ", ".join([loss_text(figures).removeprefix("loss: "), *_further_metrics(figures)])
-    if figures.rank_agreement_ratio is not None:
-        return 100 * (1 - figures.rank_agreement_ratio.value), text
-    if figures.is_language and figures.perplexity_ratio is not None:
-        return 100 * (figures.perplexity_ratio.value - 1), text
-    if figures.kl_nats_per_token is not None:
-        return loss_pct(figures.kl_nats_per_token.value), text
-    return None
+def _measured_text(figures: ModelFigures) -> str:
+    return ", ".join([loss_text(figures).removeprefix("loss: "), *_further_metrics(figures)])
 
 
 def _further_metrics(figures: ModelFigures) -> list[str]:

@@ -33,7 +33,7 @@ from results.history.alerts import Change
 from results.history.case_history import CaseHistory, HistoryOptions, case_histories
 from results.records.metrics import get_metric
 from results.records.records import RunInfo
-from roofline_model.core.finding import catalog_entry
+from roofline_model.core.finding import catalog_entry, short_text
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
@@ -157,7 +157,7 @@ def _histories(store: ResultStore, run: RunInfo) -> tuple[CaseHistory, ...]:
 
 
 def _row(case: CaseDiff) -> ComparedRow:
-    parts = [case.detail] if case.detail else list(case.set_aside)
+    parts = [case.detail] if case.detail else [short_text(item) for item in case.set_aside]
     parts += told_metrics(case)
     parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
     return ComparedRow(

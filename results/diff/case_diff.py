@@ -8,6 +8,7 @@ from results.diff.environments import Difference
 from results.diff.rules import DiffRules, Verdict
 from results.diff.significance.metrics import MetricChange
 from results.records.records import RunInfo
+from roofline_model.core.finding import Finding
 from roofline_model.operators.case import Case
 
 
@@ -46,8 +47,8 @@ class CaseDiff:
     """Change of time × clock; None where a clock is not known."""
     threshold_ratio: float | None = None
     """The case's own smallest change that counts (`roofline` marker)."""
-    set_aside: tuple[str, ...] = ()
-    """What was not used: `before: 1 of 3 processes contended`."""
+    set_aside: tuple[Finding, ...] = ()
+    """Processes and nights that were not used; the subject is the side, `before` or `after`."""
     flags: tuple[str, ...] = ()
     """Of the measurements on either side."""
     metrics: tuple[MetricChange, ...] = ()

@@ -11,8 +11,9 @@ from results.diff.gate import FailRule, GateResult
 from results.diff.rules import VERDICTS
 from results.diff.sentences import listed_headline
 from results.records.records import RunInfo
+from roofline_model.core.finding import findings_json
 
-DOCUMENT_VERSION = 1
+DOCUMENT_VERSION = 2
 
 
 def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRule]) -> dict[str, Any]:
@@ -61,4 +62,5 @@ def _run(run: RunInfo) -> dict[str, Any]:
 def _case(case: CaseDiff) -> dict[str, Any]:
     found = asdict(case)
     found.pop("case")
+    found["set_aside"] = findings_json(case.set_aside)
     return {"name": case.name, "case_id": case.case.id, **case.case.to_dict(), **found}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from results.diff.case_sides import CaseSide, case_sides, joined
 from results.diff.expected_changes import reason_of_change
 from results.diff.rules import DiffRules, Verdict
-from results.diff.sentences import run_name, signed
+from results.diff.sentences import run_name
 from results.diff.significance.evidence import ratio_of
 from results.diff.significance.pair_tests import SidePair, judge_times
 from results.diff.suites import SuiteSide
@@ -26,6 +26,10 @@ from results.records.records import Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
 from results.watch.annotations import Annotation
+from roofline_model.core.finding import Finding, finding
+
+_BEFORE = "before"
+"""The side that nights are left out of: subject of their findings."""
 
 
 @dataclass(slots=True)
@@ -35,7 +39,7 @@ class _Level:
     nights: list[_Night]
     waiting: _Night | None = None
     """A night that was FASTER, until the next one confirms it."""
-    set_aside: list[str] = field(default_factory=list)
+    set_aside: list[Finding] = field(default_factory=list)
 
     @property
     def records(self) -> list[Record]:
@@ -87,11 +91,11 @@ def settled(
             records += everything
             continue
         records += level.records
-        texts = list(level.set_aside)
+        unused = list(level.set_aside)
         if level.waiting is not None:
-            texts.append(_said(level.waiting, "faster than before, not yet confirmed"))
-        if texts:
-            set_aside[key] = tuple(texts)
+            unused.append(_unused(level.waiting, "night-faster"))
+        if unused:
+            set_aside[key] = tuple(unused)
     return replace(before, records=tuple(records), set_aside=set_aside)
 
 
@@ -105,8 +109,10 @@ def _add_unusable(
     """Note the nights of cases that were measured and cannot be used; a case that was not measured is no night."""
     for key, side in own.items():
         if key not in usable and side.was_measured:
-            why = "measured by another method" if side.is_judgeable else side.set_aside[0][0]
-            levels.setdefault(key, _Level([])).set_aside.append(f"{run_name(run)} not used: {why}")
+            night = run_name(run)
+            flag = None if side.is_judgeable else side.set_aside[0][0]
+            why = finding("night-other-method" if flag is None else "night-flagged", _BEFORE, night=night, flag=flag)
+            levels.setdefault(key, _Level([])).set_aside.append(why)
 
 
 def _add(
@@ -140,22 +146,21 @@ def _join(level: _Level, night: _Night, verdict: Verdict, expected: str) -> None
     if verdict == "FASTER" and waiting is None:
         level.waiting = night
     elif verdict == "FASTER" and waiting is not None:
-        _restart(level, [waiting, night], "slower than the nights since")
+        _restart(level, [waiting, night], "night-slower-than-since")
     elif verdict == "SLOWER" and expected:
-        _restart(level, [night], expected)
+        _restart(level, [night], "night-before-expected", expected)
     else:
         level.nights += [] if waiting is None else [waiting]  # it was luck
         if verdict == "SLOWER":
-            level.set_aside.append(_said(night, "slower than the nights before it"))
+            level.set_aside.append(_unused(night, "night-slower"))
         else:
             level.nights.append(night)
 
 
-def _restart(level: _Level, nights: list[_Night], why: str) -> None:
-    level.set_aside += [f"{run_name(one.run)} not used: {why}" for one in level.nights]
+def _restart(level: _Level, nights: list[_Night], code: str, reason: str | None = None) -> None:
+    level.set_aside += [finding(code, _BEFORE, night=run_name(old.run), reason=reason) for old in level.nights]
     level.nights = nights
 
 
-def _said(night: _Night, why: str) -> str:
-    change = "" if night.change_ratio is None else f" ({signed(night.change_ratio)})"
-    return f"{run_name(night.run)} not used: {why}{change}"
+def _unused(night: _Night, code: str) -> Finding:
+    return finding(code, _BEFORE, night=run_name(night.run), change_ratio=night.change_ratio)

@@ -19,6 +19,7 @@ from results.statistics.replication import FloorKey
 from results.watch.annotations import Annotation
 from results.watch.quarantine import Quarantine
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class SuiteSide:
 
     runs: tuple[RunInfo, ...]
     records: tuple[Record, ...]
-    set_aside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What was left out of a case, in words, by case key (`rolling.settled`)."""
+    set_aside: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    """Nights that were left out of a case, by case key (`rolling.settled`)."""
 
 
 def compare_suites(
@@ -108,8 +109,8 @@ def _is_unselected(case: CaseSide, before: SuiteSide, after: SuiteSide) -> bool:
 
 
 def _with_set_aside(case: CaseDiff, before: SuiteSide) -> CaseDiff:
-    texts = before.set_aside.get(case.case_key, ())
-    return replace(case, set_aside=(*(f"before: {text}" for text in texts), *case.set_aside)) if texts else case
+    nights = before.set_aside.get(case.case_key, ())
+    return replace(case, set_aside=(*nights, *case.set_aside)) if nights else case
 
 
 def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> CaseDiff | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from results.records.records import Record
+from roofline_model.recommend.search.losses_file import loss_pct
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,26 @@ class ModelFigures:
     def resident_bytes(self) -> int | None:
         """Weights and cache."""
         return None if self.held_bytes is None else self.held_bytes + (self.cache_bytes or 0)
+
+    @property
+    def whole_bytes(self) -> int | None:
+        """Weights and cache as measured, else as the formats state them; None where neither is known."""
+        if self.resident_bytes is not None or self.stated_bytes is None:
+            return self.resident_bytes
+        return self.stated_bytes + (self.cache_bytes or 0)
+
+    @property
+    def loss_pct(self) -> float | None:
+        """The measured loss in percent of perplexity; None where none was measured.
+
+        On text the measured ratio of perplexities. On random tokens, where perplexity means nothing, 100·(e^KL − 1): the rise
+        on text that the 16-bit model writes itself. Of an encoder the part of the rank agreement that is lost.
+        """
+        if self.rank_agreement_ratio is not None:
+            return 100 * (1 - self.rank_agreement_ratio.value)
+        if self.is_language and self.perplexity_ratio is not None:
+            return 100 * (self.perplexity_ratio.value - 1)
+        return None if self.kl_nats_per_token is None else loss_pct(self.kl_nats_per_token.value)
 
 
 def model_figures(record: Record) -> ModelFigures | None:

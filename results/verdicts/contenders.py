@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
 from roofline_model.core.units import format_time
 from roofline_model.operators.case import Case, is_narrow_format
 from roofline_model.recommend.claimed_losses import product_loss_pct
-from roofline_model.recommend.ranking import Standing, order_predictions
+from roofline_model.recommend.ranking import Standing, order_measured, order_predictions
 
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
 """What a speed-up is counted against: the formats models are published in, the same on every input."""
@@ -47,6 +48,21 @@ class Contender:
     def predicted_s(self) -> float | None:
         """The predicted time it is compared by where it was not measured."""
         return self.expected_s if self.is_judged_by_expected else self.ideal_s
+
+    @property
+    def time_s(self) -> float | None:
+        """The time it is judged by."""
+        return self.measured_s if self.is_measured else self.predicted_s
+
+    @property
+    def interval_s(self) -> tuple[float | None, float | None]:
+        """Ends of the interval of that time: 95 % of a measured, 80 % of an expected one; None where there is none."""
+        if self.is_measured:
+            return (self.low_s, self.high_s) if self.has_interval else (None, None)
+        expected = next((record.expected for record in self.records if record.expected is not None), None)
+        if expected is None or not self.is_judged_by_expected:
+            return None, None
+        return expected.low_s, expected.high_s
 
     @property
     def case(self) -> Case:
@@ -112,10 +128,12 @@ class Contender:
 
 
 def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
-    """Pool the records of each case: measured ones by time, then predicted ones, emulated ones last.
+    """Pool the records of each case and return them best first, in the order of every ranking.
 
-    Predictions go by expected times where every contender that was not measured has one (`order_predictions`, the order of
-    every recommendation), else by ideal ones: the two are never compared with each other. A tie goes to the baseline formats, then to the case that comes first by name.
+    Measured ones go by `order_measured`, what was only predicted follows by `order_predictions`, emulated kernels last: a
+    prediction of these leaves out what emulating costs. Predictions go by expected times where every contender that was not
+    measured has one, else by ideal ones: the two are never compared with each other. An exact tie goes to BF16,
+    then by the case's key, as wherever the case is ranked.
     """
     records = tuple(records)
     totals = total_intervals(records) if totals is None else totals
@@ -124,32 +142,44 @@ def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple
         if _median_s(record) is not None or (record.status == "predicted" and record.ideal is not None):
             by_case.setdefault(record.case.case_key, []).append(record)
     pooled = [_contender(members, totals.get(case_key)) for case_key, members in by_case.items()]
-    if all(one.expected_s is not None for one in pooled if not one.is_measured):
-        pooled = [one if one.is_measured else replace(one, is_judged_by_expected=True) for one in pooled]
-    ranked = sorted(pooled, key=_rank)
-    likely = [one for one in ranked if not one.is_measured and not one.is_emulated and one.is_judged_by_expected]
-    in_order = iter(_expected_in_order(likely))
-    # Each place of an expected time is taken by the next one in the order of every recommendation.
-    return tuple(next(in_order) if any(one is other for other in likely) else one for one in ranked)
+    if all(contender.expected_s is not None for contender in pooled if not contender.is_measured):
+        pooled = [each if each.is_measured else replace(each, is_judged_by_expected=True) for each in pooled]
+    by_time = sorted(pooled, key=_time_key)
+    measured = [contender for contender in by_time if contender.is_measured]
+    predicted = [contender for contender in by_time if not contender.is_measured]
+    ordered = order_measured(measured, standing)
+    for is_emulated in (False, True):
+        ordered += order_predictions((each for each in predicted if each.is_emulated == is_emulated), standing)
+    return tuple(ordered)
 
 
-def _expected_in_order(likely: list[Contender]) -> list[Contender]:
-    """Return expected times in the one order of predictions (`roofline_model.recommend.ranking`)."""
-
-    def standing(contender: Contender) -> Standing:
+def standing(contender: Contender) -> Standing:
+    """Return what a contender is ordered by: its best time with the interval, its loss, its memory."""
+    record = contender.records[0]
+    ideal = next((each.ideal for each in contender.records if each.ideal is not None), None)
+    figures = model_figures(record)
+    if figures is None:
         formats = dict(contender.case.formats)
         weight = formats.get("b", formats.get("a", ""))
-        expected = next((record.expected for record in contender.records if record.expected is not None), None)
-        ideal = next((record.ideal for record in contender.records if record.ideal is not None), None)
-        return Standing(
-            contender.expected_s or 0.0,
-            None if expected is None else expected.low_s,
-            None if expected is None else expected.high_s,
-            product_loss_pct(weight, formats.get("a", weight)),
-            None if ideal is None else ideal.total_bytes,
-        )
+        loss_pct = product_loss_pct(weight, formats.get("a", weight))
+        memory_bytes = None if ideal is None else ideal.total_bytes
+    else:
+        loss_pct, memory_bytes = pass_loss_pct(record.case, figures), figures.whole_bytes
+    return Standing(contender.time_s or 0.0, *contender.interval_s, loss_pct, memory_bytes, contender.case.case_key)
 
-    return order_predictions(likely, standing)
+
+def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
+    """Return the loss of a whole model in percent: as its run measured it, 0 for the original, else what was published of
+    its formats; None where nobody knows, as of a plan or a narrow cache."""
+    if figures.quality_source == "measured" and (measured_pct := figures.loss_pct) is not None:
+        return measured_pct
+    formats = dict(case.formats)
+    weight, activation = formats.get("b", ""), formats.get("a", "")
+    is_narrow_cache = is_narrow_format(figures.kv_format or "BF16")
+    is_plan = figures.precision == "plan"
+    if figures.quality_source == "reference" or not (is_narrow_format(weight) or is_narrow_cache or is_plan):
+        return 0.0
+    return None if is_plan or is_narrow_cache else product_loss_pct(weight, activation, figures.model_name)
 
 
 def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
@@ -180,16 +210,8 @@ def _median_s(record: Record) -> float | None:
     return timed.median_s if timed is not None and timed.median_s > 0 else None
 
 
-def _rank(one: Contender) -> tuple[bool, bool, float, bool, str]:
-    by_time = one.measured_s if one.measured_s is not None else one.predicted_s
-    is_wide = one.is_sixteen_bit or one.is_full_precision
-    return (
-        not one.is_measured,
-        not one.is_measured and one.is_emulated,
-        by_time if by_time is not None else float("inf"),
-        not is_wide,
-        one.case.id,
-    )
+def _time_key(contender: Contender) -> tuple[float, bool, str]:
+    return contender.time_s or float("inf"), input_format(contender.case) != "BF16", contender.case.case_key
 
 
 def input_format(case: Case) -> str | None:

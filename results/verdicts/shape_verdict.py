@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from results.diff.rules import INVALIDATING_FLAGS
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import Record
 from results.statistics.replication import total_intervals
-from results.verdicts.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format
+from results.verdicts.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format, standing
 from results.verdicts.gain import measured_gain, times_faster
-from roofline_model.recommend.ranking import UNKNOWN_LEVEL_RATIO
+from roofline_model.recommend.ranking import UNKNOWN_LEVEL_RATIO, are_level_predictions
 
 __all__ = [
     "SIXTEEN_BIT_FORMATS",
@@ -39,9 +38,6 @@ __all__ = [
     "speedups",
 ]
 
-PREDICTED_TIE_RATIO = 0.005
-"""Predicted times closer than this are one prediction: kernels of one format differ in nothing the model knows."""
-
 BASELINE_TIE_RATIO = 0.05
 """16-bit kernels closer than this are one baseline, and BF16 names it."""
 
@@ -61,7 +57,7 @@ class ShapeVerdict:
     baseline: Contender | None
     """See `baseline_of`."""
     best: Contender | None
-    """The fastest on the best evidence (`_best`); None when there is none, or when only emulated kernels were predicted."""
+    """The first of `ranked`; None when there is none, or when only emulated kernels were predicted."""
     predicted_speedup: float | None
     """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another chip's."""
     measured_speedup: float | None
@@ -93,7 +89,7 @@ class ShapeVerdict:
         """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
 
         The best and the baseline, or another 16-bit contender that the best is level with (BF16 names the baseline, which
-        need not be the fastest of them), of a narrow best FP32, too, where that is the fastest of the wide ones; where the
+        need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide ones; where the
         baseline itself is the best: what is level with it, narrow ones first.
         """
         best, baseline = self.best, self.baseline
@@ -102,7 +98,8 @@ class ShapeVerdict:
         if best is baseline:
             equals = [one for one in (self.rival, *self.equals) if one in self.equals]
             return (equals[0], baseline) if equals else None
-        gentle = next(iter(_measured_wide(self.ranked)), None) if best.is_narrow else None
+        wide = (each for each in _measured_wide(self.ranked) if each is not best)
+        gentle = None if best.is_full_precision else next(wide, None)
         peers = (one for one in (baseline, *self.equals) if one is baseline or one.is_sixteen_bit or one is gentle)
         peer = next((one for one in peers if are_level(best, one)), None)
         return None if peer is None else (best, peer)
@@ -224,27 +221,12 @@ def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdi
     records = tuple(records)
     ranked = contenders(records, totals)
     baseline = baseline_of(ranked)
-    best = _best(ranked, baseline)
+    best = next((contender for contender in ranked if contender.is_measured or not contender.is_emulated), None)
     predicted, measured = speedups(best, baseline)
     competing = {id(record) for one in ranked for record in one.records}
     lost = tuple(record for record in records if id(record) not in competing)
     key = group_key(records[0])
     return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost)
-
-
-def _best(ranked: Sequence[Contender], baseline: Contender | None) -> Contender | None:
-    """Return the fastest; of measured ones that may be level with one that loses nothing, the fastest that surely is not.
-
-    As rankings have it (`roofline_model.recommend.ranking`): a noisy kernel does not hide another one's clear gain.
-    """
-    first = next((one for one in ranked if one.is_measured or not one.is_emulated), None)
-    if first is None or baseline is None or not (first.is_measured and baseline.is_measured):
-        return first
-    wide = _measured_wide(ranked)
-    gentle = [one for one in wide if one.is_sixteen_bit or one is wide[0]]
-    faster = takewhile(lambda one: one is not baseline and one.is_measured, ranked)
-    sure = (one for one in faster if not any(are_level(one, other) for other in gentle if other is not one))
-    return next(sure, first)
 
 
 def _measured_wide(ranked: Sequence[Contender]) -> list[Contender]:
@@ -275,7 +257,7 @@ def _undisturbed(wide: Sequence[Contender]) -> Sequence[Contender]:
     """
     clear = [one for one in wide if one.flags.isdisjoint(INVALIDATING_FLAGS)]
     possible = [one for one in wide if "above-roof" not in one.flags]
-    fastest_s, clear_s = (_time_s(found[0]) if found else None for found in (possible, clear))
+    fastest_s, clear_s = (found[0].time_s if found else None for found in (possible, clear))
     if fastest_s is None or clear_s is None:
         return clear or possible or wide
     return clear if clear_s <= fastest_s * (1 + BASELINE_TIE_RATIO) else possible
@@ -284,17 +266,13 @@ def _undisturbed(wide: Sequence[Contender]) -> Sequence[Contender]:
 def _steady_choice(wide: Sequence[Contender]) -> Contender:
     """Return BF16 unless another 16-bit contender is clearly faster: noise must not change the baseline from run to run."""
     fastest = wide[0]
-    fastest_s = _time_s(fastest)
+    fastest_s = fastest.time_s
     for one in wide:
-        time_s = _time_s(one)
+        time_s = one.time_s
         is_close = time_s is not None and fastest_s is not None and time_s <= fastest_s * (1 + BASELINE_TIE_RATIO)
         if is_close and input_format(one.case) == "BF16":
             return one
     return fastest
-
-
-def _time_s(one: Contender) -> float | None:
-    return one.measured_s if one.is_measured else one.predicted_s
 
 
 def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float | None, float | None]:
@@ -316,7 +294,7 @@ def expected_speedup(one: Contender | None, baseline: Contender | None) -> float
 
 
 def are_level(one: Contender | None, other: Contender | None) -> bool:
-    """Return whether no winner can be named: measured intervals that overlap, or predictions that are the same.
+    """Return whether no winner can be named: measured intervals that overlap, or predictions that every ranking takes for level.
 
     Measured times of too few samples for an interval are level up to `UNKNOWN_LEVEL_RATIO`, too.
     """
@@ -324,7 +302,9 @@ def are_level(one: Contender | None, other: Contender | None) -> bool:
         return False
     if one.is_measured:
         return _overlap(one, other) or (_has_few_samples(one, other) and _are_close(one, other, UNKNOWN_LEVEL_RATIO))
-    return one.is_judged_by_expected == other.is_judged_by_expected and _are_close(one, other, PREDICTED_TIE_RATIO)
+    return one.is_judged_by_expected == other.is_judged_by_expected and are_level_predictions(
+        standing(one), standing(other)
+    )
 
 
 def _overlap(one: Contender, other: Contender) -> bool:
@@ -338,7 +318,7 @@ def _has_few_samples(one: Contender, other: Contender) -> bool:
 
 
 def _are_close(one: Contender, other: Contender, tie_ratio: float) -> bool:
-    ratio = _ratio(_time_s(one), _time_s(other))
+    ratio = _ratio(one.time_s, other.time_s)
     return ratio is not None and max(ratio, 1 / ratio) <= 1 + tie_ratio
 
 

@@ -101,7 +101,7 @@ def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
 def print_comparison(comparison: Comparison) -> None:
     """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
     from roofline_cli.runs.show import plus_minus_cell, print_flag_meanings, print_interval_meaning, print_reasons
-    from roofline_cli.screen.numbers import in_prefix, shared_prefix, speedup
+    from roofline_cli.screen.tables import in_prefix, shared_prefix, speedup
     from roofline_model.core.units import format_achieved, format_percent
 
     doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
@@ -201,7 +201,7 @@ def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
 
 
 def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) -> None:
-    from roofline_cli.screen.numbers import common_time, speedup
+    from roofline_cli.screen.tables import common_time, speedup
 
     times = common_time([row.time_s for row in recommendation.rows])
     columns = (
@@ -219,7 +219,7 @@ def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) 
             str(row.rank),
             row.label,
             time,
-            row.evidence if row.source == "measured" else Styled(row.evidence, "yellow"),
+            row.source if row.source == "measured" else Styled(row.source, "yellow"),
             speedup(row.speedup),
             "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %",
             row.method or "–",

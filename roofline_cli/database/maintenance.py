@@ -110,7 +110,7 @@ def stats(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
 
 def _print_stats(shown: str, schema: int, found: StoreStats) -> None:
-    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_cli.screen.tables import decimal_bytes
 
     columns = (Column("Table"), Column("Rows", "right"), Column("Size", "right", hide_empty=True))
     rows = [[one.name, f"{one.row_count:,}", decimal_bytes(one.size_bytes)] for one in found.tables]

@@ -150,7 +150,7 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
 
 
 def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> None:
-    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_cli.screen.tables import decimal_bytes
 
     columns = (
         Column("Run"),
@@ -193,7 +193,7 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
 
 
 def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
-    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_cli.screen.tables import decimal_bytes
 
     show_line(
         f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {counted(report.measurement_count, 'measurement')} and "

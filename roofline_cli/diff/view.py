@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.numbers import paired_times
-from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_table
 
 if TYPE_CHECKING:
     from results.diff.case_diff import CaseDiff, SuiteDiff

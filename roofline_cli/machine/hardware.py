@@ -27,7 +27,7 @@ ChipArgument = Annotated[
 @app.command("list")
 def list_chips(as_json: JsonOption = False) -> None:
     """List the chips of the registry."""
-    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_cli.screen.tables import decimal_bytes
     from roofline_model.chips.hardware import list_hardware
     from roofline_model.core.units import format_bandwidth
 
@@ -194,7 +194,7 @@ def _print_chip(chip: Device) -> None:
 
 def _print_paths(chip: Device) -> None:
     """Print how each format is computed; the rates' sources are in the table of numbers."""
-    from roofline_cli.screen.numbers import intensity
+    from roofline_cli.screen.tables import intensity
     from roofline_model.core.units import format_flops
 
     columns = (
@@ -258,7 +258,7 @@ def _quantity_row(label: str, quantity: Quantity) -> list[Cell]:
 
 
 def _value(label: str, quantity: Quantity) -> str:
-    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_cli.screen.tables import decimal_bytes
     from roofline_model.core.units import format_bandwidth, format_bytes, format_flops
 
     value = quantity.value

@@ -102,7 +102,7 @@ def _extra(extra: str) -> Check:
 
 def _device(machine: Machine) -> Check:
     if machine.facts is not None:
-        from roofline_cli.screen.numbers import decimal_bytes
+        from roofline_cli.screen.tables import decimal_bytes
 
         facts = machine.facts
         parts = [facts.name]

@@ -126,7 +126,7 @@ def _show_legend(found: RunPlot, drawing: Drawing) -> None:
 
 def _cells(one: Series) -> list[Cell]:
     from reports.text.display_text import prefixed
-    from roofline_cli.screen.numbers import intensity
+    from roofline_cli.screen.tables import intensity
     from roofline_model.core.units import format_percent
 
     low, high = intensity(one.low_intensity_flop_per_byte), intensity(one.high_intensity_flop_per_byte)

@@ -133,7 +133,7 @@ def _print(
     kernel: AttentionKernel | None,
 ) -> None:
     from roofline_cli.predict.prediction_rows import time_columns
-    from roofline_cli.screen.numbers import decimal_bytes, intensity
+    from roofline_cli.screen.tables import decimal_bytes, intensity
 
     rows, gained = table.predictions, row_gains(table.predictions)
     times = time_columns(rows, [row.expected for row in rows], [row.unfused_time_s for row in rows])

@@ -93,7 +93,7 @@ def _plot(rows: Sequence[FfnPrediction]) -> None:
 
 def _print(request: Request, question: FfnQuestion, table: PredictionTable[FfnPrediction]) -> None:
     from roofline_cli.predict.prediction_rows import time_columns
-    from roofline_cli.screen.numbers import MISSING, intensity
+    from roofline_cli.screen.tables import MISSING, intensity
 
     rows, gained = table.predictions, row_gains(table.predictions)
     # The row with cast kernels has all the others', in the order they run.

@@ -69,7 +69,7 @@ def time_columns(
     others: Sequence[float | None] = (),
 ) -> TimeColumns:
     """Print the times of a table: one entry per row, in a unit that suits ideal and expected."""
-    from roofline_cli.screen.numbers import MISSING, in_prefix, shared_prefix
+    from roofline_cli.screen.tables import MISSING, in_prefix, shared_prefix
 
     floors = [one.time_s for one in ideal]
     known = [time for one in expected if one is not None for time in (one.time_s, one.low_s, one.high_s)]
@@ -86,7 +86,7 @@ def time_columns(
 
 def interval_text(low_s: float, high_s: float, prefix: str | None, beside: str) -> str:
     """Return `55.10–70.20`, without the unit where the time `beside` it has the same."""
-    from roofline_cli.screen.numbers import in_prefix
+    from roofline_cli.screen.tables import in_prefix
 
     low, high = in_prefix(low_s, prefix), in_prefix(high_s, prefix)
     is_shared = len({text.split()[-1] for text in (low, high, beside)}) == 1
@@ -108,7 +108,7 @@ class Gains:
 
 def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
     """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
-    from roofline_model.expected.products.formats import reference_kernel
+    from roofline_model.expected.products.parameters import reference_kernel
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")
     options = tuple(
@@ -120,7 +120,7 @@ def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
 
 def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:
     """Return the speed-up columns of a predict table."""
-    from roofline_cli.screen.numbers import MISSING, speedup
+    from roofline_cli.screen.tables import MISSING, speedup
 
     name = baseline or "16-bit"
     is_expected = any(ratio is not None for ratio in expected)

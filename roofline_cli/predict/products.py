@@ -100,7 +100,7 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: 
     `asked`: the chip as it was typed, what `roofline hardware show` understands, too.
     """
     from roofline_cli.predict.format_gaps import print_gaps
-    from roofline_cli.screen.numbers import intensity
+    from roofline_cli.screen.tables import intensity
 
     rows, notes = table.predictions, list[str]()
     first = rows[0]

@@ -100,7 +100,7 @@ def tiling(
 
 
 def _show(title: str, found: Tiling) -> None:
-    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_cli.screen.tables import decimal_bytes
     from roofline_model.core.units import format_percent, format_time
 
     used = found.occupancy
@@ -174,7 +174,7 @@ def _waves_meaning(found: Tiling) -> str:
 
 def _dram_meaning(found: Tiling) -> str:
     """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
-    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_cli.screen.tables import decimal_bytes
     from roofline_model.core.units import format_percent
 
     once = found.operand_bytes + found.output_bytes
@@ -185,7 +185,7 @@ def _dram_meaning(found: Tiling) -> str:
 
 def _part_rows(found: Tiling) -> list[list[Any]]:
     """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected time."""
-    from roofline_cli.screen.numbers import in_prefix, shared_prefix
+    from roofline_cli.screen.tables import in_prefix, shared_prefix
     from roofline_model.core.units import format_percent
 
     prefix = shared_prefix([found.expected_s])

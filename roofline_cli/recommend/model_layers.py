@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.numbers import decimal_bytes
-from roofline_cli.screen.tables import Column, show_line, show_table
+from roofline_cli.screen.tables import Column, decimal_bytes, show_line, show_table
 
 if TYPE_CHECKING:
     from roofline_model.recommend.model import ModelRanking

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
-from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    Styled,
+    decimal_bytes,
+    in_prefix,
+    shared_prefix,
+    show_line,
+    show_table,
+    speedup,
+)
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device

@@ -288,7 +288,7 @@ def print_recommendation(ranking: Ranking) -> None:
     """Print the ranked options, what was excluded and why, and the winner in a sentence."""
     from roofline_cli.predict.format_gaps import print_gaps
     from roofline_cli.predict.prediction_rows import interval_text, standing_sentence
-    from roofline_cli.screen.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
+    from roofline_cli.screen.tables import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
     from roofline_model.core.finding import short_text
     from roofline_model.operators.case import operands_label
     from roofline_model.recommend.loss import loss_text
@@ -364,7 +364,7 @@ def print_recommendation(ranking: Ranking) -> None:
 
 def gain_text(option: Option, baseline: Option | None) -> str:
     """Return the speed-up, marked where only the ideals can be compared."""
-    from roofline_cli.screen.numbers import speedup
+    from roofline_cli.screen.tables import speedup
     from roofline_model.core.answer import is_comparable
 
     is_alike = baseline is None or is_comparable(option.estimate.source, baseline.estimate.source)

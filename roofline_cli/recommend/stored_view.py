@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.numbers import MISSING, common_time, decimal_bytes, plus_minus, speedup
-from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    Styled,
+    common_time,
+    decimal_bytes,
+    plus_minus,
+    show_line,
+    show_table,
+    speedup,
+)
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import counted
 

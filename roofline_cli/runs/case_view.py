@@ -206,7 +206,7 @@ def _print_processes(case: CaseSummary) -> None:
     if len(case.rows) < 2:
         return
     from reports.cases.state import state_of
-    from roofline_cli.screen.numbers import paired_times, plus_minus
+    from roofline_cli.screen.tables import paired_times, plus_minus
 
     medians, _ = paired_times([row.measured_s for row in case.rows], [])
     columns = (
@@ -302,7 +302,7 @@ def _width() -> int:
 
 
 def _plus_minus(ratio: float | None) -> str:
-    from roofline_cli.screen.numbers import plus_minus
+    from roofline_cli.screen.tables import plus_minus
 
     return "not known" if ratio is None else plus_minus(ratio)
 

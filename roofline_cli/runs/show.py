@@ -149,7 +149,7 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
 
 def print_cases(title: str, cases: list[CaseSummary]) -> None:
     """Print the cases of one shape, cache state and mode side by side; what was not measured keeps its reason in a line below."""
-    from roofline_cli.screen.numbers import paired_times
+    from roofline_cli.screen.tables import paired_times
     from roofline_model.core.units import format_achieved, format_percent, format_time
 
     rows = [case.pooled for case in cases]
@@ -195,7 +195,7 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
 
 def plus_minus_cell(case: CaseSummary) -> str:
     """Print `±1.2 %` of the total interval; of the one within, with a mark, where the total is not known."""
-    from roofline_cli.screen.numbers import plus_minus
+    from roofline_cli.screen.tables import plus_minus
 
     text = plus_minus(case.plus_minus_ratio)
     return f"{text}*" if case.total_ratio is None and case.within_ratio is not None else text

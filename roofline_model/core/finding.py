@@ -209,6 +209,7 @@ def _two_digits(ratio: float) -> str:
 _FORMATS: Mapping[str, Callable[[float], str]] = {
     "speedup_ratio": times_text,
     "slowdown_ratio": _two_digits,
+    "change_ratio": lambda ratio: format_percent(ratio, signed=True),
     "_bytes_per_s": format_bandwidth,
     "_flops_per_s": format_flops,
     "_bytes": format_memory,

@@ -403,8 +403,10 @@ def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLo
     return _of_model([one for one in LOSSES_BESIDE if (one.weights, one.is_both) == (format_key, is_both)], model)
 
 
-def product_loss_pct(weight_format: str, activation_format: str) -> float | None:
+def product_loss_pct(weight_format: str, activation_format: str, model: str = "") -> float | None:
     """Return the upper end of what was published of a product's operands, 0 for 16 bit and wider; None where nobody knows.
+
+    `model`: what was published of that very model goes first.
 
     >>> product_loss_pct("BF16", "BF16"), product_loss_pct("INT4", "BF16"), product_loss_pct("INT8", "FP8_E4M3")
     (0.0, 6.5, None)
@@ -413,7 +415,7 @@ def product_loss_pct(weight_format: str, activation_format: str) -> float | None
     if all(is_wide):
         return 0.0
     is_both = weight_format == activation_format
-    found = claimed_loss_of(weight_format, is_both=is_both) if is_both or is_wide[1] else None
+    found = claimed_loss_of(weight_format, is_both=is_both, model=model) if is_both or is_wide[1] else None
     return None if found is None else found.high_pct
 
 

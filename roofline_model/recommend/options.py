@@ -25,7 +25,7 @@ from roofline_model.core.answer import (
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
-from roofline_model.expected.products.formats import reference_kernel
+from roofline_model.expected.products.parameters import reference_kernel
 from roofline_model.formats.catalog import NumberFormat, get_format, method_of
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap

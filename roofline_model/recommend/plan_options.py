@@ -13,7 +13,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.prediction import ExpectedPrediction
-from roofline_model.expected.products.formats import reference_kernel
+from roofline_model.expected.products.parameters import reference_kernel
 from roofline_model.formats.catalog import get_format, method_of
 from roofline_model.kernels.known_kernels import cache_gap, cache_kernel, product_gap, product_kernel
 from roofline_model.models.format_plan import FormatPlan

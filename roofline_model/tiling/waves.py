@@ -25,7 +25,7 @@ from roofline_model.tiling.resources import Occupancy, occupancy
 
 if TYPE_CHECKING:
     from roofline_model.expected.prediction import ExpectedBatch
-    from roofline_model.expected.products.formats import GemmFormats
+    from roofline_model.expected.products.parameters import GemmFormats
 
 GEMV_LABEL = "gemv"
 

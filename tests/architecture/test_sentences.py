@@ -29,10 +29,8 @@ RENDERING = (
 
 TO_CLEAN: dict[str, int] = {
     "results/diff/gate.py": 4,
-    "results/diff/rolling.py": 4,
     "results/diff/sentences.py": 14,
     "results/diff/significance/metrics.py": 1,
-    "results/diff/significance/pair_tests.py": 1,
     "results/diff/suites.py": 1,
     "results/exchange/llama_rows.py": 6,
     "results/exchange/pytest_benchmark.py": 1,

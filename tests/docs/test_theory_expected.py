@@ -28,9 +28,8 @@ from roofline_model.expected.grid_surface import LARGEST_LOG
 from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.expected.prediction import ExpectedBatch
-from roofline_model.expected.products.fitted.constants import AXES, FITTED_BOUNDS, from_values
+from roofline_model.expected.products.fitted.constants import AXES, FITTED_BOUNDS, KERNEL_FAMILIES, from_values
 from roofline_model.expected.products.fitted.library import EASIER_RATIO, find_gemm
-from roofline_model.expected.products.formats import KERNEL_FAMILIES
 from roofline_model.expected.products.formula import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO, WAVE_S, expected_gemm
 from roofline_model.expected.products.parameters import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
 from roofline_model.operators.attention import attention

@@ -14,7 +14,7 @@ import pytest
 from bench_cases.kernels.products.catalog import KERNELS
 from roofline_model import FORMATS, NumberFormat, gemv, get_format, load_formats, predict
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.expected.products.formats import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
+from roofline_model.expected.products.parameters import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
 from roofline_model.operators.attention import attention
 from roofline_model.operators.elementwise import softmax
 from roofline_model.operators.kv_cache import kv_write

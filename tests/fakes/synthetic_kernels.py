@@ -10,9 +10,8 @@ import numpy as np
 from roofline_model import get_hardware
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.products.fitted.constants import generic_start
-from roofline_model.expected.products.formats import gemm_formats
 from roofline_model.expected.products.formula import gemm_times
-from roofline_model.expected.products.parameters import rotated_copies
+from roofline_model.expected.products.parameters import gemm_formats, rotated_copies
 
 HEADER = ["device", "op", "m", "n", "k", "weight_format", "activation_format", "time_s", "source"]
 TRUE = {"launch_s": 3.4e-6, "tensor_ratio": 0.75, "dram_ratio": 0.65, "l2_ratio": 0.5}

@@ -440,33 +440,34 @@ def cache(
     hardware: str, sizes: Mapping[str, Any], wide: str = "BF16", formats: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Answer with the ranking of formats for an attention's cache."""
-    from reports.api.predict.cache_ranking import rank_caches
+    from roofline_model.core.finding import short_text
+    from roofline_model.recommend.cache import rank_caches
 
-    names = None if formats is None else tuple(formats)
-    found = rank_caches(_chip(hardware), lambda kv: rm.attention(**sizes, q=wide, kv=kv), wide, names)
+    found = rank_caches(_chip(hardware), lambda kv: rm.attention(**sizes, q=wide, kv=kv), wide, formats)
     return {
-        "options": [_cached(one) for one in found.candidates],
-        "choice": found.candidates[0].kv_format,
+        "options": [_cached(one) for one in found.options],
+        "choice": None if found.choice is None else found.choice.key,
         "baseline": _cached(found.baseline),
-        "excluded": [[one.format, _reason_code(one.reason)] for one in found.excluded],
+        "excluded": [[one.key, _reason_code(short_text(one.finding))] for one in found.excluded],
     }
 
 
 def _cached(one: Any) -> dict[str, Any]:
+    estimate = one.estimate
     return {
-        "key": one.kv_format,
+        "key": one.key,
         "path": one.path,
-        "time_s": one.time_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "source": one.time_source,
-        "provenance": one.time_provenance,
-        "ideal_s": one.ideal_s,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "source": estimate.source,
+        "provenance": estimate.provenance or None,
+        "ideal_s": one.times.ideal.time_s,
         "speedup": one.speedup_ratio,
-        "memory_bytes": one.kv_bytes,
-        "memory_saved_ratio": one.memory_saved_ratio,
+        "memory_bytes": one.memory.total_bytes,
+        "memory_saved_ratio": one.memory.saved_ratio,
         "bound": one.bound,
-        "has_kernel_gap": one.kernel_gap is not None,
+        "has_kernel_gap": any(found.code == "kernel-gap" for found in one.findings),
     }
 
 
@@ -932,7 +933,7 @@ def _ranked_row(one: Any) -> dict[str, Any]:
         "kernel": one.kernel,
         "method": one.method,
         "path": one.path,
-        "source": one.evidence,
+        "source": one.source,
         "time_s": one.time_s,
         "low_s": one.low_s,
         "high_s": one.high_s,

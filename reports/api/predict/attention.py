@@ -19,12 +19,12 @@ from reports.api.predict.attention_models import (
     AttentionRequest,
     AttentionShape,
 )
-from reports.api.predict.base_models import finding_bodies
-from reports.api.predict.cache_ranking import rank_caches
+from reports.api.predict.cache_ranking import ranking_fields
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.operators.attention_shape import check_attention_shape
 from roofline_model.predictions.attention import AttentionPrediction, AttentionQuestion, predict_attention
+from roofline_model.recommend.cache import rank_caches
 from roofline_model.recommend.options import baseline_format
 
 router = APIRouter(tags=["one product"], route_class=FastPathRoute)
@@ -79,19 +79,13 @@ def cache_recommendation_json(
 ) -> str:
     """Return the `AttentionRecommendation` as JSON. Raises `UnsupportedError` where the chip cannot compute in 16 bit."""
     chip = find_chip(chip_key)
-    found = rank_caches(chip, lambda cache: asked.work(cache, query), query, names)
+    ranking = rank_caches(chip, lambda cache: asked.work(cache, query), query, names)
     return AttentionRecommendation(
         hardware=chip.key,
         phase="decode" if asked.Sq == 1 else "prefill",
         **_shape(asked),
         activation_format=query,
-        summary=found.summary,
-        ranked_by=found.candidates[0].time_source,
-        best=found.candidates[0],
-        baseline=found.baseline,
-        candidates=found.candidates,
-        excluded=found.excluded,
-        findings=finding_bodies(found.findings),
+        **ranking_fields(ranking),
     ).model_dump_json()
 
 

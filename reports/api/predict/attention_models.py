@@ -78,7 +78,9 @@ class CacheCandidate(Answer):
     high_s: float | None = Field(description="upper end of the 80 % interval, seconds; null for an ideal time")
     time_provenance: str | None = Field(description="of an expected time: fitted, transferred-sibling, …")
     ideal_s: float = Field(description="speed of light, seconds")
-    speedup_ratio: float = Field(description="time with the 16-bit cache over this one, times of the same source")
+    speedup_ratio: float = Field(
+        description="time with the 16-bit cache over this one, times of the same source; ideal against ideal where one has no expected time"
+    )
     kv_bytes: float = Field(description="K and V of all sequences in this format, bytes, scales included")
     memory_saved_ratio: float = Field(description="share of the 16-bit cache that is saved")
     bound: str = Field(description="memory or compute, of the ideal time")

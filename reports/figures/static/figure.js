@@ -91,8 +91,8 @@ function placedLabels(plot, labels, data, layout, ground) {
   const along = (axis, value) => ((axis.type === "log" ? Math.log10(value) : value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
   const pixel = (x, y) => [along(layout.xaxis, x) * size[0], (1 - along(layout.yaxis, y)) * size[1]];
   const plane = { size, pixel, marks: markSpots(data, pixel), lines: lineSpots(data, pixel), ground, narrow: isNarrow(plot), bottom: -Infinity };
-  const writers = { margin: inMargin, along: alongLine, callout: asCallout };
-  const order = ["margin", "along", "callout"];
+  const writers = { margin: inMargin, along: alongLine, callout: asCallout, top: atTop };
+  const order = ["top", "margin", "along", "callout"];
   const found = [...labels].sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place));
   return found.flatMap((label) => {
     const note = writers[label.place](label, plane, found);
@@ -131,6 +131,10 @@ function inMargin(label, plane) {
   plane.bottom = placed;
   const lines = label.lines.map((line, place) => (place === 0 && label.is_bold ? `<b>${line}</b>` : line));
   return () => ({ x: 1, xref: "paper", xshift: 8, yshift: at - placed, xanchor: "left", yanchor: "middle", text: lines.join("<br>"), font: { size: 11.5, color: label.color } });
+}
+
+function atTop(label) {
+  return () => ({ y: 1, yref: "paper", xanchor: "center", yanchor: "bottom", text: label.lines[0], font: { size: 11, color: label.color } });
 }
 
 // Along its line where that is farthest from any mark; nowhere where too little of the line is seen.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reports.figures.history import change_text, drawn_nights, history_figure
+from reports.figures.plotly_drawer import plotly_json
 from reports.text.display_text import counted, shown
-from results.history.alerts import Change
 from results.history.case_history import CaseHistory
-from roofline_model.core.units import format_percent
 
-MAX_HISTORIES, MAX_NIGHTS = 60, 120
-"""Series in a page and nights of each, the newest; `roofline history` shows any case whole."""
+MAX_HISTORIES = 60
+"""Series in a page; `roofline history` shows any case."""
 _LEAST_NIGHTS = 3
 
 
@@ -22,21 +22,7 @@ def history_data(histories: Sequence[CaseHistory]) -> list[dict[str, Any]]:
     return [_history(one) for one in drawn[:MAX_HISTORIES]]
 
 
-def change_text(change: Change) -> str:
-    """Return the size of a change of time: `+6.3 %`."""
-    return format_percent(change.change_value, signed=True)
-
-
 def _history(history: CaseHistory) -> dict[str, Any]:
-    nights = history.points[-MAX_NIGHTS:]
-    first = nights[0].started_at
-    levels = []
-    for segment in history.segments:
-        for level in segment.levels:
-            used = segment.used[level.first_index : level.first_index + level.night_count]
-            if used[-1].started_at >= first:
-                start = max(used[0].started_at, first)
-                levels.append({"first_at": start, "last_at": used[-1].started_at, "value_s": level.value})
     told = ", ".join(
         f"{change_text(one)} on {one.started_at[:10]}" for one in history.changes if one.status != "withdrawn"
     )
@@ -53,18 +39,7 @@ def _history(history: CaseHistory) -> dict[str, Any]:
                 "process_count": night.process_count,
                 "doubt": shown(night.doubt, 80),
             }
-            for night in nights
+            for night in drawn_nights(history)
         ],
-        "levels": levels,
-        "changes": [
-            {
-                "kind": one.kind,
-                "started_at": one.started_at,
-                "text": change_text(one),
-                "status": one.status,
-                "is_open": one.is_open,
-            }
-            for one in history.changes
-            if one.status != "withdrawn" and one.started_at >= first
-        ],
+        "figure": plotly_json(history_figure(history)),
     }

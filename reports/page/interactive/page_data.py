@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from reports.advice.trade_offs import trade_groups
+from reports.figures.errors import errors_figure
+from reports.figures.gaps import gaps_figure, group_gaps_figure
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, format_colours, operator_shapes
-from reports.figures.plotly_drawer import plotly_json
+from reports.figures.plotly_drawer import plotly_json, rows_json
 from reports.figures.roofline import roofline_figure
 from reports.page.interactive.case_data import COLUMNS, case_rows_data
-from reports.page.interactive.gap_data import gap_data
 from reports.page.interactive.history_data import history_data
 from reports.page.interactive.pareto_data import POINT_COLUMNS, pareto_data
 from reports.page.interactive.sample_data import sample_data
@@ -33,7 +34,6 @@ _PAGE_COLOURS: dict[str, Colour] = {
     "grid": GRID,
     "surface": SURFACE,
     "accent": ACCENT,
-    "history": format_colours(["BF16"])["BF16"],
 }
 
 
@@ -46,6 +46,8 @@ def page_data(
         rows = case_rows_data(chip, number)
         groups = trade_groups(view.run, chip.models, chip.recommendations, chip.cases, stored, chip.hardware_key)
         numbers = {row.record_id: at for at, case in enumerate(chip.cases, start=number) for row in case.rows}
+        errors = errors_figure((case.pooled for case in chip.cases), number)
+        gaps = (gaps_figure(chip.cases, number), group_gaps_figure(chip.cases, number))
         chips.append(
             {
                 "name": chip.hardware_name,
@@ -60,7 +62,8 @@ def page_data(
                 "samples": [
                     {**one, "samples_s": packed_floats(one["samples_s"])} for one in sample_data(chip.cases, number)
                 ],
-                "gaps": gap_data(chip.cases, number),
+                "errors": None if errors is None else rows_json(errors),
+                "gaps": [rows_json(figure) for figure in gaps if figure is not None],
             }
         )
         number += len(rows)

@@ -11,7 +11,6 @@ from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.rows.rows import RowTime, Trust, measured_interval, predicted_half_ratio, trust_of
 from reports.text.display_text import shown
-from results.records.model_figures import ModelFigures
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
 from results.verdicts.gain import times_faster
@@ -83,7 +82,7 @@ def _row(
         expected_s=one.contender.expected_s,
         ideal_s=one.contender.ideal_s,
         speedup_ratio=1.0 if one.is_baseline else speedups[time.source],
-        memory_bytes=whole_bytes(figures),
+        memory_bytes=figures.whole_bytes,
         is_memory_measured=figures.resident_bytes is not None,
         memory_saved_ratio=None if figures.held_ratio is None else 1 - figures.held_ratio,
         quality=quality,
@@ -96,13 +95,6 @@ def _row(
         tokens_per_s=figures.tokens_per_call / time.time_s,
         speedup_basis="" if speedup is None else speedup.basis,
     )
-
-
-def whole_bytes(figures: ModelFigures) -> float | None:
-    """Return what a model holds with its cache: as measured, else what its formats state; None where neither is known."""
-    if figures.resident_bytes is not None:
-        return figures.resident_bytes
-    return None if figures.stated_bytes is None else figures.stated_bytes + (figures.cache_bytes or 0)
 
 
 def _time(one: PassResult, total: TotalInterval | None) -> RowTime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
-from reports.stored.answer import StoredRow, TimeSource
+from reports.stored.answer import StoredRow
 from reports.stored.quality import product_quality
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
@@ -14,8 +14,6 @@ from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
 from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import Totals
-
-_SOURCES: Mapping[str, TimeSource] = {"measured": "measured", "expected": "expected", "predicted": "ideal"}
 
 
 def shape_rows(
@@ -62,7 +60,7 @@ def _row(
     speedup: NightSpeedup | None,
     is_calibration_doubtful: bool,
 ) -> StoredRow:
-    source = _SOURCES[row.source]
+    source = row.source
     low_s, high_s = row.low_s, row.high_s
     if source == "measured" and level is not None:
         low_s, high_s = measured_interval(level.records, total)

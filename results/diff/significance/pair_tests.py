@@ -30,12 +30,10 @@ from results.diff.significance.judgement import judge
 from results.diff.significance.metrics import other_changes
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
+from roofline_model.core.finding import Finding, finding
 
 SAME_CLOCK_RATIO = 0.005
 """Clocks nearer than this are one clock (the sensors' own steps are 15 MHz of some 2 GHz)."""
-
-_ASIDE_WORDS = {WILD: "more than a factor of two from the others"}
-"""What a process is set aside for, where that is no flag."""
 
 SidePair = tuple[CaseSide, CaseSide]
 """(before, after)"""
@@ -121,15 +119,21 @@ def sizes(before: CaseSide | None, after: CaseSide | None) -> dict[str, object]:
         "after_s": None if after is None else after.estimate_s,
         "before_process_count": 0 if before is None else len(before.logs),
         "after_process_count": 0 if after is None else len(after.logs),
-        "set_aside": tuple(set_aside_texts(before, after)),
+        "set_aside": tuple(set_aside_findings(before, after)),
         "flags": tuple(sorted({flag for side in (before, after) if side is not None for flag in side.flags})),
     }
 
 
-def set_aside_texts(before: CaseSide | None, after: CaseSide | None) -> list[str]:
-    """Return what is not used, in words: `after: 1 of 3 processes contended`."""
+def set_aside_findings(before: CaseSide | None, after: CaseSide | None) -> list[Finding]:
+    """Return which processes are not used; the subject is the side, `before` or `after`."""
     return [
-        f"{word}: {count} of {side.process_count} process{'' if side.process_count == 1 else 'es'} {_ASIDE_WORDS.get(flag, flag)}"
+        finding(
+            "processes-apart" if flag == WILD else "processes-flagged",
+            word,
+            apart_count=count,
+            process_count=side.process_count,
+            flag=None if flag == WILD else flag,
+        )
         for word, side in (("before", before), ("after", after))
         if side is not None
         for flag, count in side.set_aside

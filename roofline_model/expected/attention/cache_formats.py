@@ -16,8 +16,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.intervals import joined_factors
-from roofline_model.expected.products.formats import kernel_bytes_per_element
-from roofline_model.expected.products.parameters import OTHER_FORMAT
+from roofline_model.expected.products.parameters import OTHER_FORMAT, kernel_bytes_per_element
 from roofline_model.formats.catalog import NumberFormat
 
 NARROW_HALF_WIDTH: Mapping[str, float] = MappingProxyType({"decode": 0.345, "prefill": 0.181})

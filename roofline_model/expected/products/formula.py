@@ -46,14 +46,15 @@ from roofline_model.expected.intervals import interval_bounds
 from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
 from roofline_model.expected.products.fitted.constants import GRID, FittedGemm, GemmConstants
 from roofline_model.expected.products.fitted.library import find_gemm
-from roofline_model.expected.products.formats import GemmFormats, gemm_formats
 from roofline_model.expected.products.parameters import (
     K_STEP,
     SMALLEST_SLICE,
     SPLITS,
     Candidates,
+    GemmFormats,
     ProductParameters,
     copies_to_pass,
+    gemm_formats,
     may_split,
 )
 from roofline_model.formats.catalog import NumberFormat

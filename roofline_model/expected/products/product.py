@@ -43,9 +43,15 @@ from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.prediction import NORM_PARTS, ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import find_gemm
-from roofline_model.expected.products.formats import GemmFormats, gemm_formats
 from roofline_model.expected.products.formula import checked_sizes, expected_batch, product_times, work_of
-from roofline_model.expected.products.parameters import COLD, ProductParameters, copies_of, side_by_side
+from roofline_model.expected.products.parameters import (
+    COLD,
+    GemmFormats,
+    ProductParameters,
+    copies_of,
+    gemm_formats,
+    side_by_side,
+)
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.roofline import published_rate
 

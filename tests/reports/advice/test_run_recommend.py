@@ -32,7 +32,7 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
         ("INT8 (int_mm)", "measured"),
         ("BF16 (matmul)", "measured"),
     ]
-    assert {row.source for row in one.rows[3:]} <= {"predicted"}
+    assert {row.source for row in one.rows[3:]} <= {"ideal"}
     assert [row.rank for row in one.rows] == list(range(1, len(one.rows) + 1))
     assert one.best.speedup == pytest.approx(2.0)
     assert one.best.memory_saved_ratio == 0.75
@@ -61,7 +61,7 @@ def test_predicted_speedups_are_ideal_against_ideal(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 4 * 33_570_816 / 76e9)]
     (one,) = recommend_from_run(records, make.CPU)
     int8 = next(row for row in one.rows if row.weight_format == "INT8")
-    assert int8.source == "predicted"
+    assert int8.source == "ideal"
     assert int8.record_ids == ()
     assert int8.speedup == pytest.approx(2.0, rel=0.01)
     assert one.best.label == "BF16 (matmul)"
@@ -71,7 +71,7 @@ def test_predicted_speedups_are_ideal_against_ideal(make):
 def test_predictions_only_are_ranked_and_marked(make):
     records = [make.record(DECODE, b, a, "k") for b, a in (("BF16", "BF16"), ("INT4", "BF16"), ("INT8", "INT8"))]
     (one,) = recommend_from_run(records, make.CPU)
-    assert {row.source for row in one.rows} == {"predicted"}
+    assert {row.source for row in one.rows} == {"ideal"}
     assert one.best.weight_format == "INT4"
     assert one.summary.startswith("INT4 W4A16 (k): not measured, ideal ")
 
@@ -160,7 +160,7 @@ def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
     ]
     fp8 = replace(predicted[1], predictions=(replace(predicted[1].ideal, time_s=1e-9),))
     (one,) = recommend_from_run([predicted[0], fp8], None)
-    assert labels(one) == [("BF16 (matmul)", "predicted"), ("FP8_E4M3 (scaled_mm_emulated)", "predicted")]
+    assert labels(one) == [("BF16 (matmul)", "ideal"), ("FP8_E4M3 (scaled_mm_emulated)", "ideal")]
     assert "leaves out what emulating costs" in one.rows[1].reason
     measured = make.record((64, 512, 512), "BF16", "BF16", "matmul", 1e-3)
     assert "worth trying" not in recommend_from_run([measured, fp8], None)[0].summary

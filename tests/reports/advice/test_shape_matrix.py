@@ -190,7 +190,8 @@ def test_predictions_whose_intervals_overlap_have_no_ring(make):
         }
 
     both, alone = (False, True), (True, False)
-    assert marks(45e-6, 0.3) == {"INT4 W4A16": both, "INT8": both}
+    assert marks(45e-6, 0.1) == {"INT4 W4A16": both, "INT8": both}
+    assert marks(45e-6, 0.3) == {"INT8": both}  # INT4 is faster and less sure: it stands behind, as in every ranking
     assert marks(60e-6, 0.3) == {"INT4 W4A16": both}  # 60 % more: not level, but the intervals do not tell them apart
     assert marks(60e-6, 0.1) == {"INT4 W4A16": alone}
 

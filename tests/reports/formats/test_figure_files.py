@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.gap import LABELS
-from reports.figures.error_plot import draw_errors
-from reports.figures.gap_plot import draw_gaps
-from reports.figures.matplotlib_drawer import figure_png, figure_svg
+from reports.figures.errors import errors_figure
+from reports.figures.gaps import gaps_figure
+from reports.figures.matplotlib_drawer import draw_rows, figure_png, figure_svg
 from reports.figures.pareto_plot import draw_pareto, pareto_points
-from reports.figures.spread_plot import draw_spreads
+from reports.figures.spreads import spreads_figure
 from reports.formats.figure_files import report_figures, write_figures
 from reports.view.views import report_view
 from results.exchange.exported.load import import_file
@@ -80,32 +80,32 @@ def test_several_chips_have_figures_of_their_own(make):
 
 def test_errors_name_every_operator_and_precision_once(rich):
     rows = [case.pooled for case in rich.cases]
-    found = texts(draw_errors(rows, title="Errors", subtitle="sub"))
+    found = texts(draw_rows(errors_figure(rows, title="Errors", subtitle="sub")))
     names = [one for one in found if re.search(r", \d+ cases?$", one)]
     expected = {(row.op_title, row.precision, row.cache, row.mode) for row in rows if row.error_ratio is not None}
     assert len(names) == len(set(names)) == len(expected)
-    assert "gemv INT4 W4A16, hot (warm), 1 case" in names
-    assert draw_errors([], title="", subtitle="") is None
+    assert "gemv, hot (warm) INT4 W4A16, 1 case" in names
+    assert errors_figure([]) is None
 
 
 def test_where_the_time_went_names_cases_and_the_parts_that_occur(rich, models):
-    found = texts(draw_gaps(rich.cases, title="Time", subtitle="sub"))
+    found = texts(draw_rows(gaps_figure(rich.cases, title="Time", subtitle="sub")))
     assert "gemv 1x28672x8192 BF16 (matmul)" in found
     assert {"ideal roof", "unexplained"} <= set(found)
     view = report_view(rich.run, models, {})
-    parts = set(texts(draw_gaps(view.cases, title="Time", subtitle="sub"))) & {
+    parts = set(texts(draw_rows(gaps_figure(view.cases, title="Time", subtitle="sub")))) & {
         text.split(":")[0] for text in LABELS.values()
     }
     assert {"ideal roof", "the framework on the host, between the kernels", "unexplained"} <= parts
-    assert draw_gaps([], title="", subtitle="") is None
+    assert gaps_figure([]) is None
 
 
 def test_samples_are_drawn_for_cases_that_still_have_them(rich):
-    found = texts(draw_spreads(rich.cases, title="Samples", subtitle="sub"))
+    found = texts(draw_rows(spreads_figure(rich.cases, title="Samples", subtitle="sub")))
     assert "gemv 1x28672x8192 INT4 W4A16 (tinygemm), cold, process 2 [bimodal]" in found
     assert "flagged: the time is in doubt" in found
     pruned = [replace(one, rows=tuple(_without_samples(row) for row in one.rows)) for one in rich.cases]
-    assert draw_spreads(pruned, title="", subtitle="") is None
+    assert spreads_figure(pruned) is None
 
 
 def _without_samples(row):

@@ -101,7 +101,7 @@ def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
     # Level with the baseline: no speed-up is told, here as in the verdict.
     near = view_of([records[0], make.record(shape, "INT8", "BF16", "int8pack", 1.999e-3)])
     assert near.highlight.lines[0].startswith("Fastest: ")
-    assert near.highlight.lines[2:] == ("level with BF16 (matmul)",)
+    assert near.highlight.lines[2:] == ("level with INT8 W8A16 (int8pack)",)
 
 
 def test_one_case_is_not_called_best(make):

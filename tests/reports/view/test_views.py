@@ -184,7 +184,7 @@ def test_a_headline_names_no_winner_that_is_level_with_the_best_sixteen_bit_kern
 
     (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 2.0e-3, 1.92e-3, 1.91e-3))
     assert "FP32 (matmul) wins 1 of 2 shapes, measured 1.8× BF16" in line
-    assert line.endswith("; FP32 (matmul) only level with FP16 (matmul) at 1.")
+    assert line.endswith("; FP16 (matmul) only level with FP32 (matmul) at 1.")
     (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 3.6e-3, 1.8e-3, 1e-3))
     assert "wins 2 of 2 shapes, measured 1.8× the 16-bit baseline (" in line
     assert "the best 16-bit kernel" not in line

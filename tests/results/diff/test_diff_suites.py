@@ -15,6 +15,7 @@ from results.diff.suites import SuiteSide, compare_suites
 from results.records.records import Method
 from results.records.state_records import MachineState
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import finding
 
 RULES = DiffRules()
 
@@ -109,7 +110,7 @@ def test_one_wild_process_does_not_hide_what_all_others_say():
     found = of(compared(runs.side(before), runs.side(after, run=runs.run_info("b"))), 0)
     assert found.verdict == "SLOWER"
     assert found.change_ratio == pytest.approx(0.2, abs=0.03)
-    assert found.set_aside == ("before: 1 of 8 processes more than a factor of two from the others",)
+    assert found.set_aside == (finding("processes-apart", "before", apart_count=1, process_count=8),)
 
 
 def test_two_states_are_never_cut_down_to_one():
@@ -243,7 +244,7 @@ def test_a_flag_of_the_machine_makes_a_case_invalid(flag):
     before, after = pair({0: 0.3})
     found = of(compared(before, changed(after, [0], flags=(flag,))), 0)
     assert (found.verdict, found.reason) == ("INVALID", flag)
-    assert found.set_aside == (f"after: 6 of 6 processes {flag}",)
+    assert found.set_aside == (finding("processes-flagged", "after", apart_count=6, process_count=6, flag=flag),)
     assert found.after_s is not None
     assert found.change_ratio is None
 
@@ -260,7 +261,9 @@ def test_a_minority_of_flagged_processes_is_set_aside_and_told():
     assert of(found, 0).verdict == "SLOWER"
     assert of(found, 1).verdict == "SAME"
     assert of(found, 1).after_process_count == 4
-    assert of(found, 1).set_aside == ("after: 2 of 6 processes quarantined",)  # the graver of the two
+    assert of(found, 1).set_aside == (
+        finding("processes-flagged", "after", apart_count=2, process_count=6, flag="quarantined"),
+    )  # the graver of the two
 
 
 def test_flags_of_the_samples_do_not_invalidate():

@@ -58,8 +58,10 @@ def test_a_regression_stays_slower_until_it_is_mended():
         assert found.change_ratio == pytest.approx(0.10, abs=0.02)
         assert found.before_process_count == 9  # the three fast nights
         assert len(found.set_aside) == count - 4
-    assert found.set_aside[0].startswith("before: ")
-    assert "night-4 not used: slower than the nights before it (+" in found.set_aside[0]
+    first = found.set_aside[0]
+    assert (first.code, first.subject) == ("night-slower", "before")
+    assert first.value("night").endswith(" night-4")
+    assert first.value("change_ratio") > 0
     # Without it, the step that the pool has taken in hides the next one.
     sides = nights(*steps[:5])
     assert of(compare_suites(pool(sides[:-1]), sides[-1], {}, RULES), 3).verdict != "SLOWER"
@@ -84,8 +86,10 @@ def test_a_speed_up_is_the_new_level_once_a_second_night_confirms_it():
     third = judged(nights(0.0, 0.0, 0.0, FAST, FAST, FAST))
     lost = judged(nights(0.0, 0.0, 0.0, FAST, FAST, 0.0))
     assert (first.verdict, second.verdict, third.verdict, lost.verdict) == ("FASTER", "FASTER", "SAME", "SLOWER")
-    assert "night-4 not used: faster than before, not yet confirmed (-" in second.set_aside[0]
-    assert [text.split(" ", 3)[2] for text in third.set_aside] == ["night-1", "night-2", "night-3"]
+    assert second.set_aside[0].code == "night-faster"
+    assert second.set_aside[0].value("change_ratio") < 0
+    assert [item.code for item in third.set_aside] == ["night-slower-than-since"] * 3
+    assert [item.value("night").split(" ")[1] for item in third.set_aside] == ["night-1", "night-2", "night-3"]
     assert third.before_process_count == 6
 
 
@@ -115,7 +119,7 @@ def test_nights_that_cannot_be_judged_are_left_out_and_told():
     sides[1], sides[2], sides[3] = (runs.changed(one, [3], flags=("contended",)) for one in sides[1:4])
     found = judged(sides)
     assert (found.verdict, found.before_process_count) == ("SAME", 3)
-    assert [text.partition(" not used: ")[2] for text in found.set_aside] == ["contended"] * 3
+    assert [(item.code, item.value("flag")) for item in found.set_aside] == [("night-flagged", "contended")] * 3
 
 
 def test_after_a_change_of_method_only_nights_of_the_new_one_are_used():
@@ -127,7 +131,7 @@ def test_after_a_change_of_method_only_nights_of_the_new_one_are_used():
         )
     found = judged(sides)
     assert (found.verdict, found.before_process_count) == ("SAME", 3)
-    assert all(text.endswith("not used: measured by another method") for text in found.set_aside)
+    assert {item.code for item in found.set_aside} == {"night-other-method"}
     # None of the new one yet: kept, so that the diff can say what differs.
     first = judged(sides[:3])
     assert (first.verdict, first.reason) == ("INVALID", "method-differs")

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from reports.page.interactive.history_data import MAX_NIGHTS, history_data
+from reports.figures.history import MOST_NIGHTS, history_figure
+from reports.figures.matplotlib_drawer import draw_figure, figure_svg
+from reports.figures.palette import ACCENT
+from reports.figures.spec import Marks
+from reports.page.interactive.history_data import history_data
 from reports.view.comparison import Comparison, compare_with_baseline, compared_rows, compared_texts
-from results.history.alerts import STATUSES
 from results.store.store import open_store
 from roofline_cli.main import app
 
@@ -83,10 +86,20 @@ def test_the_pages_histories_hold_the_stored_values(compared):
     data = history_data(compared.histories)
     stored = {one.name: [night.value for night in one.points] for one in compared.histories}
     assert {one["name"]: [night["value_s"] for night in one["nights"]] for one in data} == stored
-    assert data[0]["changes"][0]["status"] in STATUSES
-    assert data[0]["changes"][0]["is_open"]
-    assert len(data[0]["levels"]) == 2
-    assert max(len(one["nights"]) for one in data) <= MAX_NIGHTS
+    assert max(len(one["nights"]) for one in data) <= MOST_NIGHTS
+
+
+def test_the_figure_of_a_history_has_every_night_its_levels_and_its_open_step(compared):
+    history = next(one for one in compared.histories if one.alerts)
+    figure = history_figure(history)
+    marks = [one for one in figure.series if isinstance(one, Marks)]
+    assert sum(len(one.x) for one in marks) == len(history.points)
+    assert sum(one.name == "level" for one in figure.series) == 2
+    (step,) = (one for one in figure.series if one.name.startswith("step"))
+    assert step.colour is ACCENT
+    (label,) = figure.labels
+    assert (label.place, label.x) == ("top", step.x[0])
+    assert label.lines[0] in figure_svg(draw_figure(figure), text_as_paths=False)
 
 
 def test_the_page_has_the_verdict_first_then_the_changes(database, tmp_path):

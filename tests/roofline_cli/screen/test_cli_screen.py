@@ -5,17 +5,24 @@ from __future__ import annotations
 import pytest
 
 from roofline_cli.screen import tables as screen
-from roofline_cli.screen.numbers import (
+from roofline_cli.screen.tables import (
+    Column,
+    Styled,
+    clean,
+    clean_line,
     common_time,
     decimal_bytes,
     in_prefix,
     intensity,
     paired_times,
     plus_minus,
+    screen_width,
     shared_prefix,
+    show_json,
+    show_line,
+    show_table,
     speedup,
 )
-from roofline_cli.screen.tables import Column, Styled, clean, clean_line, screen_width, show_json, show_line, show_table
 
 COLUMNS = (
     Column("Name"),

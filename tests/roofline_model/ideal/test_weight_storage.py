@@ -6,7 +6,7 @@ import pytest
 
 from roofline_model import gemm, get_format, get_hardware, predict
 from roofline_model.expected.predict import expected_times, predict_expected
-from roofline_model.expected.products.formats import kernel_bytes_per_element
+from roofline_model.expected.products.parameters import kernel_bytes_per_element
 from roofline_model.ideal.roofline import with_storage
 from roofline_model.models.format_plan import FormatPlan
 from roofline_model.operators.product import product_of_pair, stored_weight, weight_counting

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofline_model.expected.products.formats import kernel_bytes_per_element
+from roofline_model.expected.products.parameters import kernel_bytes_per_element
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.hf.parameters import parameter_counts, read_weight_count

@@ -2,10 +2,10 @@
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const POINTED = { hovermode: "closest", hoverdistance: 12, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom" };
 
-// The legend of a figure, in the colours of the theme.
-function explain(place, figure) {
+// The legend of the figure that `figureOf` returns, in the colours of the theme; returns what paints it anew.
+function explain(place, figureOf) {
   const paint = () => {
-    const entries = legendOf(figure, isDark());
+    const entries = legendOf(figureOf(), isDark());
     const list = (kind, which) => {
       const items = entries.filter(which).map((one) => el("li", {}, one.mark, one.text));
       return items.length ? el("ul", { class: kind }, items) : null;
@@ -14,6 +14,7 @@ function explain(place, figure) {
   };
   themeWatchers.push(paint);
   paint();
+  return paint;
 }
 
 function plotMargin(plot) {
@@ -56,11 +57,11 @@ function figureCard(card) {
   return [el("p", { class: "card-title" }, el("strong", {}, card.title)), factList(card.facts), card.note ? el("p", { class: "quiet" }, card.note) : null].filter(Boolean);
 }
 
-// A figure that came as JSON, with its buttons; drawn anew when theme or width change.
+// A figure that came as JSON, with its buttons; drawn anew when theme or width change. `drawn` returns it.
 function drawnFigure(place, name, label, rowsOf, drawn, size) {
   const plot = el("div", { class: `figure ${size || ""}`, role: "img", "aria-label": label });
   place.append(plot, toolbar(name, rowsOf, plot));
-  const redraw = () => drawFigure(plot, drawn, { isDark: isDark(), layout: { ...POINTED, hoverdistance: 20 } });
+  const redraw = () => drawFigure(plot, drawn(), { isDark: isDark(), layout: { ...POINTED, hoverdistance: 20 } });
   redraw();
   plot.addEventListener("reset-zoom", () => Plotly.relayout(plot, { "xaxis.autorange": true, "yaxis.autorange": true }));
   plot.on("plotly_unhover", hideTip);
@@ -120,22 +121,15 @@ function drawSamples(chip, place) {
 function drawHistories(place) {
   let history = DATA.histories[0];
   const box = el("div", {});
-  const made = figure(box, "history", "One case over its nights, with its levels and the steps between them; the table lists every change.", () => history.nights.map((night) => ({ case: history.name, ...night })), (plot, palette) => {
-    const narrow = isNarrow(plot);
-    const used = history.nights.filter((night) => !night.doubt);
-    const doubtful = history.nights.filter((night) => night.doubt);
-    const [prefix, scale] = [...PREFIXES].reverse().find(([unit, size]) => size <= 1 && size >= 1e-9 && history.nights[0].value_s >= size) || ["n", 1e-9];
-    const blue = ink(DATA.inks.history);
-    const marks = (nights, marker) => ({ type: "scatter", mode: "markers", x: nights.map((night) => night.started_at), y: nights.map((night) => night.value_s / scale), customdata: nights.map((night) => history.nights.indexOf(night)), hoverinfo: "none", marker: { size: 8, ...marker } });
-    const levels = history.levels.map((level) => ({ type: "scatter", mode: "lines", hoverinfo: "skip", x: [level.first_at, level.last_at], y: [level.value_s / scale, level.value_s / scale], line: { color: palette.ink, width: 2 } }));
-    const shapes = history.changes.filter((change) => change.kind === "step").map((change) => ({ type: "line", x0: change.started_at, x1: change.started_at, yref: "paper", y0: 0, y1: 1, line: { color: change.is_open ? palette.accent : palette.muted, width: 1.3, dash: "4px,3px" } }));
-    const notes = history.changes.filter((change) => change.kind === "step").map((change) => ({ x: change.started_at, yref: "paper", y: 1, yanchor: "bottom", showarrow: false, text: plain(change.text), font: { size: 11, color: change.is_open ? palette.accent : palette.muted } }));
-    return [[...levels, marks(doubtful, { color: palette.surface, line: { color: blue, width: 1.5 } }), marks(used, { color: blue, line: { color: palette.surface, width: 0.8 } })], plotLayout(palette, plot, { margin: { ...plotMargin(plot), t: 26 }, shapes, annotations: notes, xaxis: { ...axisStyle(palette, "", narrow), type: "date" }, yaxis: axisStyle(palette, `Time (${prefix}s)`, narrow) })];
-  });
+  const legend = el("div", {});
+  const data = () => history.nights.map((night) => ({ case: history.name, ...night }));
+  const made = drawnFigure(box, "history", "One case over its nights, with its levels and the steps between them; the table lists every change.", data, () => history.figure);
   place.append(choice("Case", DATA.histories.map((one, at) => [at, one.label]), (value) => {
     history = DATA.histories[value];
     made.redraw();
-  }).element, ...box.childNodes);
+    paintLegend();
+  }).element, legend, ...box.childNodes);
+  const paintLegend = explain(legend, () => history.figure);
   made.plot.on("plotly_hover", (event) => {
     const night = history.nights[event.points[0].customdata];
     showTip([el("p", { class: "card-title" }, el("strong", {}, night.started_at.slice(0, 10))), factList([["Time", show.time(night.value_s)], ["Run", night.run], ["Label", night.label], ["Commit", night.commit], ["Processes", String(night.process_count)], ["Not used", night.doubt]].filter(([, text]) => text))], event.event);

@@ -8,6 +8,7 @@ function caseFilter(chip) {
     watch: (react) => watchers.push(react),
     passes: (row) => FACETS.every(([key]) => !pressed[key].size || pressed[key].has(row[key])),
     rows: () => chip.rows.filter(filter.passes),
+    passing: new Set(), // the numbers of the cases that pass
     clear: () => {
       for (const key of Object.keys(pressed)) pressed[key].clear();
       buttons.forEach((one) => one.setAttribute("aria-pressed", "false"));
@@ -19,7 +20,8 @@ function caseFilter(chip) {
   const reset = button("Show all", filter.clear, { class: "reset" });
 
   function changed() {
-    const count = filter.rows().length;
+    filter.passing = new Set(filter.rows().map((row) => row.number));
+    const count = filter.passing.size;
     status.textContent = `${show.count(count)} of ${show.count(chip.rows.length)} cases`;
     reset.hidden = !FACETS.some(([key]) => pressed[key].size);
     watchers.forEach((react) => react());

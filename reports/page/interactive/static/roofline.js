@@ -14,8 +14,7 @@ function drawRoofline(chip, place) {
   let ranges = null; // of a zoom
 
   function draw() {
-    const shown = new Set(chip.filter.rows().map((row) => row.number));
-    const passes = (key) => typeof key !== "number" || shown.has(key);
+    const passes = (key) => typeof key !== "number" || chip.filter.passing.has(key);
     return drawFigure(plot, chip.roofline, { isDark: isDark(), passes, ranges, extra: selectionRing(chip, inks()), layout: POINTED });
   }
 
@@ -31,7 +30,7 @@ function drawRoofline(chip, place) {
   chip.select = select;
   place.append(chip.filter.element, plot, legend, card, toolbar("roofline", () => chip.filter.rows(), plot));
   const first = draw();
-  explain(legend, chip.roofline);
+  explain(legend, () => chip.roofline);
   plot.on("plotly_hover", (event) => {
     const key = event.points[0].customdata;
     showTip(typeof key === "number" ? caseCard(chip.rows.find((one) => one.number === key)) : figureCard(chip.roofline.cards[key]), event.event);

@@ -42,8 +42,8 @@ function drawTimeline(place) {
   const legend = el("div", {});
   place.append(legend, box, ...notes);
   const data = () => spans.map(({ chip, row, ...span }) => ({ case: row.name, ...span }));
-  const made = drawnFigure(box, "timeline", "Power, clock, temperature and energy over the run, with the interval of each case; the numbers are in the tables.", data, told.figure, "bars");
-  explain(legend, told.figure);
+  const made = drawnFigure(box, "timeline", "Power, clock, temperature and energy over the run, with the interval of each case; the numbers are in the tables.", data, () => told.figure, "bars");
+  explain(legend, () => told.figure);
   made.plot.on("plotly_hover", (event) => {
     const key = event.points[0].customdata;
     if (spans[key]) showTip(spanCard(told, spans[key]), event.event);

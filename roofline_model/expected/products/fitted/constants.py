@@ -23,13 +23,17 @@ from roofline_model.core.finding import Finding
 from roofline_model.expected.chip import WEIGHT_ONLY_L2, ChipSpec, family_rules
 from roofline_model.expected.grid_surface import Grid
 from roofline_model.expected.intervals import IntervalTable
-from roofline_model.expected.products.formats import KERNEL_FAMILIES, QUANTIZED, WEIGHT_ONLY
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+KERNEL_FAMILIES = ("BF16", "FP8", "NVFP4", "INT8", "INT4")
+WEIGHT_ONLY = ("INT8", "INT4")
+QUANTIZED = ("FP8", "NVFP4")
+"""Both operands narrow: activations may be quantised on the fly."""
 
 KNOTS_M = (0.0, 1.0, 4.0, 6.0, 8.0, 10.0, 13.0)
 KNOTS_N = (5.0, 7.0, 9.0, 11.0, 13.0, 15.0, 17.0)

@@ -13,6 +13,7 @@ from roofline_model.expected.fitting.robust_fit import FreeConstant
 from roofline_model.expected.intervals import REGIMES, IntervalTable, regimes_of
 from roofline_model.expected.products.fitted.constants import (
     FITTED_BOUNDS,
+    WEIGHT_ONLY,
     Correction,
     FittedGemm,
     GemmConstants,
@@ -20,9 +21,8 @@ from roofline_model.expected.products.fitted.constants import (
     fitted_names,
 )
 from roofline_model.expected.products.fitted.rows import GemmRows
-from roofline_model.expected.products.formats import WEIGHT_ONLY, GemmFormats
 from roofline_model.expected.products.formula import gemm_times, surface_share
-from roofline_model.expected.products.parameters import ProductParameters
+from roofline_model.expected.products.parameters import GemmFormats, ProductParameters
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,9 +14,8 @@ from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import shipped_gemm
-from roofline_model.expected.products.formats import GemmFormats, gemm_formats
 from roofline_model.expected.products.formula import expected_gemm
-from roofline_model.expected.products.parameters import rotated_copies
+from roofline_model.expected.products.parameters import GemmFormats, gemm_formats, rotated_copies
 from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:

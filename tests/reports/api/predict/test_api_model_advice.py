@@ -153,4 +153,3 @@ def test_a_narrow_cache_that_takes_longer_is_called_slower(api_client):
     found = api_client.post("/api/attention/recommend?hardware_key=rtx4090", json=body).json()
     narrow = next(one for one in found["candidates"] if one["kv_format"] == "FP8_E4M3")
     assert narrow["speedup_ratio"] < 0.9
-    assert f"slower all the same, {narrow['speedup_ratio']:.2g}× 16 bit" in narrow["reason"]

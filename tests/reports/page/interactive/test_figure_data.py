@@ -8,12 +8,17 @@ from dataclasses import replace
 import pytest
 
 from reports.figures import timeline as timeline_module
-from reports.page.interactive.gap_data import gap_data
+from reports.figures.gaps import gaps_figure, group_gaps_figure
+from reports.figures.palette import PART_COLOURS
+from reports.figures.plotly_drawer import rows_json
 from reports.page.interactive.page_data import page_data, script_json
 from reports.page.interactive.timeline_data import timeline_data
 from reports.view.run_timeline import run_timeline
 from reports.view.views import report_view
 from results.records.records import TelemetrySample
+from roofline_model.core.units import format_time
+
+TIMES = {"near": 1e-4, "far": 2e-4, "long": 4e-4}
 
 
 def expected(record, ratio, **terms_s):
@@ -36,39 +41,61 @@ def test_parts_of_every_bar_add_up_to_its_time(make):
     full = measured(make, "a", 1)
     full = expected(full, 1.5, dram=1.2 * full.ideal.time_s, launch=2e-6)
     plain = measured(make, "b", 2, 2e-4)
-    data = gap_data(view_of(make, [full, plain]).chips[0].cases, 7)
-    assert [part["key"] for part in data["parts"]] == ["ideal", "memory", "launch", "supply", "unexplained"]
-    assert [part["is_hatched"] for part in data["parts"]] == [False] * 4 + [True]
-    for row, record in zip(data["rows"], (full, plain), strict=True):
-        number, measured_s, expected_s, low_s, high_s, *parts = row
-        assert measured_s == record.measurement.median_s
-        assert math.fsum(part or 0.0 for part in parts) == pytest.approx(measured_s)
-        assert (number, expected_s is None, low_s is None) == ((7, False, False) if record is full else (8, True, True))
-        assert high_s == (None if record is plain else pytest.approx(1.2 * expected_s))
-    assert data["rows"][1][6:9] == [None, None, None]  # no part is made up where none is known
+    figure = gaps_figure(view_of(make, [full, plain]).chips[0].cases, 7)
+    assert [part.colour for part in figure.parts] == [
+        PART_COLOURS[name] for name in ("ideal", "memory", "launch", "supply", "unexplained")
+    ]
+    assert [part.is_hatched for part in figure.parts] == [False] * 4 + [True]
+    assert [row.keys for row in figure.rows] == [(7,), (8,)]
+    assert figure.totals_s == (full.measurement.median_s, plain.measurement.median_s)
+    for row, total_s in enumerate(figure.totals_s):
+        assert math.fsum(part.times_s[row] or 0.0 for part in figure.parts) == pytest.approx(total_s)
+    (fact,) = figure.facts
+    assert fact.times_s == (full.expected.time_s, None)
+    assert fact.high_s == (pytest.approx(1.2 * full.expected.time_s), None)
+    assert [part.times_s[1] for part in figure.parts[1:4]] == [None, None, None]  # none is made up where none is known
+
+
+def test_orders_of_the_bars_are_by_share_by_time_and_as_in_the_table(make):
+    near, far, long = (measured(make, name, at, time_s) for at, (name, time_s) in enumerate(TIMES.items(), 1))
+    orders = gaps_figure(view_of(make, [near, far, long]).chips[0].cases, 1).orders
+    assert [one.rows for one in orders] == [(2, 1, 0), (2, 1, 0), (2, 1, 0), (0, 1, 2)]
+
+
+def test_times_of_a_group_are_summed_and_keep_their_cases(make):
+    cases = view_of(make, [measured(make, "a", 1), measured(make, "b", 2, 2e-4)]).chips[0].cases
+    single, summed = gaps_figure(cases, 1), group_gaps_figure(cases, 1)
+    assert [row.keys for row in summed.rows] == [(1, 2)]
+    assert summed.totals_s == (pytest.approx(sum(single.totals_s)),)
 
 
 def test_what_is_not_known_of_a_time_is_said(make):
     plain = measured(make, "a", 1)
     full = expected(measured(make, "b", 2), 1.5, dram=3e-6)
-    said = " ".join(gap_data(view_of(make, [plain]).chips[0].cases, 1)["missing"])
-    assert "No case of this run has parts of an expected time stored" in said
-    said = " ".join(gap_data(view_of(make, [plain, full]).chips[0].cases, 1)["missing"])
-    assert "Of 2 cases 1 has no parts of an expected time stored" in said
-    assert "No part is told for the clock" in said
+    assert len(gaps_figure(view_of(make, [plain]).chips[0].cases).notes) == 1
+    both = gaps_figure(view_of(make, [plain, full]).chips[0].cases).notes
+    assert len(both) == 2
+    assert "Of 2 cases 1 " in both[0]
+    assert "clock" in both[1]
     unjudged = replace(measured(make, "c", 3), predictions=())
-    data = gap_data(view_of(make, [unjudged]).chips[0].cases, 1)
-    assert data["rows"] == []
-    assert "1 measured case cannot be split" in data["missing"][0]
-    forced = gap_data(view_of(make, [full], is_forced=True).chips[0].cases, 1)
-    assert forced["rows"] == []
+    assert "1 measured case " in gaps_figure(view_of(make, [unjudged, plain]).chips[0].cases).notes[0]
+    assert gaps_figure(view_of(make, [unjudged]).chips[0].cases) is None
+    assert gaps_figure(view_of(make, [full], is_forced=True).chips[0].cases) is None
 
 
 def test_stages_of_a_pass_are_told_beside_the_parts(make):
     terms = {f"part:stage{n}": n * 1e-6 for n in range(1, 12)} | {"kernel": 3e-6}
-    data = gap_data(view_of(make, [expected(measured(make, "a", 1), 1.5, **terms)]).chips[0].cases, 1)
-    assert data["stages"]["1"] == [[f"stage{n}", n * 1e-6] for n in range(11, 3, -1)]
-    assert not any("stage" in part["key"] for part in data["parts"])
+    figure = gaps_figure(view_of(make, [expected(measured(make, "a", 1), 1.5, **terms)]).chips[0].cases, 1)
+    assert figure.cards["1"].facts == tuple((f"stage{n}", format_time(n * 1e-6, 3)) for n in range(11, 3, -1))
+    assert not any("stage" in part.name for part in figure.parts)
+
+
+def test_rows_as_json_name_every_text_once(make):
+    cases = view_of(make, [measured(make, "a", 1), measured(make, "b", 2, 2e-4)]).chips[0].cases
+    data = rows_json(gaps_figure(cases, 1))
+    assert data["keys"] == [1, 2]
+    assert len(data["names"]) == len(set(data["names"]))
+    assert [[data["names"][at] for at in row][1] for row in data["rows"]] == ["BF16 (a)", "BF16 (b)"]
 
 
 def timed(make, count):

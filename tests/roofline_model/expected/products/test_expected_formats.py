@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import UnknownNameError, get_format
-from roofline_model.expected.products.formats import gemm_formats, kernel_bytes_per_element
+from roofline_model.expected.products.parameters import gemm_formats, kernel_bytes_per_element
 
 
 @pytest.mark.parametrize(

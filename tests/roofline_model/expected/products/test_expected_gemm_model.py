@@ -21,9 +21,8 @@ from roofline_model.expected.products.fitted.constants import (
     from_values,
 )
 from roofline_model.expected.products.fitted.library import find_gemm, shipped_gemm
-from roofline_model.expected.products.formats import gemm_formats
 from roofline_model.expected.products.formula import expected_gemm, gemm_times
-from roofline_model.expected.products.parameters import COLD, HOT
+from roofline_model.expected.products.parameters import COLD, HOT, gemm_formats
 
 # The chips' numbers in the study's table 1.1: family, SMs, GHz, TFLOPS by kernel family, GB/s, L2 MiB.
 CHIPS = {

@@ -9,7 +9,7 @@ from roofline_model.core.finding import has_code
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.products.fitted.library import find_gemm
-from roofline_model.expected.products.formats import gemm_formats
+from roofline_model.expected.products.parameters import gemm_formats
 from roofline_model.expected.products.product import with_published_rate
 from roofline_model.ideal.roofline import peak_exceeded, predict, published_over_peak, published_rate
 from roofline_model.operators.product import gemm

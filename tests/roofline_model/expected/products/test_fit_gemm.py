@@ -26,9 +26,8 @@ from roofline_model.expected.products.fitted.constants import (
 )
 from roofline_model.expected.products.fitted.fit import gemm_fit_set, gemm_intervals
 from roofline_model.expected.products.fitted.rows import gemm_row_groups
-from roofline_model.expected.products.formats import gemm_formats
 from roofline_model.expected.products.formula import gemm_times
-from roofline_model.expected.products.parameters import rotated_copies
+from roofline_model.expected.products.parameters import gemm_formats, rotated_copies
 
 TRUE = {"launch_s": 3.1e-6, "tensor_ratio": 0.8, "dram_ratio": 0.7, "l2_ratio": 0.6, "split_s": 4e-6, "k_step_s": 9e-8}
 """What the synthetic machine is; the other constants are the generic ones."""

@@ -1,0 +1,193 @@
+"""Where the time went as a figure: a row per case, or per operator and format, from the ideal roof to the measured time.
+
+A case with an expected time has the parts that the model knows (`roofline_model.expected.gap`). One without has its ideal roof and
+the rest. A forced case, one without a prediction and an unmeasured one have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from reports.cases.gap import LABELS, case_gap, has_parts
+from reports.cases.summary import CaseSummary
+from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
+from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
+from reports.text.display_text import counted, shown
+from reports.text.regime import regime_title
+from results.records.case_names import pass_name
+from roofline_model.core.units import format_time
+from roofline_model.expected.gap import PASS_PART, Gap
+
+MOST_ROWS = 40
+MOST_STAGES = 8
+"""Stages of a whole model's pass that are told of a bar, the longest."""
+
+_LEAST_RATIO = 0.0005
+_AXIS = Axis(
+    "Share of the measured time (printed at the end of each bar)",
+    suffix=" %",
+    brief_title="Share of the measured time",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A measured time in parts: of one case, or summed over several."""
+
+    row: Row
+    measured_s: float
+    expected_s: float | None
+    low_s: float | None
+    high_s: float | None
+    parts: dict[str, float]
+
+
+def gaps_figure(
+    cases: Sequence[CaseSummary], first_number: int = 1, *, title: str = "", subtitle: str = ""
+) -> RowFigure | None:
+    """Return the figure of the measured cases of one chip, a row per case; None when no time can be split.
+
+    `first_number`: of the first case on the page, by which rows are keyed.
+    """
+    numbered = _split_cases(cases, first_number)
+    splits = [_case_split(number, case, gap) for number, case, gap in numbered]
+    cards = {str(number): card for number, case, _ in numbered if (card := _stages_card(case)) is not None}
+    notes = tuple(_notes(cases, [(case, gap) for _, case, gap in numbered]))
+    return _figure(splits, title, subtitle, notes, cards)
+
+
+def group_gaps_figure(cases: Sequence[CaseSummary], first_number: int = 1) -> RowFigure | None:
+    """Return the figure of the same cases, their times summed by operator, regime and format."""
+    groups: dict[tuple[str, str], list[_Split]] = {}
+    for number, case, gap in _split_cases(cases, first_number):
+        groups.setdefault((_operator(case), case.lead.precision), []).append(_case_split(number, case, gap))
+    return _figure([_summed(name, members) for name, members in groups.items()], "", "", (), {})
+
+
+def _split_cases(cases: Sequence[CaseSummary], first_number: int) -> list[tuple[int, CaseSummary, Gap]]:
+    splits = ((number, case, case_gap(case)) for number, case in enumerate(cases, first_number))
+    return [(number, case, gap) for number, case, gap in splits if gap is not None]
+
+
+def _figure(
+    splits: Sequence[_Split], title: str, subtitle: str, notes: tuple[str, ...], cards: dict[str, Card]
+) -> RowFigure | None:
+    if not splits:
+        return None
+    occurring = [
+        name for name in LABELS if any(abs(one.parts.get(name, 0.0)) > _LEAST_RATIO * one.measured_s for one in splits)
+    ]
+    parts = tuple(
+        Part(
+            LABELS[name].split(":")[0],
+            LABELS[name],
+            PART_COLOURS[name],
+            tuple(one.parts.get(name) for one in splits),
+            is_hatched=name in HATCHED_PARTS,
+        )
+        for name in occurring
+    )
+    expected = RowFact(
+        "Expected",
+        tuple(one.expected_s for one in splits),
+        tuple(one.low_s for one in splits),
+        tuple(one.high_s for one in splits),
+    )
+    return RowFigure(
+        title,
+        _AXIS,
+        tuple(one.row for one in splits),
+        parts=parts,
+        totals_s=tuple(one.measured_s for one in splits),
+        total_name="Measured",
+        facts=(expected,) if any(expected.times_s) else (),
+        orders=tuple(_orders(splits)),
+        most_rows=MOST_ROWS,
+        levels=((100.0, True),),
+        legend=tuple(LegendEntry(one.name, one.colour, "swatch", is_hatched=one.is_hatched) for one in parts),
+        subtitle=f"{subtitle} · share of each measured time",
+        notes=notes,
+        cards=cards,
+    )
+
+
+def _orders(splits: Sequence[_Split]) -> Iterator[RowOrder]:
+    def order(text: str, size: Callable[[_Split], float]) -> RowOrder:
+        return RowOrder(text, tuple(sorted(range(len(splits)), key=lambda at: -size(splits[at]))))
+
+    yield order("farthest from the ideal roof", lambda one: 1 - one.parts.get("ideal", 0.0) / one.measured_s)
+    yield order("most time beyond the roof", lambda one: one.measured_s - one.parts.get("ideal", 0.0))
+    yield order("most unexplained", lambda one: abs(one.parts.get("unexplained", 0.0)) / one.measured_s)
+    yield RowOrder("order of the table", tuple(range(len(splits))))
+
+
+def _case_split(number: int, case: CaseSummary, gap: Gap) -> _Split:
+    lead, expected = case.lead, case.lead.record.expected
+    # Passes of a model follow each other on the same weights: warm is the only state they have.
+    regime = regime_title("none" if lead.is_model and lead.cache == "warm" else lead.cache, lead.mode)
+    model = pass_name(lead.record.case.op, lead.record.case.shape)
+    # The phase first: names are cut at their end.
+    title = lead.title if model is None else f"{model.phase} of {model.model_name}, {model.sizes_text}"
+    first = shown(f"{title}, {regime}" if regime else title, 60)
+    brief = shown(title if model is not None else lead.shape_label, 40)
+    return _Split(
+        Row((first, shown(lead.label, 50)), (shown(lead.precision, 28), brief), (number,)),
+        gap.measured_s,
+        gap.expected_s,
+        None if expected is None else expected.low_s,
+        None if expected is None else expected.high_s,
+        dict(gap.parts),
+    )
+
+
+def _operator(case: CaseSummary) -> str:
+    lead = case.lead
+    model = pass_name(lead.record.case.op, lead.record.case.shape)
+    title = lead.op_title if model is None else f"{model.phase} of {model.model_name}"
+    regime = "" if lead.is_model and lead.cache == "warm" else regime_title(lead.cache, lead.mode)
+    return shown(f"{title}, {regime}" if regime else title, 60)
+
+
+def _summed(name: tuple[str, str], members: Sequence[_Split]) -> _Split:
+    operator, precision = name
+    keys = tuple(key for one in members for key in one.row.keys)
+    count = counted(len(members), "case")
+    parts: dict[str, float] = {}
+    for one in members:
+        for part, time_s in one.parts.items():
+            parts[part] = parts.get(part, 0.0) + time_s
+    row = Row((operator, f"{precision}, {count} together"), (precision, operator), keys)
+    return _Split(row, sum(one.measured_s for one in members), None, None, None, parts)
+
+
+def _stages_card(case: CaseSummary) -> Card | None:
+    """Return the longest stages of a whole model's expected pass; they are no parts of the gap."""
+    expected = case.lead.record.expected
+    terms = {} if expected is None else expected.terms_s or {}
+    stages = [(name.removeprefix(PASS_PART), time_s) for name, time_s in terms.items() if name.startswith(PASS_PART)]
+    if not stages:
+        return None
+    longest = sorted(stages, key=lambda stage: -stage[1])[:MOST_STAGES]
+    return Card(
+        "Longest stages of the expected pass",
+        tuple((shown(name, 40), format_time(time_s, 3)) for name, time_s in longest),
+    )
+
+
+def _notes(cases: Sequence[CaseSummary], splits: Sequence[tuple[CaseSummary, Gap]]) -> Iterator[str]:
+    """Yield what is not known of the times."""
+    left_count = sum(case.measured_s is not None for case in cases) - len(splits)
+    if left_count > 0:
+        yield f"{counted(left_count, 'measured case')} cannot be split: no ideal time of this chip is stored."
+    explained_count = sum(has_parts(case) for case, _ in splits)
+    plain_count = len(splits) - explained_count
+    if plain_count:
+        which = (
+            f"Of {counted(len(splits), 'case')} {plain_count} {'has' if plain_count == 1 else 'have'} no parts of an expected time"
+            if explained_count
+            else "No case of this run has parts of an expected time"
+        )
+        yield f"{which} stored: there, all that lies beyond the ideal roof is one part, unexplained."
+    if explained_count and not any("clock" in dict(gap.parts) for _, gap in splits):
+        yield "No part is told for the clock: it never stood below its rated value, or no clock was stored."

@@ -1,0 +1,109 @@
+"""One case over its nights as a figure: every stored time, the levels between changes, and the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, format_colours
+from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
+from reports.text.display_text import shown
+from results.history.alerts import Change
+from results.history.case_history import CaseHistory
+from results.history.nights import Night
+from roofline_model.core.units import DECIMAL_PREFIXES, format_percent
+
+MOST_NIGHTS = 120
+"""Nights in one figure, the newest; `roofline history` shows any case whole."""
+
+_COLOUR = format_colours(["BF16"])["BF16"]
+_DASH = (3.0, 2.25)
+
+
+def drawn_nights(history: CaseHistory) -> Sequence[Night]:
+    """Return the nights of a figure, oldest first; its marks are keyed by their places."""
+    return history.points[-MOST_NIGHTS:]
+
+
+def history_figure(history: CaseHistory, *, title: str = "") -> Figure:
+    """Return the figure of one case; x is in seconds since 1970 (UTC)."""
+    nights = drawn_nights(history)
+    unit_s, unit = _unit(nights[0].value)
+    times_s = [_seconds(night.started_at) for night in nights]
+    values = [night.value / unit_s for night in nights]
+    x_air = 0.03 * (times_s[-1] - times_s[0]) or 43_200.0
+    y_air = 0.08 * (max(values) - min(values)) or 0.05 * max(values)
+    low, high = min(values) - y_air, max(values) + y_air
+    changes = [one for one in history.changes if one.status != "withdrawn" and one.started_at >= nights[0].started_at]
+    steps = [one for one in changes if one.kind == "step"]
+    return Figure(
+        title or shown(history.name, 110),
+        Axis("", times_s[0] - x_air, times_s[-1] + x_air, is_time=True),
+        Axis(f"Time ({unit})", low, high),
+        (*_steps(steps, low, high), *_levels(history, nights[0], unit_s), *_marks(nights, times_s, values)),
+        tuple(_step_label(one, high) for one in steps),
+        tuple(_legend(nights, steps)),
+    )
+
+
+def _steps(steps: Sequence[Change], low: float, high: float) -> Iterator[Line]:
+    for one in steps:
+        time_s = _seconds(one.started_at)
+        colour = ACCENT if one.is_open else MUTED
+        yield Line(f"step {one.started_at[:10]}", (time_s, time_s), (low, high), colour, 1.0, _DASH)
+
+
+def _step_label(one: Change, high: float) -> Label:
+    colour = ACCENT if one.is_open else MUTED
+    return Label((change_text(one),), _seconds(one.started_at), high, colour, "top")
+
+
+def change_text(change: Change) -> str:
+    """Return the size of a change of time: `+6.3 %`."""
+    return format_percent(change.change_value, signed=True)
+
+
+def _levels(history: CaseHistory, first: Night, unit_s: float) -> Iterator[Line]:
+    for segment in history.segments:
+        for level in segment.levels:
+            used = segment.used[level.first_index : level.first_index + level.night_count]
+            if used[-1].started_at >= first.started_at:
+                ends = (_seconds(max(used[0].started_at, first.started_at)), _seconds(used[-1].started_at))
+                yield Line("level", ends, (level.value / unit_s,) * 2, INK, 1.5)
+
+
+def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[float]) -> Iterator[Marks]:
+    for is_used, name in ((False, "not used"), (True, "used")):
+        places = [place for place, night in enumerate(nights) if bool(night.doubt) is not is_used]
+        if places:
+            yield Marks(
+                name,
+                tuple(times_s[place] for place in places),
+                tuple(values[place] for place in places),
+                _COLOUR,
+                size_points=6.0,
+                fill="full" if is_used else "hollow",
+                edge=SURFACE if is_used else None,
+                edge_width_points=0.6 if is_used else 1.1,
+                keys=tuple(places),
+            )
+
+
+def _legend(nights: Sequence[Night], steps: Sequence[Change]) -> Iterator[LegendEntry]:
+    yield LegendEntry("a night", _COLOUR)
+    if any(night.doubt for night in nights):
+        yield LegendEntry("not used", _COLOUR, fill="hollow")
+    yield LegendEntry("level", INK, "line")
+    for is_open, text in ((True, "open step"), (False, "step")):
+        if any(one.is_open is is_open for one in steps):
+            yield LegendEntry(text, ACCENT if is_open else MUTED, "line", dash=_DASH)
+
+
+def _seconds(started_at: str) -> float:
+    return datetime.fromisoformat(started_at).timestamp()
+
+
+def _unit(time_s: float) -> tuple[float, str]:
+    fitting = [name for name in ("n", "µ", "m", "") if abs(time_s) >= DECIMAL_PREFIXES[name]]
+    prefix = fitting[-1] if fitting else "n"
+    return DECIMAL_PREFIXES[prefix], f"{prefix}s"

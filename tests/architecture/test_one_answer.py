@@ -1,0 +1,276 @@
+"""The same question put to every surface that answers it: one order, one choice, the same numbers.
+
+Predicted products and models are asked of Python, the command line and the API; stored runs of the test run's table, the
+report, `compare`, `recommend --stored`, the API and Python. Each surface is read by one small function, so that a change of its
+keys touches that function alone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
+
+from fastapi.testclient import TestClient
+
+import roofline_model as rm
+from reports.advice.recommend import recommend_from_run
+from reports.api.http.app import create_app
+from reports.formats.report_json import report_json
+from reports.stored import StoredQuestion, recommend_from_store
+from reports.view.views import report_view
+from results.exchange.exported.load import import_file
+from results.store.store import open_store
+from results.verdicts.shape_verdict import groups, judge
+from roofline_cli.main import app
+from roofline_model.chips.hardware import device_from_profile
+from roofline_model.core.answer import Ranking
+from roofline_model.core.finding import has_code
+from roofline_model.expected.predict import expected_times
+from roofline_model.recommend.cache import rank_caches
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "runs" / "cpu-amd-epyc-2t"
+GEMV_SHAPES = ((1, 4096, 4096), (8, 4096, 4096), (1, 28672, 4096))
+"""What `-k gemv` runs of the quick shapes; M, N, K."""
+PRODUCTS = [
+    ("gb10", shape) for shape in (*GEMV_SHAPES, (512, 4096, 4096))
+] + [("h100-sxm", (1, 4096, 4096)), ("h100-sxm", (2048, 4096, 4096)), ("a100-sxm-80gb", (16, 11008, 4096))]  # fmt: skip
+SAME_BYTES = ("NVFP4", "FP8_E4M3", "MXFP8_E4M3")
+"""Formats whose kernel moves what the format says; the others pad rows (int_mm_padded) or store zero points (tinygemm)."""
+MODELS = [("gb10", "llama-3.1-8b"), ("h100-sxm", "llama-3.1-70b"), ("a100-sxm-80gb", "llama-3.1-8b")]
+
+
+class Row(NamedTuple):
+    """One ranked option as a surface shows it."""
+
+    name: str
+    time_s: float
+    speedup_ratio: float | None
+
+
+def command_json(*arguments: str) -> Any:
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def gb10_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Return the database of `pytest bench_cases -k gemv --hw gb10`, and what the run printed."""
+    path = str(tmp_path_factory.mktemp("gb10") / "results.db")
+    options = ("-k", "gemv", "--hw", "gb10", "--roofline-predict-only", "--roofline-db", path, "-q", "-n", "0")
+    command = [sys.executable, "-m", "pytest", "bench_cases", *options]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert finished.returncode == 0, finished.stdout[-2000:]
+    return path, finished.stdout
+
+
+@pytest.fixture(scope="module")
+def cpu_run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a database with the measured run of a CPU under `examples/`."""
+    path = str(tmp_path_factory.mktemp("cpu") / "results.db")
+    with open_store(path) as store:
+        import_file(store, EXAMPLES / "quick.json")
+    return path
+
+
+# Predicted products and models -------------------------------------------------------------------------------------------
+
+
+def rows_of_ranking(ranking: Ranking) -> list[Row]:
+    return [Row(option.key, option.estimate.time_s, option.speedup_ratio) for option in ranking.options]
+
+
+def rows_of_product(document: Any) -> list[Row]:
+    return [Row(each["format"], each["time_s"], each["speedup_ratio"]) for each in document["candidates"]]
+
+
+@pytest.fixture(scope="module")
+def client(cpu_run: str):
+    with TestClient(create_app(Path(cpu_run))) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("chip", "shape"), PRODUCTS, ids=str)
+def test_a_predicted_product_has_one_answer(client, chip: str, shape: tuple[int, int, int]) -> None:
+    device = rm.get_hardware(chip)
+    ranking = rm.recommend_quantization(device, *shape, times=expected_times(device))
+    sizes = [part for name, size in zip(("-M", "-N", "-K"), shape, strict=True) for part in (name, str(size))]
+    body = dict(zip(("M", "N", "K"), shape, strict=True))
+    documents = {
+        "recommend": command_json("recommend", *sizes, "--hw", chip),
+        "compare": command_json("compare", "gemm", *sizes, "--hw", chip, "--no-measure")["recommendation"],
+        "API": client.post(f"/api/recommend?hardware_key={chip}", json=body).json(),
+    }
+    for surface, document in documents.items():
+        assert rows_of_product(document) == rows_of_ranking(ranking), surface
+        assert ranking.choice is not None
+        assert document["best"]["format"] == ranking.choice.key, surface
+        assert [each["format"] for each in document["excluded"]] == [each.key for each in ranking.excluded], surface
+
+
+@pytest.mark.parametrize(("chip", "model"), MODELS, ids=str)
+def test_a_predicted_model_has_one_answer(client, chip: str, model: str) -> None:
+    ranking = rm.recommend_model(rm.get_hardware(chip), model, batch=1, context=4096)
+    documents = {
+        "recommend": command_json("recommend", "--model", model, "--hw", chip, "--context", "4096"),
+        "API": client.post(
+            f"/api/models/{model}/recommend?hardware_key={chip}", json={"batch_count": 1, "context_tokens": 4096}
+        ).json(),
+    }
+    assert ranking.choice is not None
+    for surface, document in documents.items():
+        rows = [Row(each["plan"], each["time_s"], each["speedup_ratio"]) for each in document["candidates"]]
+        assert rows == rows_of_ranking(ranking), surface
+        assert document["chosen"] == ranking.choice.key, surface
+
+
+CACHES = [("gb10", 1, 32768), ("h100-sxm", 1, 8192), ("mi300x", 8192, 8192)]
+"""Chip, new tokens, tokens in the cache."""
+
+
+@pytest.mark.parametrize(("chip", "query_count", "key_count"), CACHES, ids=str)
+def test_a_cache_has_one_answer(client, chip: str, query_count: int, key_count: int) -> None:
+    sizes = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": query_count, "Skv": key_count, "D": 128}
+    ranking = rank_caches(rm.get_hardware(chip), lambda kv: rm.attention(**sizes, q="FP16", kv=kv), "FP16")
+    body = {**sizes, "precision": "FP16"}
+    document = client.post(f"/api/attention/recommend?hardware_key={chip}", json=body).json()
+    rows = [Row(each["kv_format"], each["time_s"], each["speedup_ratio"]) for each in document["candidates"]]
+    assert rows == rows_of_ranking(ranking)
+    assert ranking.choice is not None
+    assert document["best"]["kv_format"] == ranking.choice.key
+
+
+# Stored runs -------------------------------------------------------------------------------------------------------------
+
+
+class ShapeAnswers(NamedTuple):
+    """The rows of one shape by surface, the options of the stored cases only."""
+
+    rows: dict[str, list[Row]]
+    choices: dict[str, str]
+
+
+def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]:
+    """Return the answers of every surface by shape."""
+    with open_store(path, create=False, read_only=True) as store:
+        run = store.runs(limit=1)[0]
+        records = [each for each in store.records(run.run_id) if each.case.op == op]
+        hashes = {each.profile_hash for record in records for each in record.predictions}
+        profiles = {each.profile_hash: each for each in map(store.profile, hashes) if each is not None}
+        stored = recommend_from_store(store, StoredQuestion(hardware_key=hardware, op=op))
+    device = device_from_profile(next(iter(profiles.values())).profile)
+    labels = {each.case.precision_label + f" ({each.case.kernel})" for each in records}
+    answers: dict[str, ShapeAnswers] = {}
+
+    def add(surface: str, shape: str, rows: list[Row], choice: str) -> None:
+        answer = answers.setdefault(shape, ShapeAnswers({}, {}))
+        answer.rows[surface] = [row for row in rows if row.name in labels]
+        answer.choices[surface] = choice
+
+    for members in groups(records).values():
+        verdict = judge(members)
+        assert verdict.best is not None
+        rows = [Row(each.label, each.time_s or 0.0, None) for each in verdict.ranked]
+        add("test run", verdict.shape_label, rows, verdict.best.label)
+    for ranking in recommend_from_run(records, device):
+        rows = [Row(each.label, each.time_s, each.speedup) for each in ranking.rows]
+        add("compare", ranking.shape_label, rows, ranking.rows[0].label)
+    for ranking in stored.rankings:
+        rows = [Row(each.label, each.time_s, each.speedup_ratio) for each in ranking.rows]
+        add("Python", ranking.shape_label, rows, ranking.rows[0].label)
+    with TestClient(create_app(Path(path))) as client:
+        asked = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()
+    told = command_json("recommend", "--stored", "--db", path, "--hw", hardware, "--op", op)
+    for surface, document in (("API", asked), ("recommend --stored", told)):
+        for ranking in document["rankings"]:
+            rows = [Row(each["label"], each["time_s"], each["speedup_ratio"]) for each in ranking["rows"]]
+            add(surface, ranking["shape"], rows, rows[0].name)
+    (chip,) = report_json(report_view(run, records, profiles))["chips"]
+    for ranking in chip["recommendations"]:
+        rows = [Row(each["label"], each["time_s"], each["speedup_ratio"]) for each in ranking["ranked"]]
+        add("report", ranking["shape"], rows, rows[0].name)
+    for shape in chip["shapes"]:
+        add("report's shapes", shape["title"], [], shape["best"]["label"])
+    return answers
+
+
+def assert_one_answer(answers: dict[str, ShapeAnswers]) -> None:
+    for shape, answer in answers.items():
+        assert len(answer.rows) == 7, (shape, list(answer.rows))
+        assert len(set(answer.choices.values())) == 1, (shape, answer.choices)
+        reference = answer.rows["Python"]
+        for surface, rows in answer.rows.items():
+            if surface == "report's shapes":
+                continue
+            names = [row.name for row in rows]
+            # A case that another one of its formats speaks for has no row of its own in a ranking.
+            assert names == [row.name for row in reference if row.name in names], (shape, surface)
+            times = {row.name: row.time_s for row in reference}
+            assert [row.time_s for row in rows] == pytest.approx([times[name] for name in names], rel=1e-12), surface
+            speedups = {row.name: row.speedup_ratio for row in reference}
+            for row in rows:
+                if row.speedup_ratio is not None and speedups[row.name] is not None:
+                    assert row.speedup_ratio == pytest.approx(speedups[row.name], rel=1e-12), (shape, surface, row)
+
+
+def test_a_predicted_run_has_one_answer(gb10_run: tuple[str, str]) -> None:
+    answers = stored_answers(gb10_run[0], "gb10", "gemv")
+    assert set(answers) == {"x".join(map(str, shape)) for shape in GEMV_SHAPES}
+    assert_one_answer(answers)
+
+
+@pytest.mark.parametrize("op", ["gemv", "gemm"])
+def test_a_measured_run_has_one_answer(cpu_run: str, op: str) -> None:
+    with open_store(cpu_run, create=False, read_only=True) as store:
+        hardware = store.runs(limit=1)[0].hardware_key
+    answers = stored_answers(cpu_run, hardware, op)
+    assert answers
+    assert_one_answer(answers)
+
+
+def test_gemv_on_gb10_is_answered_alike_by_run_report_and_prediction(gb10_run: tuple[str, str]) -> None:
+    """The contradiction of issue 16: the table took NVFP4, the report INT4 at every shape, Python INT4."""
+    path, printed = gb10_run
+    device = rm.get_hardware("gb10")
+    answers = stored_answers(path, "gb10", "gemv")
+    verdicts = [line.strip() for line in printed.splitlines() if line.strip().startswith("→ ")]
+    assert len(verdicts) == len(GEMV_SHAPES)
+    for shape in GEMV_SHAPES:
+        answer = answers["x".join(map(str, shape))]
+        ranking = rm.recommend_quantization(device, *shape, times=expected_times(device))
+        assert ranking.choice is not None
+        choice = answer.choices["test run"]
+        assert any(line.startswith(f"→ {choice}") for line in verdicts)
+        assert choice.startswith(ranking.choice.key)
+        # Of the kernels that a run lists the first of each weight format: the others are slower ways to the same bytes.
+        first = {row.name.split()[0]: row for row in reversed(answer.rows["report"])}
+        runnable = [option for option in ranking.options if not has_code(option.findings, "kernel-gap")]
+        narrow = [option for option in runnable if option.key in first and option.key != "FP16"]
+        ranked = list(dict.fromkeys(row.name.split()[0] for row in answer.rows["report"]))
+        assert ranked[: len(narrow)] == [option.key for option in narrow]
+        for option in narrow:
+            if option.key in SAME_BYTES:
+                assert first[option.key].time_s == pytest.approx(option.estimate.time_s, rel=1e-12)
+
+
+def test_the_report_advises_what_its_rankings_put_first(gb10_run: tuple[str, str]) -> None:
+    with open_store(gb10_run[0], create=False, read_only=True) as store:
+        run = store.runs(limit=1)[0]
+        records = list(store.records(run.run_id))
+        hashes = {each.profile_hash for record in records for each in record.predictions}
+        profiles = {each.profile_hash: each for each in map(store.profile, hashes) if each is not None}
+    document = report_json(report_view(run, records, profiles))
+    (chip,), (action,) = document["chips"], document["verdict"]["actions"]
+    firsts = [ranking["ranked"][0] for ranking in chip["recommendations"]]
+    most = max({each["label"] for each in firsts}, key=[each["label"] for each in firsts].count)
+    advised = next(each for each in firsts if each["record_ids"] == action["record_ids"])
+    assert advised["label"] == most
