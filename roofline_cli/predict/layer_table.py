@@ -81,7 +81,8 @@ def print_layer_table(
     request: Request, table: Table, title: str, columns: Sequence[Column], cells: Sequence[Sequence[Cell]], remark: str
 ) -> None:
     """Print the rows with numbered notes, what was excluded, what the expected times rest on, and the `remark`."""
-    rows, notes = table.predictions, list[str]()
+    rows: Sequence[Row] = table.predictions
+    notes: list[str] = []
     doubts = set(table.findings)
     lines = [
         [*own, note_numbers((item for item in row.findings if item not in doubts), notes)]

@@ -64,7 +64,7 @@ def ideal_values(ideal: Prediction, chip: Device) -> dict[str, Any]:
     return {**values, "hardware_name": chip.name, "is_placeholder": chip.is_placeholder}
 
 
-def operand_formats(work: Operator) -> dict[str, str]:
+def operand_formats(work: Operator) -> dict[str, Any]:
     """Return activation and output format of a product or of attention, as a `KernelAnswer` names them."""
     formats = dict(work.formats)
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -88,7 +89,7 @@ def cache_recommendation_json(
     ).model_dump_json()
 
 
-def _shape(asked: AttentionQuestion) -> dict[str, int | bool | None]:
+def _shape(asked: AttentionQuestion) -> dict[str, Any]:
     return {name: value for name, value in asked._asdict().items() if name != "page_tokens"}
 
 

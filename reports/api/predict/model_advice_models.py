@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from reports.api.answer_models import answer_model
 from reports.api.predict.base_models import Answer, Dimension, FindingBody, PhaseName, Request
 from roofline_model.predictions.model import PassPrediction
+
+if TYPE_CHECKING:
+    PassModel = Answer
+else:
+    PassModel = answer_model(PassPrediction)
 
 _PLAN_NAME = Annotated[str, Field(strict=True, min_length=1, max_length=121)]
 
@@ -171,7 +176,7 @@ class ModelRecommendation(Answer):
     time_source: Literal["expected", "ideal"] = Field(description="kind of time that the ranking goes by")
     summary: str = Field(description="the decision in a sentence, or by how much the nearest misses which limit")
     chosen: str | None = Field(description="the plan to take; null: none meets the limits")
-    prediction: answer_model(PassPrediction) | None = Field(
+    prediction: PassModel | None = Field(
         description="the pass with that plan, as /predict tells one, kernel by kernel; null where none meets the limits"
     )
     lower_loss_alternative: AlternativePlanBody | None = Field(

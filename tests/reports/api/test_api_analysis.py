@@ -161,7 +161,7 @@ def test_a_model_with_a_wide_head_is_the_plan_that_is_recommended(api_client):
         (same,) = (one for one in advice["candidates"] if one["plan"] == "INT4.BF16")
         assert found["expected"]["time_s"] == pytest.approx(same["time_s"])
         assert found["memory"]["total_bytes"] == same["memory"]["total_bytes"]
-        assert found["coverage"]["text"].endswith("; head and embedding in BF16")
+        assert found["coverage"]["values"]["head"] == "BF16"
     wide = api_client.post("/api/models/llama-3.1-8b/predict", json={"formats": "BF16", "wide_head": True}).json()
     assert (wide["formats"], wide["coverage"]) == ("BF16", None)
 
