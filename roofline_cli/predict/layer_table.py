@@ -224,7 +224,7 @@ def layer_json(
     details: Callable[[Row], dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the table as one JSON document; every key ends in its unit. `formats` and `details` are a row's own keys."""
-    from roofline_model.expected.calibrated import doubts_of
+    from roofline_model.chips.hardware import doubts_of
 
     hardware = table.request.hardware
     return {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     """Return one prediction as a JSON document; every key ends in its unit."""
-    from roofline_model.expected.calibrated import doubts_of
+    from roofline_model.chips.hardware import doubts_of
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -44,7 +44,7 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
 
 def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return several predictions as one JSON document."""
-    from roofline_model.expected.calibrated import doubts_of
+    from roofline_model.chips.hardware import doubts_of
     from roofline_model.models.step_expected import expected_step
 
     return {

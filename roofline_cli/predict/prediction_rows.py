@@ -27,7 +27,7 @@ def baseline_format(hardware: Device) -> str | None:
 
 def show_doubts(hardware: Device) -> None:
     """Print what a calibration on a busy machine leaves open of every time above."""
-    from roofline_model.expected.calibrated import doubts_of
+    from roofline_model.chips.hardware import doubts_of
 
     for doubt in doubts_of(hardware):
         show_line(f"  note: {short_text(doubt)}")

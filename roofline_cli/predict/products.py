@@ -337,7 +337,7 @@ def provenance_sentence(table: PredictionTable) -> str:
 
 def table_json(table: PredictionTable) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
-    from roofline_model.expected.calibrated import doubts_of
+    from roofline_model.chips.hardware import doubts_of
 
     m, n, k = table.shape
     return {

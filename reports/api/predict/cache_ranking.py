@@ -14,10 +14,9 @@ from reports.api.predict.analysis_models import Excluded
 from reports.api.predict.attention_models import CacheCandidate
 from reports.api.predict.base_models import finding_body
 from results.verdicts.gain import times_faster
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubts_of
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.calibrated import doubts_of
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.operator_sequence import predict_operator

@@ -9,11 +9,10 @@ from typing import NamedTuple
 from reports.api.catalog.catalog_models import ModelKernel, ModelMemory, ModelPrediction, ModelPredictRequest
 from reports.api.catalog.chip_lookup import find_chip, find_model
 from reports.api.predict.base_models import finding_bodies, finding_body
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubts_of
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import optional_text, reason_text
 from roofline_model.core.memo import Memo
-from roofline_model.expected.calibrated import doubts_of
 from roofline_model.kernels.known_kernels import plan_gap
 from roofline_model.models import llm
 from roofline_model.models.decoder_step import Workload

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reports.api.predict.base_models import ExpectedTime, finding_bodies
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.core.finding import reason_text
-from roofline_model.expected.calibrated import doubt_of_ideals
 from roofline_model.expected.predict import why_no_expected
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction
