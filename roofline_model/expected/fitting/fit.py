@@ -162,7 +162,7 @@ def _doubts(rows: FitSet, report: FitReport) -> list[Finding]:
     if mean is not None and mean > DOUBTFUL_MEAN_RATIO:
         doubts.append(finding("fit-misses-own-rows", rows.name, mean_error_ratio=mean))
     if len(set(rows.sites)) == 1:
-        doubts.append(finding("fit-of-planned-shape", rows.name, row_count=len(rows)))
+        doubts.append(finding("fit-of-one-shape", rows.name, row_count=len(rows)))
     return doubts
 
 
