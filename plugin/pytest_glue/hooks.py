@@ -29,10 +29,10 @@ from plugin.run.signals import EndOnSignal, alarm, silence_alarm
 from plugin.run.target import Target
 from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
+from roofline_model.chips.hardware import ceilings_doubt
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import counted
-from roofline_model.expected.calibrated import ceilings_doubt
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
 

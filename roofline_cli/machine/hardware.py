@@ -9,9 +9,9 @@ import typer
 
 from roofline_cli.screen.tables import Cell, Column, Styled, clean, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
+from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted
-from roofline_model.expected.calibrated import doubts_of
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device, Quantity

@@ -2,7 +2,7 @@
 
 A `Device` answers three questions: how fast memory is, how fast each number format computes and by which *path*
 (native unit, emulated on another unit, or dequantised to 16 bit first), and whether a machine at hand is this chip.
-`devices/*.toml` hold the numbers.
+`devices/*.toml` hold the numbers. What a calibration on a busy machine leaves open of its times are findings (`doubts_of`).
 
 A file that was read and checked here (`check_device`: slips of unit, order and sense that a parser cannot see) can be trusted by
 everything else. Its layout (schema 1)::
@@ -834,3 +834,32 @@ def _check_memory(device: Device) -> list[Finding]:
         findings.append(finding("caches-exceed-memory", caches=" + ".join(level.name for level in device.levels)))
     slow = [level for level in device.levels if level.bandwidth and level.bandwidth.value < device.bandwidth.value]
     return findings + [finding("cache-below-memory", level.name) for level in slow]
+
+
+def doubt_of_ideals(device: Device) -> Finding | None:
+    """Return what weakens the ideal times of a CPU whose ceilings were measured while it was busy; None: nothing does.
+
+    A GPU's ideals are of its data sheet.
+    """
+    calibration = device.calibration
+    if calibration is None or calibration.kind != "cpu" or not calibration.disturbed_by:
+        return None
+    return ceilings_doubt(device.key, calibration)
+
+
+def ceilings_doubt(hardware: str, calibration: Calibration) -> Finding:
+    """Return that other work ran while the ceilings of a machine were measured."""
+    return finding("ceilings-contended", hardware=hardware, disturbed_by=calibration.disturbed_by)
+
+
+def doubt_of_times(device: Device) -> Finding | None:
+    """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing does."""
+    calibration = device.calibration
+    if calibration is None or not calibration.kernels_disturbed_by:
+        return None
+    return finding("kernels-contended", hardware=device.key, disturbed_by=calibration.kernels_disturbed_by)
+
+
+def doubts_of(device: Device) -> list[Finding]:
+    """Return both, those that there are: for beside whatever a machine's predictions are printed in."""
+    return [doubt for doubt in (doubt_of_ideals(device), doubt_of_times(device)) if doubt is not None]

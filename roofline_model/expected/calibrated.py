@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.chips.curve import PRODUCT, KernelCurve, WorkSize, work_size
-from roofline_model.chips.hardware import ComputePath, Device, get_hardware
+from roofline_model.chips.hardware import ComputePath, Device, doubt_of_times, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, RooflineError
@@ -33,36 +33,6 @@ from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, Fit
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Bound, predict
 from roofline_model.operators.product import Operator
-
-
-def doubt_of_ideals(device: Device) -> Finding | None:
-    """Return what weakens the ideal times of a CPU whose ceilings were measured while it was busy; None: nothing does.
-
-    A GPU's ideals are of its data sheet.
-    """
-    calibration = device.calibration
-    if calibration is None or calibration.kind != "cpu" or not calibration.disturbed_by:
-        return None
-    return ceilings_doubt(device.key, calibration)
-
-
-def ceilings_doubt(hardware: str, calibration: Calibration) -> Finding:
-    """Return that other work ran while the ceilings of a machine were measured."""
-    return finding("ceilings-contended", hardware=hardware, disturbed_by=calibration.disturbed_by)
-
-
-def doubt_of_times(device: Device) -> Finding | None:
-    """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing does."""
-    calibration = device.calibration
-    if calibration is None or not calibration.kernels_disturbed_by:
-        return None
-    return finding("kernels-contended", hardware=device.key, disturbed_by=calibration.kernels_disturbed_by)
-
-
-def doubts_of(device: Device) -> list[Finding]:
-    """Return both, those that there are: for beside whatever a machine's predictions are printed in."""
-    return [doubt for doubt in (doubt_of_ideals(device), doubt_of_times(device)) if doubt is not None]
-
 
 CALIBRATED_VERSION = "calibrated-1"
 """Changes whenever the same case and constants would get another time; stored with every such prediction."""

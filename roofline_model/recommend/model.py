@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.hardware import Device, doubts_of, get_hardware
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
-from roofline_model.expected.calibrated import doubts_of
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig

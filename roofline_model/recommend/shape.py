@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.hardware import Device, doubts_of, get_hardware
 from roofline_model.core.answer import Option, Question, Ranking
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.calibrated import doubts_of
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, check_dimension, gemm
 from roofline_model.recommend.options import CaseTimes, fastest_sixteen_bit, product_formats, product_options

@@ -23,9 +23,9 @@ from plugin.calibrate.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMN
 from plugin.calibrate.cuda_ceilings import GEMM_SHAPES, CudaCeilings, Measured, SmBandwidth
 from plugin.machine.facts import Machine
 from plugin.run.expected_record import expected_record
-from roofline_model.chips.hardware import DeviceFacts, check_device, errors_of, get_hardware
+from roofline_model.chips.hardware import DeviceFacts, check_device, doubt_of_ideals, errors_of, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
-from roofline_model.expected.calibrated import doubt_of_ideals, predict_calibrated
+from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.ideal.roofline import predict
