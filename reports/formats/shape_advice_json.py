@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import findings_json, findings_text, first_with, optional_json
-from roofline_model.operators.case import operands_label
+from roofline_model.formats.catalog import operands_label
 from roofline_model.recommend.loss import loss_text
 
 

@@ -24,7 +24,7 @@ from roofline_cli.shared.options import (
     split_list,
     with_user_formats,
 )
-from roofline_model.formats.pairs import format_pair
+from roofline_model.formats.catalog import format_pair
 
 if TYPE_CHECKING:
     from roofline_cli.compare.view import Comparison

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofline_cli.predict.format_gaps import print_gaps
 from roofline_cli.predict.prediction_rows import (
     Gains,
     gains,
     note_numbers,
+    print_gaps,
     print_notes,
     provenance_sentence,
     show_doubts,
@@ -20,7 +20,7 @@ from roofline_cli.screen.tables import Cell, Column, show_line, show_table
 from roofline_cli.shared.options import find_chip, register_formats, split_list
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import reason_text, short_text
-from roofline_model.formats.pairs import Pair, format_pair, pair_label
+from roofline_model.formats.catalog import Pair, format_pair, pair_label
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device

@@ -100,7 +100,7 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
 
 def _print_gaps(found: Sequence[ModelPrediction], chip: Device) -> None:
     """Say of which plans the products or the cache have no known kernel on the chip."""
-    from roofline_cli.predict.format_gaps import print_gaps
+    from roofline_cli.predict.prediction_rows import print_gaps
     from roofline_model.kernels.known_kernels import plan_gap
 
     print_gaps(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import show_line
@@ -43,6 +43,21 @@ def print_notes(notes: list[str], excluded: Sequence[Exclusion]) -> None:
     for each in excluded:
         if each not in undeclared:
             show_line(f"  left out: {each.key}: {short_text(each.finding)}")
+
+
+def print_gaps(rows: Iterable[tuple[str, Finding | None]], *, rank: str = "") -> None:
+    """Print why no kernel is known for formats; `rows`: name, and its `kernel-gap` or `engine-gap`.
+
+    `rank`: where a format without any kernel stands because of it, for a ranking.
+    """
+    names_by_gap: dict[Finding, list[str]] = {}
+    for name, gap in rows:
+        if gap is not None:
+            names = names_by_gap.setdefault(replace(gap, subject=""), [])
+            names += [name] if name not in names else []
+    for gap, names in sorted(names_by_gap.items(), key=lambda pair: pair[0].code == "engine-gap"):
+        place = rank if gap.code == "kernel-gap" else ""
+        show_line(f"  {', '.join(names)}{place}: {short_text(gap)}", "yellow")
 
 
 def provenance_sentence(weakest: str, hardware: Device, asked: str) -> str:

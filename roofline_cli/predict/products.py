@@ -24,7 +24,7 @@ from roofline_cli.shared.options import (
     split_list,
 )
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.pairs import format_pair
+from roofline_model.formats.catalog import format_pair
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -99,7 +99,7 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: 
 
     `asked`: the chip as it was typed, what `roofline hardware show` understands, too.
     """
-    from roofline_cli.predict.format_gaps import print_gaps
+    from roofline_cli.predict.prediction_rows import print_gaps
     from roofline_cli.screen.tables import intensity
 
     rows, notes = table.predictions, list[str]()

@@ -17,7 +17,7 @@ from roofline_cli.shared.options import (
     split_list,
 )
 from roofline_model.core.units import counted
-from roofline_model.formats.pairs import format_pair
+from roofline_model.formats.catalog import format_pair
 
 if TYPE_CHECKING:
     import pandas as pd

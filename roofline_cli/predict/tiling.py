@@ -67,7 +67,7 @@ def tiling(
     from roofline_cli.screen.output_file import check_output
     from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import InvalidValueError
-    from roofline_model.formats.pairs import format_pair, pair_label
+    from roofline_model.formats.catalog import format_pair, pair_label
     from roofline_model.operators.product import product_of_pair
     from roofline_model.tiling.waves import gemm_tiling as choose
 

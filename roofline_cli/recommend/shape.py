@@ -286,11 +286,10 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
 
 def print_recommendation(ranking: Ranking) -> None:
     """Print the ranked options, what was excluded and why, and the winner in a sentence."""
-    from roofline_cli.predict.format_gaps import print_gaps
-    from roofline_cli.predict.prediction_rows import interval_text, standing_sentence
+    from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
     from roofline_cli.screen.tables import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
     from roofline_model.core.finding import short_text
-    from roofline_model.operators.case import operands_label
+    from roofline_model.formats.catalog import operands_label
     from roofline_model.recommend.loss import loss_text
 
     options = ranking.options

@@ -19,6 +19,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -483,3 +484,47 @@ def method_of(format_key: str, *, is_both: bool) -> str:
     if is_both or format_key == "INT4":
         return _METHODS.get(format_key, f"native_{format_key.lower()}")
     return "weight_only"
+
+
+Pair = tuple[NumberFormat, NumberFormat]
+"""Weight or cache, and activation."""
+
+
+def format_pair(text: str) -> Pair:
+    """Return weight and activation format of `INT8` (both) or `INT4.BF16` (weight first, as in test ids)."""
+    try:
+        both = get_format(text)
+    except UnknownNameError:
+        weight, _, activation = text.partition(".")
+        if not (weight and activation):
+            raise
+        return get_format(weight), get_format(activation)
+    return both, both
+
+
+def pair_label(pair: Pair) -> str:
+    """Return `INT8` when both operands share a format, else `INT4.BF16`."""
+    weight, activation = pair
+    return weight.key if weight.key == activation.key else f"{weight.key}.{activation.key}"
+
+
+def operands_label(weight: str, activation: str) -> str:
+    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4.
+
+    `–` where this process has not loaded a format.
+    """
+    try:
+        return _operands_label(weight, activation)
+    except KeyError:
+        return "–"
+
+
+@lru_cache(1_024)
+def _operands_label(weight: str, activation: str) -> str:
+    return f"W{container_bits(weight)}A{container_bits(activation)}"
+
+
+def container_bits(key: str) -> int:
+    """Return the bits that an element of a format occupies, scales apart. Raises `UnknownNameError`."""
+    fmt = get_format(key)
+    return fmt.container_bits or fmt.element_bits

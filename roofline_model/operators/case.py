@@ -10,11 +10,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import get_format
+from roofline_model.formats.catalog import container_bits, get_format
 
 CacheState = Literal["cold", "flushed", "warm", "none"]
 CACHE_STATES: tuple[str, ...] = ("cold", "flushed", "warm", "none")
@@ -69,7 +68,7 @@ class Case:
         """
         formats = dict(self.formats)
         try:
-            return f"w{_container_bits(formats['b'])}a{_container_bits(formats['a'])}"
+            return f"w{container_bits(formats['b'])}a{container_bits(formats['a'])}"
         except KeyError:  # no such operand; an unknown format is a KeyError too
             return ""
 
@@ -130,15 +129,6 @@ class Case:
         )
 
 
-@lru_cache(1_024)
-def operands_label(weight: str, activation: str) -> str:
-    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4.
-
-    `–` where the formats have none.
-    """
-    return Case("gemm", (), (("a", activation), ("b", weight)), "*").width_label.upper() or "–"
-
-
 def short_hash(data: Any) -> str:
     """Return sixteen hex digits of the SHA-256 of `data` as canonical JSON (sorted keys, no spaces)."""
     return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
@@ -155,8 +145,3 @@ def is_narrow_format(format_key: str) -> bool:
         return get_format(format_key).element_bits < 16
     except KeyError:  # a user's format
         return False
-
-
-def _container_bits(format_key: str) -> int:
-    fmt = get_format(format_key)
-    return fmt.container_bits or fmt.element_bits

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
 from roofline_model.expected.predict import predict_expected, why_no_expected
-from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.formats.pairs import Pair, pair_label
+from roofline_model.formats.catalog import NumberFormat, Pair, get_format, pair_label
 from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
 from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.attention import attention, unfused_attention_parts

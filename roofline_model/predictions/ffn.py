@@ -9,8 +9,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
-from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.formats.pairs import Pair, pair_label
+from roofline_model.formats.catalog import NumberFormat, Pair, get_format, operands_label, pair_label
 from roofline_model.ideal.operator_sequence import SequencePrediction, predict_sequence
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.models.decoder_step import StepKernel
@@ -20,7 +19,6 @@ from roofline_model.models.step_expected import (
     expected_sequence,
     why_no_kernels,
 )
-from roofline_model.operators.case import operands_label
 from roofline_model.operators.layers import ffn_parts
 from roofline_model.operators.product import Operator, stored_weight
 from roofline_model.predictions.kernel import Baseline, KernelTimes, PredictionTable, predicted_table, ratio, undeclared

@@ -11,7 +11,7 @@ from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.prediction import ExpectedPrediction
-from roofline_model.formats.pairs import Pair, pair_label
+from roofline_model.formats.catalog import Pair, pair_label
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.models.decoder_step import StepKernel
 from roofline_model.models.step_expected import KernelExpectation

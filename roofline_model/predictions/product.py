@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
-from roofline_model.expected.predict import expected_times, predict_expected, why_no_expected
-from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.formats.pairs import Pair, format_pair, pair_label
+from roofline_model.expected.predict import predict_expected, why_no_expected
+from roofline_model.formats.catalog import NumberFormat, Pair, format_pair, get_format, operands_label, pair_label
 from roofline_model.ideal.roofline import predict, with_storage
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
-from roofline_model.operators.case import operands_label
 from roofline_model.operators.product import gemm, product_of_pair
 from roofline_model.predictions.kernel import (
     Baseline,
@@ -62,12 +60,9 @@ def sixteen_bit_product(chip: Device, shape: Shape, cache: str = "cold") -> Base
     if baseline is None:
         return Baseline(None)
     work = gemm(*shape, a=baseline)
-    time_s = predict(work, chip, cache=cache).time_s
-    if cache == "cold" and chip.calibration is None:  # without its parts the time is known sooner
-        (estimate,) = expected_times(chip).many([work.case("*", cache=cache)])
-        return Baseline(baseline, time_s, None if estimate is None else estimate.time_s)
-    expected = predict_expected(work, chip, cache=cache)
-    return Baseline(baseline, time_s, None if expected is None else expected.time_s)
+    ideal = predict(work, chip, cache=cache)
+    expected = predict_expected(work, chip, cache=cache, ideal=ideal)
+    return Baseline(baseline, ideal.time_s, None if expected is None else expected.time_s)
 
 
 def predict_product(
@@ -83,6 +78,9 @@ def predict_product(
     expected = predict_expected(work, chip, cache=cache, ideal=ideal)
     formats = dict(work.formats)
     operands = formats["b"], formats["a"]
+    expected_s = None if expected is None else expected.time_s
+    if baseline is None and operands == (product_baseline(chip, shape),) * 2:
+        baseline = Baseline(operands[0], ideal.time_s, expected_s)
     wide = baseline or sixteen_bit_product(chip, shape, cache)
     return ProductPrediction(
         **ideal_values(ideal, chip),
@@ -93,7 +91,7 @@ def predict_product(
         expected_reason=None if expected is not None else why_no_expected(work, chip, cache=cache),
         baseline_format=wide.format,
         speedup_ratio=ratio(wide.time_s, ideal.time_s),
-        expected_speedup_ratio=ratio(wide.expected_s, None if expected is None else expected.time_s),
+        expected_speedup_ratio=ratio(wide.expected_s, expected_s),
         kernel_gap=kernel_gap(chip, *operands),
         engine_gap=engine_gap(chip, *operands),
         M=shape[0],
