@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.predict.prediction_rows import show_doubts
 from roofline_cli.screen.tables import Cell, Column, Styled, decimal_bytes, intensity, show_line, show_table
+from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted
-from roofline_model.expected.calibrated import doubts_of
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device

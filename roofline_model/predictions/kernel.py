@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubt_of_ideals, doubts_of
 from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of
-from roofline_model.expected.calibrated import doubt_of_ideals, doubts_of
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.formats.pairs import Pair, pair_label
 from roofline_model.ideal.roofline import Prediction

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubts_of
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding
 from roofline_model.core.memo import Memo
-from roofline_model.expected.calibrated import doubts_of
 from roofline_model.kernels.known_kernels import plan_gap
 from roofline_model.models.decoder_step import Workload
 from roofline_model.models.format_plan import plan_coverage

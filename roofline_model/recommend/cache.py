@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubts_of
 from roofline_model.core.answer import Estimate, Exclusion, Loss, Memory, Option, Question, Ranking, Times
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.calibrated import doubts_of
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator
