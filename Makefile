@@ -11,8 +11,8 @@ PY := $(VENV)/bin/python
 BENCH_ARGS ?=
 TEST_ARGS ?=
 # Two processes, a file to each in turn, in the order of tests/conftest.py (TEST_ARGS='-n 0' is one process). A test that
-# hangs fails and shows where it stood. One thread each: torch's would wait for each other on the two cores.
-PYTEST_TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# hangs fails and shows where it stood.
+PYTEST_TESTS := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CHECKED := roofline_model bench_cases plugin results reports roofline_cli roofline_pytest.py roofline_pytest_options.py conftest.py \
 	scripts tests benchmarks examples
 

@@ -53,7 +53,7 @@ def errors_figure(
         ),
         tuple(_row(name, members) for name, members in groups),
         tuple(strips),
-        most_rows=MOST_GROUPS,
+        max_rows_count=MOST_GROUPS,
         levels=((0.0, False),),
         legend=tuple(legend),
         subtitle=f"{subtitle} · error = (predicted − measured) / measured; 0 is a perfect prediction",

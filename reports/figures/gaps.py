@@ -103,7 +103,7 @@ def _figure(
         total_name="Measured",
         facts=(expected,) if any(expected.times_s) else (),
         orders=tuple(_orders(splits)),
-        most_rows=MOST_ROWS,
+        max_rows_count=MOST_ROWS,
         levels=((100.0, True),),
         legend=tuple(LegendEntry(one.name, one.colour, "swatch", is_hatched=one.is_hatched) for one in parts),
         subtitle=f"{subtitle} · share of each measured time",

@@ -136,7 +136,7 @@ def draw_stack(stack: Stack) -> Drawing:
 def draw_rows(figure: RowFigure) -> Drawing:
     """Return the drawing of a figure with a row per name, in the first of its orders; parts are shares of their rows' totals."""
     order = figure.orders[0].rows if figure.orders else range(len(figure.rows))
-    rows = sorted(list(order)[: figure.most_rows])
+    rows = sorted(list(order)[: figure.max_rows_count])
     entries = [_key_entry(entry) for entry in figure.legend if entry.medium in ("any", "still")]
     below = 0.75 + KEY_INCHES * key_rows(entries, _ROWS_WIDTH_INCHES)
     height = (
@@ -151,8 +151,8 @@ def draw_rows(figure: RowFigure) -> Drawing:
         axes.axvline(value, color=INK.light, linewidth=1.0, linestyle=style, zorder=4 if is_dashed else 2)
     places = {row: place for place, row in enumerate(rows)}
     for strip in figure.strips:
-        if strip.row in places:
-            _draw_strip(axes, strip, places[strip.row] + strip.shift_value)
+        if strip.row_index in places:
+            _draw_strip(axes, strip, places[strip.row_index] + strip.shift_value)
     if figure.parts:
         _draw_parts(axes, figure, rows)
     else:

@@ -162,7 +162,7 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
             for one in figure.facts
         ],
         "orders": [{"text": one.text, "rows": _order(one)} for one in figure.orders],
-        "most_rows": figure.most_rows,
+        "max_rows_count": figure.max_rows_count,
         "levels": [list(level) for level in figure.levels],
         "line": palette(INK),
         "least_boxed": LEAST_BOXED,
@@ -202,7 +202,7 @@ def _strip(strip: Strip, palette: _Palette) -> dict[str, Any]:
         "type": "box",
         "orientation": "h",
         "name": strip.name,
-        "row": strip.row,
+        "row": strip.row_index,
         "shift": strip.shift_value,
         "x": [float(f"{value:.4g}") for value in strip.values],
         "customdata": list(strip.keys),

@@ -112,7 +112,7 @@ class Strip:
     """The values of one row: each a dot, and from `LEAST_BOXED` on a box with quartiles, median and whiskers."""
 
     name: str
-    row: int
+    row_index: int
     values: tuple[float, ...]
     colour: Colour
     is_filled: bool = True
@@ -271,7 +271,7 @@ class RowFigure:
     facts: tuple[RowFact, ...] = ()
     orders: tuple[RowOrder, ...] = ()
     """The first is the one that is drawn; empty: as the rows stand."""
-    most_rows: int = 40
+    max_rows_count: int = 40
     levels: tuple[tuple[float, bool], ...] = ()
     """Where on x a line goes through all rows, and whether it is dashed."""
     legend: tuple[LegendEntry, ...] = ()

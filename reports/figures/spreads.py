@@ -43,7 +43,7 @@ def spreads_figure(cases: Iterable[CaseSummary], *, title: str = "", subtitle: s
         Axis(f"deviation from the median{left}", suffix=" %"),
         tuple(_row(case, row) for case, row in series),
         tuple(strip for strip in strips if strip.values),
-        most_rows=MOST_SERIES,
+        max_rows_count=MOST_SERIES,
         levels=((0.0, False),),
         legend=tuple(legend),
         subtitle=f"{subtitle} · every sample against the median of its process",

@@ -18,6 +18,7 @@ from results.records.flags import meaning
 from results.records.records import EnvironmentInfo, ProcessInfo
 from results.statistics.replication import total_intervals
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import finding
 
 VOID = {"meta", "br", "img", "input", "link", "hr", "wbr"}
 
@@ -148,7 +149,14 @@ def test_hostile_text_is_text_everywhere(make, rich):
     ]
     records[2] = replace(
         records[2],
-        predictions=(replace(records[2].ideal, notes=(HOSTILE,), memory_level=HOSTILE, hardware_key=HOSTILE),),
+        predictions=(
+            replace(
+                records[2].ideal,
+                findings=(finding("legacy-note", text=HOSTILE),),
+                memory_level=HOSTILE,
+                hardware_key=HOSTILE,
+            ),
+        ),
     )
     facts = EnvironmentInfo({"gpu": HOSTILE, HOSTILE: {"deep": [HOSTILE]}}, {})
     text, page = page_of(

@@ -113,7 +113,7 @@ def test_kernels_are_timed_kept_and_used(here):
         assert f"kernels: 1 timed at 2 sizes, {looks} each" in " ".join(result.stdout.split())
         assert "not calibrated, its check failed: gemv broken" in result.stdout
     shown = runner.invoke(app, ["predict", "gemv", "-N", "1024", "-K", "1024", "--formats", "BF16", "--json"])
-    expected = json.loads(shown.stdout)["predictions"][0]["expected_s"]
+    expected = json.loads(shown.stdout)["predictions"][0]["expected"]["time_s"]
     assert expected == pytest.approx(1024e-7)
     assert run("--forget").exit_code == 0
     assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels[0].points["1"][0].looks_s) == 1
@@ -130,7 +130,7 @@ def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_
 
     def expected_s():
         shown = runner.invoke(app, ["predict", "gemv", "-N", "1024", "-K", "1024", "--formats", "BF16", "--json"])
-        return json.loads(shown.stdout)["predictions"][0]["expected_s"]
+        return json.loads(shown.stdout)["predictions"][0]["expected"]["time_s"]
 
     monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
     assert "busy while the kernels were timed (contended)" in " ".join(run().stdout.split())
@@ -193,12 +193,12 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
     def said(*arguments):
         return runner.invoke(app, arguments).stdout
 
-    hint = json.loads(said("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]
+    hint = json.loads(said("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]["text"]
     assert "`roofline calibrate` times them" in hint
     assert json.loads(said("recommend", *shape, "--json"))["findings"][0]["text"] == hint
     assert f"note: {hint}\n" in said("recommend", *shape)
     whole = ("--model", "llama-3.2-1b", "--context", "512")
-    assert json.loads(said("predict", "model", *whole, "--json"))["expected_reason"] == hint
+    assert json.loads(said("predict", "model", *whole, "--json"))["predictions"][0]["expected_reason"]["text"] == hint
     assert f"\n{hint}\n" in said("predict", "model", *whole)
     assert hint in said("recommend", *whole)
 

@@ -185,7 +185,7 @@ def test_package_versions_are_compared_as_numbers(version, usable):
 def test_hw_auto_is_the_matching_chip(pretend):
     pretend(GB10)
     data = json.loads(runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--json"]).stdout)
-    assert data["hardware"] == "gb10"
+    assert data["predictions"][0]["hardware"] == "gb10"
 
 
 def test_hw_auto_on_an_uncalibrated_cpu_says_what_to_type(pretend):

@@ -62,7 +62,7 @@ def test_toml_output_is_accepted_as_a_custom_chip(tmp_path):
     data = json.loads(
         runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(mine), "--json"]).stdout
     )
-    assert data["hardware"] == "mine"
+    assert data["predictions"][0]["hardware"] == "mine"
     assert data["predictions"][0]["time_s"] == pytest.approx(33.57e-6 / 2, rel=1e-3)
     assert runner.invoke(app, ["hardware", "show", str(mine), "--toml"]).stdout == mine.read_text()
 

@@ -104,14 +104,14 @@ def test_rows_that_cannot_be_fitted_are_told(tmp_path):
         file.write("nochip,gemm,1,64,64,BF16,BF16,1e-6,x\nh100-sxm,gemm,1,64,64,BF16,BF16,-1,x\n")
     done = invoke("fit", "--from", path, "--no-folds")
     assert done.exit_code == 0, done.output
-    assert "left out: 1 row that cannot be predicted; the first: row 42: unknown hardware 'nochip'" in done.stdout
-    assert "left out: 1 row without a usable time_s" in done.stdout
+    assert "row 42: unknown hardware 'nochip'" in done.stdout
+    assert "left out: rows without a usable time_s: 1" in done.stdout
 
 
 def test_one_row_is_no_plural(tmp_path):
     table = write_rows(tmp_path / "t.csv", 1)
     assert "1 rows" not in (text := invoke("fit", "--from", table).output)
-    assert "1 row" in text
+    assert "rows: 1, at least 3 are needed" in text
     checked = invoke("validate", table).stdout
     assert "t.csv: 1 row, " in checked
     assert "1 of 1 row scored" in checked

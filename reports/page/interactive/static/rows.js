@@ -103,7 +103,7 @@ function passesRow(keys, passes) {
 function shownRows(figure, passes, order) {
   const every = (figure.orders.length && figure.orders[order].rows) || figure.rows.map((_, row) => row);
   const rows = every.filter((row) => passesRow(figure.keys[row], passes));
-  return { rows: rows.slice(0, figure.most_rows), count: rows.length };
+  return { rows: rows.slice(0, figure.max_rows_count), count: rows.length };
 }
 
 /** Draw the rows into an element of a known width. `scale`: {unit_s, title} of times instead of shares. */

@@ -14,6 +14,7 @@ from reports.page.interactive import page_data as page_data_module
 from reports.page.interactive.case_data import COLUMNS
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
+from roofline_model.core.finding import finding
 from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
 
 AXE = Path(__file__).parents[3] / "vendor" / "axe-core" / "axe.min.js"
@@ -278,7 +279,11 @@ def test_hostile_names_are_text_on_a_phone(make, open_page):
     ]
     case = replace(records[0].case, op=HOSTILE)
     ideal = replace(
-        records[0].ideal, notes=(HOSTILE, "`run <b>it</b>`"), memory_level=HOSTILE, provenance=HOSTILE, bound=HOSTILE
+        records[0].ideal,
+        findings=(finding("legacy-note", text=HOSTILE), finding("legacy-note", text="`run <b>it</b>`")),
+        memory_level=HOSTILE,
+        provenance=HOSTILE,
+        bound=HOSTILE,
     )
     records[0] = replace(records[0], case=case, predictions=(ideal,))
     facts = EnvironmentInfo({"gpu": HOSTILE, HOSTILE: [HOSTILE]}, {})
