@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import threading
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import cache
@@ -63,14 +64,33 @@ def _field_words(cls: type) -> dict[str, str]:
     """Return what the docstrings under the fields and derived properties of a dataclass say, its bases' included."""
     words: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(body, ast.ClassDef)
+        body = _class_body(base)
         for statement, after in zip(body.body, [*body.body[1:], None], strict=True):
             if isinstance(statement, ast.FunctionDef):
                 words[statement.name] = _one_line(ast.get_docstring(statement) or "")
             elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 words[statement.target.id] = _docstring(after)
     return words
+
+
+_PARSING = threading.Lock()
+"""CPython 3.11 counts the depth of a parse per interpreter: two threads that parse at once end in a `SystemError`."""
+PARSE_ATTEMPTS = 5
+"""Others in the process parse without our lock: an import hook that rewrites what it imports."""
+
+
+def _class_body(cls: type) -> ast.ClassDef:
+    """Return the syntax tree of a class."""
+    for attempt in range(PARSE_ATTEMPTS):
+        try:
+            with _PARSING:
+                (body,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+            assert isinstance(body, ast.ClassDef)
+            return body
+        except SystemError:
+            if attempt == PARSE_ATTEMPTS - 1:
+                raise
+    raise AssertionError
 
 
 def _docstring(statement: ast.stmt | None) -> str:

@@ -1,0 +1,18 @@
+"""Models of answers are built from their dataclasses, whoever else parses meanwhile."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from reports.api import answer_models  # noqa: E402
+from roofline_model.predictions.product import ProductPrediction  # noqa: E402
+
+
+def test_threads_that_read_a_class_at_once_all_get_it() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        bodies = list(pool.map(answer_models._class_body, [ProductPrediction] * 24))
+    assert {body.name for body in bodies} == {"ProductPrediction"}
