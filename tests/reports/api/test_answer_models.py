@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from reports.api import answer_models  # noqa: E402
-from roofline_model.predictions.product import ProductPrediction  # noqa: E402
+from reports.api import answer_models
+from roofline_model.predictions.product import ProductPrediction
 
 
 def test_threads_that_read_a_class_at_once_all_get_it() -> None:
