@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -59,13 +59,12 @@ def _described(hint: Any) -> Any:
     return hint
 
 
-@cache
 def _field_words(cls: type) -> dict[str, str]:
     """Return what the docstrings under the fields and derived properties of a dataclass say, its bases' included."""
     words: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        body = _class_body(base)
-        for statement, after in zip(body.body, [*body.body[1:], None], strict=True):
+        body = _classes(base.__module__)[base.__name__].body
+        for statement, after in zip(body, [*body[1:], None], strict=True):
             if isinstance(statement, ast.FunctionDef):
                 words[statement.name] = _one_line(ast.get_docstring(statement) or "")
             elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
@@ -79,18 +78,19 @@ PARSE_ATTEMPTS = 5
 """Others in the process parse without our lock: an import hook that rewrites what it imports."""
 
 
-def _class_body(cls: type) -> ast.ClassDef:
-    """Return the syntax tree of a class."""
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes at the top of a module, by name, as syntax trees."""
+    source = inspect.getsource(sys.modules[module])
     for attempt in range(PARSE_ATTEMPTS):
         try:
             with _PARSING:
-                (body,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-            assert isinstance(body, ast.ClassDef)
-            return body
+                tree = ast.parse(source)
+            break
         except SystemError:
             if attempt == PARSE_ATTEMPTS - 1:
                 raise
-    raise AssertionError
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _docstring(statement: ast.stmt | None) -> str:

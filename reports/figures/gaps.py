@@ -76,36 +76,38 @@ def _figure(
     if not splits:
         return None
     occurring = [
-        name for name in LABELS if any(abs(one.parts.get(name, 0.0)) > _LEAST_RATIO * one.measured_s for one in splits)
+        name
+        for name in LABELS
+        if any(abs(split.parts.get(name, 0.0)) > _LEAST_RATIO * split.measured_s for split in splits)
     ]
     parts = tuple(
         Part(
             LABELS[name].split(":")[0],
             LABELS[name],
             PART_COLOURS[name],
-            tuple(one.parts.get(name) for one in splits),
+            tuple(split.parts.get(name) for split in splits),
             is_hatched=name in HATCHED_PARTS,
         )
         for name in occurring
     )
     expected = RowFact(
         "Expected",
-        tuple(one.expected_s for one in splits),
-        tuple(one.low_s for one in splits),
-        tuple(one.high_s for one in splits),
+        tuple(split.expected_s for split in splits),
+        tuple(split.low_s for split in splits),
+        tuple(split.high_s for split in splits),
     )
     return RowFigure(
         title,
         _AXIS,
-        tuple(one.row for one in splits),
+        tuple(split.row for split in splits),
         parts=parts,
-        totals_s=tuple(one.measured_s for one in splits),
+        totals_s=tuple(split.measured_s for split in splits),
         total_name="Measured",
         facts=(expected,) if any(expected.times_s) else (),
         orders=tuple(_orders(splits)),
         max_rows_count=MOST_ROWS,
         levels=((100.0, True),),
-        legend=tuple(LegendEntry(one.name, one.colour, "swatch", is_hatched=one.is_hatched) for one in parts),
+        legend=tuple(LegendEntry(part.name, part.colour, "swatch", is_hatched=part.is_hatched) for part in parts),
         subtitle=f"{subtitle} · share of each measured time",
         notes=notes,
         cards=cards,
@@ -154,8 +156,8 @@ def _summed(name: tuple[str, str], members: Sequence[_Split]) -> _Split:
     keys = tuple(key for one in members for key in one.row.keys)
     count = counted(len(members), "case")
     parts: dict[str, float] = {}
-    for one in members:
-        for part, time_s in one.parts.items():
+    for member in members:
+        for part, time_s in member.parts.items():
             parts[part] = parts.get(part, 0.0) + time_s
     row = Row((operator, f"{precision}, {count} together"), (precision, operator), keys)
     return _Split(row, sum(one.measured_s for one in members), None, None, None, parts)

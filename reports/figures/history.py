@@ -34,23 +34,27 @@ def history_figure(history: CaseHistory, *, title: str = "") -> Figure:
     x_air = 0.03 * (times_s[-1] - times_s[0]) or 43_200.0
     y_air = 0.08 * (max(values) - min(values)) or 0.05 * max(values)
     low, high = min(values) - y_air, max(values) + y_air
-    changes = [one for one in history.changes if one.status != "withdrawn" and one.started_at >= nights[0].started_at]
-    steps = [one for one in changes if one.kind == "step"]
+    changes = [
+        change
+        for change in history.changes
+        if change.status != "withdrawn" and change.started_at >= nights[0].started_at
+    ]
+    steps = [change for change in changes if change.kind == "step"]
     return Figure(
         title or shown(history.name, 110),
         Axis("", times_s[0] - x_air, times_s[-1] + x_air, is_time=True),
         Axis(f"Time ({unit})", low, high),
         (*_steps(steps, low, high), *_levels(history, nights[0], unit_s), *_marks(nights, times_s, values)),
-        tuple(_step_label(one, high) for one in steps),
+        tuple(_step_label(step, high) for step in steps),
         tuple(_legend(nights, steps)),
     )
 
 
 def _steps(steps: Sequence[Change], low: float, high: float) -> Iterator[Line]:
-    for one in steps:
-        time_s = _seconds(one.started_at)
-        colour = ACCENT if one.is_open else MUTED
-        yield Line(f"step {one.started_at[:10]}", (time_s, time_s), (low, high), colour, 1.0, _DASH)
+    for step in steps:
+        time_s = _seconds(step.started_at)
+        colour = ACCENT if step.is_open else MUTED
+        yield Line(f"step {step.started_at[:10]}", (time_s, time_s), (low, high), colour, 1.0, _DASH)
 
 
 def _step_label(one: Change, high: float) -> Label:
@@ -95,7 +99,7 @@ def _legend(nights: Sequence[Night], steps: Sequence[Change]) -> Iterator[Legend
         yield LegendEntry("not used", _COLOUR, fill="hollow")
     yield LegendEntry("level", INK, "line")
     for is_open, text in ((True, "open step"), (False, "step")):
-        if any(one.is_open is is_open for one in steps):
+        if any(step.is_open is is_open for step in steps):
             yield LegendEntry(text, ACCENT if is_open else MUTED, "line", dash=_DASH)
 
 

@@ -562,7 +562,7 @@ def _draw_legend(drawing: Drawing, entries: Sequence[LegendEntry]) -> None:
         handletextpad=0.5,
         columnspacing=1.5,
         labelcolor=INK.light,
-        handler_map={one: HandlerTuple(ndivide=1) for one in handles if isinstance(one, tuple)},
+        handler_map={handle: HandlerTuple(ndivide=1) for handle in handles if isinstance(handle, tuple)},
     )
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -49,7 +49,7 @@ class RooflineOption:
 
 def options_colours(options: Iterable[RooflineOption], cases: Iterable[CaseSummary]) -> dict[str, Colour]:
     """Return the colour of every label that the figure of these has."""
-    return format_colours([*(one.label for one in options), *(case.lead.precision for case in _plotted(cases))])
+    return format_colours([*(option.label for option in options), *(case.lead.precision for case in _plotted(cases))])
 
 
 def options_roofline(
@@ -83,7 +83,7 @@ def options_roofline(
         (*_legend(options, measured), *roof_entries(view, colours)),
         cards={
             **dict(roof_cards(view)),
-            **{one.key: _option_card(one) for one in options},
+            **{option.key: _option_card(option) for option in options},
             **{_case_key(case): _case_card(case) for case in measured},
         },
     )
@@ -108,10 +108,10 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Ro
         return slope.bandwidth_bytes_per_s
 
     roofs: dict[tuple[str, float], Roof] = {}
-    for one in options:
-        bandwidth = slope_of(one.memory_level, one.bandwidth_bytes_per_s)
-        roof = Roof(one.label, one.compute_format, one.path, bandwidth, one.peak_flops_per_s, "")
-        roofs.setdefault((one.label, bandwidth), roof)
+    for option in options:
+        bandwidth = slope_of(option.memory_level, option.bandwidth_bytes_per_s)
+        roof = Roof(option.label, option.compute_format, option.path, bandwidth, option.peak_flops_per_s, "")
+        roofs.setdefault((option.label, bandwidth), roof)
     for row in () if options else (case.lead for case in cases):
         if row.peak_flops_per_s and row.bandwidth_bytes_per_s:
             bandwidth = slope_of(row.memory_level, row.bandwidth_bytes_per_s)
@@ -125,11 +125,11 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Ro
 
 
 def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> tuple[Axis, Axis]:
-    intensities = [one.intensity_flop_per_byte for one in options]
+    intensities = [option.intensity_flop_per_byte for option in options]
     intensities += [case.lead.intensity_flop_per_byte or 0.0 for case in cases]
     ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
-    rates = [one.ideal_flops_per_s for one in options]
-    rates += [one.flops / one.expected_high_s for one in options if one.expected_high_s]
+    rates = [option.ideal_flops_per_s for option in options]
+    rates += [option.flops / option.expected_high_s for option in options if option.expected_high_s]
     rates += [case.achieved_flops_per_s or 0.0 for case in cases]
     low, high = min([*intensities, *ridges]) / 2.5, max([*intensities, *ridges]) * 3.5
     bottom, top = min(rates, default=1.0), max([*(roof.peak_flops_per_s for roof in view.roofs), *rates])
@@ -218,7 +218,7 @@ def _case_card(case: CaseSummary) -> Card:
 
 
 def _legend(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Iterator[LegendEntry]:
-    if any(one.expected_s for one in options):
+    if any(option.expected_s for option in options):
         yield LegendEntry("expected, 80 % interval", MUTED)
     if options:
         yield LegendEntry("ideal", MUTED, fill="ring")

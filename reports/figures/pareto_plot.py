@@ -44,11 +44,11 @@ class ParetoPoint:
 def pareto_points(phase: PhaseResult) -> tuple[ParetoPoint, ...]:
     """Return the measured precisions whose loss is measured too, and the 16-bit reference; empty without any such loss."""
     chosen = phase.of(phase.judged.best)
-    found = [(one, loss) for one in phase.passes if one.tokens_per_s and (loss := _loss(one)) is not None]
-    if not any(one.figures.quality_source == "measured" for one, _ in found):
+    points = [(one, loss) for one in phase.passes if one.tokens_per_s and (loss := _loss(one)) is not None]
+    if not any(one.figures.quality_source == "measured" for one, _ in points):
         return ()
     fronts = on_front(
-        [(-(one.tokens_per_s or 0.0), loss.value, float(one.figures.held_bytes or 0)) for one, loss in found]
+        [(-(one.tokens_per_s or 0.0), loss.value, float(one.figures.held_bytes or 0)) for one, loss in points]
     )
     return tuple(
         ParetoPoint(
@@ -61,7 +61,7 @@ def pareto_points(phase: PhaseResult) -> tuple[ParetoPoint, ...]:
             one.is_doubtful,
             is_front,
         )
-        for (one, loss), is_front in zip(found, fronts, strict=True)
+        for (one, loss), is_front in zip(points, fronts, strict=True)
     )
 
 
@@ -76,9 +76,9 @@ def draw_pareto(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | No
     _scale(axes, points, phase)
     fastest = _fastest_at_each_loss(points)
     axes.plot(*zip(*fastest, strict=True), color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 3)), zorder=2)
-    inks = format_colours([one.label.split(",")[0] for one in points])
-    for one in points:
-        _draw_point(axes, one, inks[one.label.split(",")[0]].light, _area(one, points))
+    inks = format_colours([point.label.split(",")[0] for point in points])
+    for point in points:
+        _draw_point(axes, point, inks[point.label.split(",")[0]].light, _area(point, points))
     _label(axes, points, fastest)
     measured = next(one for one in phase.passes if one.figures.quality_source == "measured")
     source = text_source(measured.figures)
@@ -96,7 +96,7 @@ def draw_pareto(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | No
         style="italic",
         **PLAIN_TEXT,
     )
-    has_sizes = any(one.held_bytes for one in points)
+    has_sizes = any(point.held_bytes for point in points)
     entries = [
         ("o", MUTED.light, "a precision" + ("; area: bytes the model holds" if has_sizes else "")),
         ("o hollow", ACCENT.light, "the recommendation"),
@@ -104,10 +104,10 @@ def draw_pareto(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | No
     entries += [("_", MUTED.light, "dashed: the fastest at its loss")] if len(fastest) > 1 else []
     entries += (
         [("o", GRID.light, "pale: another is as good in speed, loss and memory")]
-        if not all(one.is_on_front for one in points)
+        if not all(point.is_on_front for point in points)
         else []
     )
-    entries += [("", INK.light, "! the time is in doubt")] if any(one.is_doubtful for one in points) else []
+    entries += [("", INK.light, "! the time is in doubt")] if any(point.is_doubtful for point in points) else []
     key(figure, entries, bottom_inches=0.42)
     return figure
 
@@ -128,14 +128,14 @@ def _loss(one: PassResult) -> Interval | None:
 def _fastest_at_each_loss(points: tuple[ParetoPoint, ...]) -> list[tuple[float, float]]:
     """Return (loss, tokens/s) of the points that are faster than every one of less loss."""
     found: list[tuple[float, float]] = []
-    for one in sorted(points, key=lambda one: (one.loss.value, -one.tokens_per_s)):
-        if not found or one.tokens_per_s > found[-1][1]:
-            found.append((one.loss.value, one.tokens_per_s))
+    for point in sorted(points, key=lambda one: (one.loss.value, -one.tokens_per_s)):
+        if not found or point.tokens_per_s > found[-1][1]:
+            found.append((point.loss.value, point.tokens_per_s))
     return found
 
 
 def _scale(axes: Axes, points: tuple[ParetoPoint, ...], phase: PhaseResult) -> None:
-    positive = [one.loss.value for one in points if one.loss.value > 0]
+    positive = [point.loss.value for point in points if point.loss.value > 0]
     is_wide = bool(positive) and max(positive) > 30 * min(positive)
     if is_wide:
         axes.set_xscale("symlog", linthresh=min(positive), linscale=0.6)
@@ -146,7 +146,7 @@ def _scale(axes: Axes, points: tuple[ParetoPoint, ...], phase: PhaseResult) -> N
         -0.06 * max(positive, default=1.0) if not is_wide else -0.5 * min(positive),
         max(positive, default=1.0) * (3.0 if is_wide else 1.25),
     )
-    axes.set_ylim(0, max(one.tokens_per_s for one in points) * 1.18)
+    axes.set_ylim(0, max(point.tokens_per_s for point in points) * 1.18)
     is_encoder = any(one.figures.embedding_cosine_ratio is not None for one in phase.passes)
     name = "1 − mean cosine of the embeddings" if is_encoder else "KL divergence from the 16-bit model (nats per token)"
     axes.set_xlabel(f"Loss: {name}; less is better", fontsize=FONT, color=INK.light)
@@ -193,7 +193,7 @@ def _label(axes: Axes, points: tuple[ParetoPoint, ...], fastest: list[tuple[floa
     from reports.figures.matplotlib_drawer import keep_marks, label_field, pixels, text_size, write_label
 
     field = label_field(axes)
-    places = pixels(axes, [(one.loss.value, one.tokens_per_s) for one in points])
+    places = pixels(axes, [(point.loss.value, point.tokens_per_s) for point in points])
     dpi = axes.figure.dpi
     for start, stop in pairwise(pixels(axes, fastest)):
         field.add((start, stop), "line")

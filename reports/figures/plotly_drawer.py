@@ -139,7 +139,10 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
     if figure.levels and not figure.parts:
         axis |= {"rangemode": "tozero"}
     return {
-        "data": [*(_strip(one, palette) for one in figure.strips), *(_part(one, palette) for one in figure.parts)],
+        "data": [
+            *(_strip(strip, palette) for strip in figure.strips),
+            *(_part(part, palette) for part in figure.parts),
+        ],
         "layout": {
             "xaxis": axis,
             "yaxis": _axis(Axis("", is_bare=True), palette),
@@ -156,12 +159,12 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
         "total_name": figure.total_name,
         "facts": [
             {
-                "name": one.name,
-                **{end: [_brief(value) for value in getattr(one, name)] for end, name in _FACT_ENDS.items()},
+                "name": fact.name,
+                **{end: [_brief(value) for value in getattr(fact, name)] for end, name in _FACT_ENDS.items()},
             }
-            for one in figure.facts
+            for fact in figure.facts
         ],
-        "orders": [{"text": one.text, "rows": _order(one)} for one in figure.orders],
+        "orders": [{"text": order.text, "rows": _order(order)} for order in figure.orders],
         "max_rows_count": figure.max_rows_count,
         "levels": [list(level) for level in figure.levels],
         "line": palette(INK),

@@ -216,7 +216,7 @@ def roof_cards(view: RooflineView) -> Iterator[tuple[str, Card]]:
             ("Path", path),
             ("Source", roof.provenance),
         )
-        yield f"roof:{place}", Card(f"Ideal roof of {roof.precision}", tuple(one for one in facts if one[1]))
+        yield f"roof:{place}", Card(f"Ideal roof of {roof.precision}", tuple(fact for fact in facts if fact[1]))
 
 
 def _plain(value: float) -> str:
@@ -266,7 +266,7 @@ def _expected_cards(view: RooflineView) -> Iterator[tuple[str, Card]]:
             ("Rate", format_flops(roof.peak_flops_per_s)),
         )
         note = "The most that an expected time of this run reaches."
-        known = tuple(one for one in facts if one[1] != "–")
+        known = tuple(fact for fact in facts if fact[1] != "–")
         yield f"expected:{place}", Card(f"Expected roof of {roof.precision}", known, note)
 
 
@@ -328,14 +328,14 @@ def _points(
     def marks(
         kind: str, members: Iterable[tuple[Point, float | None]], colour: Colour, **look: object
     ) -> Iterator[Marks]:
-        known = [(point, rate) for point, rate in members if rate]
-        if known:
+        markses = [(point, rate) for point, rate in members if rate]
+        if markses:
             yield Marks(
                 kind,
-                tuple(point.intensity_flop_per_byte for point, _ in known),
-                tuple(rate / view.unit_flops_per_s for _, rate in known),
+                tuple(point.intensity_flop_per_byte for point, _ in markses),
+                tuple(rate / view.unit_flops_per_s for _, rate in markses),
                 colour,
-                keys=tuple(first_number + point.ordinal for point, _ in known),
+                keys=tuple(first_number + point.ordinal for point, _ in markses),
                 **look,  # type: ignore[arg-type]
             )
 

@@ -40,12 +40,16 @@ def draw_canaries(state: RunState) -> Figure:
     axes.axhline(1, color=MUTED.light, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
     places, unit_s = _places(state), _time_unit_s(state)
     axes.plot(
-        list(places.values()), [one.slowdown_ratio for one in state.canaries], color=GRID.light, linewidth=1.2, zorder=2
+        list(places.values()),
+        [canary.slowdown_ratio for canary in state.canaries],
+        color=GRID.light,
+        linewidth=1.2,
+        zorder=2,
     )
-    kernels = list(dict.fromkeys(one.kernel for one in state.canaries))
+    kernels = list(dict.fromkeys(canary.kernel for canary in state.canaries))
     for kernel, marker in zip(kernels, _markers(len(kernels)), strict=True):
         for is_slow, ink, size in ((False, _SAMPLE_INK, 5.5), (True, ACCENT, 9.0)):
-            chosen = [one for one in state.canaries if one.kernel == kernel and one.is_slow is is_slow]
+            chosen = [canary for canary in state.canaries if canary.kernel == kernel and canary.is_slow is is_slow]
             axes.plot(
                 [places[id(one)] for one in chosen],
                 [one.slowdown_ratio for one in chosen],
@@ -58,8 +62,8 @@ def draw_canaries(state: RunState) -> Figure:
                 label=f"{kernel}, slow" if is_slow else kernel,
                 zorder=4 if is_slow else 3,
             )
-    highest = max(one.slowdown_ratio for one in state.canaries)
-    lowest = min(one.slowdown_ratio for one in state.canaries)
+    highest = max(canary.slowdown_ratio for canary in state.canaries)
+    lowest = min(canary.slowdown_ratio for canary in state.canaries)
     spread = max(highest - min(lowest, 1), 0.1)
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.set_ylim(min(lowest, 1) - 0.17 * spread, max(highest, 1) + 0.15 * spread)
@@ -137,12 +141,12 @@ def _places(state: RunState) -> dict[int, float]:
 
 
 def _time_unit_s(state: RunState) -> float:
-    last_s = max((one.offset_s for one in state.canaries if one.offset_s is not None), default=0.0)
+    last_s = max((canary.offset_s for canary in state.canaries if canary.offset_s is not None), default=0.0)
     return 60.0 if last_s > _LONGEST_IN_SECONDS_S else 1.0
 
 
 def _canary_key(figure: Figure, kernels: list[str], *, has_slow: bool, has_held: bool) -> None:
-    words = [("●", _SAMPLE_INK.light, ", ".join(shown(one, 40) for one in kernels[:3]))]
+    words = [("●", _SAMPLE_INK.light, ", ".join(shown(kernel, 40) for kernel in kernels[:3]))]
     words += [("✕", ACCENT.light, "slow")] if has_slow else []
     words += [("|", ACCENT.light, "quarantined case")] if has_held else []
     left = 0.085

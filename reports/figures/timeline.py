@@ -106,16 +106,16 @@ def _channel(timeline: RunTimeline, name: str, unit_s: float) -> Iterator[Series
     colour, width = (INK, 1.05) if readings else (_LINE, 1.95)
     yield from _steps(f"average {name}", spans, lambda span: getattr(span, name), unit_s, scale, colour, width)
     if not readings:
-        known = [(place, span) for place, span in enumerate(spans) if getattr(span, name) is not None]
+        serieses = [(place, span) for place, span in enumerate(spans) if getattr(span, name) is not None]
         yield Marks(
             f"case {name}",
-            tuple((span.begin_s + span.end_s) / 2 / unit_s for _, span in known),
-            tuple(getattr(span, name) * scale for _, span in known),
+            tuple((span.begin_s + span.end_s) / 2 / unit_s for _, span in serieses),
+            tuple(getattr(span, name) * scale for _, span in serieses),
             _LINE,
             size_points=4.0,
             edge=SURFACE,
             edge_width_points=0.6,
-            keys=tuple(place for place, _ in known),
+            keys=tuple(place for place, _ in serieses),
             medium="live",
         )
     yield from readings
@@ -244,7 +244,7 @@ def _legend(
     yield LegendEntry("average of a case", INK if timeline.reading_count else _LINE, "line", medium="still")
     if canaries:
         yield LegendEntry("canary", MUTED, shape="down")
-    if any(one.is_slow for one in canaries):
+    if any(canary.is_slow for canary in canaries):
         yield LegendEntry("slow canary", ACCENT, shape="cross")
     if any(span.rated_clock_hz is not None for span in spans):
         yield LegendEntry("rated clock", MUTED, "line", dash=(3.0, 2.25))

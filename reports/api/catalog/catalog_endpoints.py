@@ -61,14 +61,14 @@ def hardware_detail(request: Request, key: Key) -> Response:
 @router.get("/api/formats", response_model=FormatList, summary="List the number formats")
 def formats(request: Request) -> Response:
     """Bits, bytes, scales and blocks of every format of the catalog."""
-    found = [
+    bodies = [
         FormatBody(
             aliases=list(one.aliases),
             **{name: getattr(one, name) for name in FormatBody.model_fields if name != "aliases"},
         )
         for one in FORMATS.values()
     ]
-    return tagged(request, FormatList(formats=found).model_dump_json())
+    return tagged(request, FormatList(formats=bodies).model_dump_json())
 
 
 @router.get("/api/models", response_model=ModelList, summary="List the language models")
@@ -106,11 +106,11 @@ def _hardware_detail(key: str) -> str:
     chip = find_chip(key)
     levels = [
         CacheLevel(
-            name=one.name,
-            capacity_bytes=one.capacity_bytes,
-            bandwidth_bytes_per_s=None if one.bandwidth is None else one.bandwidth.value,
+            name=level.name,
+            capacity_bytes=level.capacity_bytes,
+            bandwidth_bytes_per_s=None if level.bandwidth is None else level.bandwidth.value,
         )
-        for one in chip.levels
+        for level in chip.levels
     ]
     return HardwareDetail(
         **_summary(chip),

@@ -66,7 +66,10 @@ def find_chip(name: str, field: str = "hardware_key", location: Location = "quer
     if chip is not None:
         return chip
     with naming(field, location):
-        known = [*(one.key for one in list_hardware()), *(alias for one in list_hardware() for alias in one.aliases)]
+        known = [
+            *(device.key for device in list_hardware()),
+            *(alias for device in list_hardware() for alias in device.aliases),
+        ]
         raise UnknownNameError(
             "hardware", name, known, fix=f"GET /api/hardware lists them; {AUTO} is the chip of this server."
         )

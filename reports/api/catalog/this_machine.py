@@ -64,7 +64,7 @@ class ThisMachine:
 
 def handle_of(chip: Device) -> str:
     """Return the name that `own_chip` or the catalog knows a chip by: its key for a chip of the catalog as it stands there."""
-    if any(one is chip for one in list_hardware()):
+    if any(device is chip for device in list_hardware()):
         return chip.key
     handle = f"{_OWN_PREFIX}{chip.content_hash}"
     _OWN[handle] = chip

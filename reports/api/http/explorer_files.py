@@ -42,7 +42,7 @@ class PageFile:
 @cache
 def page_files() -> Mapping[str, PageFile]:
     """Return every file of the page by its path, `explorer/explorer.js`."""
-    found = {}
+    files = {}
     for name, folder in FOLDERS.items():
         place = resources.files("reports").joinpath(folder)
         if not place.is_dir():
@@ -51,8 +51,8 @@ def page_files() -> Mapping[str, PageFile]:
             kind = CONTENT_TYPES.get(f".{entry.name.rpartition('.')[2]}")
             if kind is not None and entry.is_file():
                 content = entry.read_bytes()
-                found[f"{name}/{entry.name}"] = PageFile(content, kind, tag_of(content))
-    return MappingProxyType(found)
+                files[f"{name}/{entry.name}"] = PageFile(content, kind, tag_of(content))
+    return MappingProxyType(files)
 
 
 @router.get("/")

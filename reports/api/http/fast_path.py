@@ -47,8 +47,8 @@ def _plain_chip(request: Request) -> str | None:
     query = request.scope["query_string"]
     if not query:
         return DEFAULT_CHIP
-    found = _PLAIN_QUERY.fullmatch(query)
-    return None if found is None else found.group(1).decode()
+    match = _PLAIN_QUERY.fullmatch(query)
+    return None if match is None else match.group(1).decode()
 
 
 async def _plain_body(request: Request, model: type[BaseModel]) -> BaseModel | None:

@@ -199,5 +199,5 @@ class _Answer:
 
 def _host(headers: dict[bytes, bytes]) -> str:
     """Return the host that was asked for, without its port; empty where it is no host and port."""
-    found = _HOST.fullmatch(headers.get(b"host", b"").decode("latin-1").lower())
-    return "" if found is None else found[1]
+    match = _HOST.fullmatch(headers.get(b"host", b"").decode("latin-1").lower())
+    return "" if match is None else match[1]

@@ -20,7 +20,7 @@ class Limits:
     """Time between two readings of a stream; the sensors are asked no more often, however many streams there are."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for field in fields(self):
+            value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-                raise InvalidValueError(f"{one.name} must be a positive number, got {str(value)[:40]!r}")
+                raise InvalidValueError(f"{field.name} must be a positive number, got {str(value)[:40]!r}")

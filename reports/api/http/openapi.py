@@ -29,16 +29,16 @@ def describe(app: FastAPI, version: str) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            found = get_openapi(title="roofline-bench", version=version, description=_DESCRIPTION, routes=app.routes)
-            found["components"]["schemas"]["Problem"] = _problem_schema(found)
-            for path in found["paths"].values():
+            openapi = get_openapi(title="roofline-bench", version=version, description=_DESCRIPTION, routes=app.routes)
+            openapi["components"]["schemas"]["Problem"] = _problem_schema(openapi)
+            for path in openapi["paths"].values():
                 for method, operation in path.items():
                     _set_problems(operation, has_body=method == "post")
             for name in ("HTTPValidationError", "ValidationError"):
-                found["components"]["schemas"].pop(name, None)
-            found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            found["security"] = [{}, {"token": []}]
-            app.openapi_schema = found
+                openapi["components"]["schemas"].pop(name, None)
+            openapi["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            openapi["security"] = [{}, {"token": []}]
+            app.openapi_schema = openapi
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]

@@ -149,7 +149,7 @@ def document(path: str, problem: ProblemError) -> dict[str, Any]:
         "detail": shown(problem.detail, MOST_CHARACTERS),
         "slug": problem.slug,
         "instance": shown(path, 200),
-        "errors": [one.model_dump() for one in problem.fields],
+        "errors": [field.model_dump() for field in problem.fields],
     }
 
 
@@ -173,10 +173,10 @@ async def on_roofline_error(request: Request, error: Exception) -> JSONResponse:
 async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
     """Answer a request that does not fit its model: 400 for what is no JSON, else 422 naming the fields."""
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if any(one["type"] == "json_invalid" for one in found):
+    errors = error.errors()
+    if any(one["type"] == "json_invalid" for one in errors):
         return response(request, ProblemError(400, "not-json", "the body is not JSON; send one JSON object"))
-    fields = _fields(found)
+    fields = _fields(errors)
     more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
     fields = fields[:MOST_FIELDS]
     first = fields[0]
@@ -224,8 +224,8 @@ def _fields(found: Sequence[Any]) -> tuple[FieldProblem, ...]:
         by_field.setdefault((str(location), shown(parts[0], 60) if parts else ""), []).append(one)
     problems = []
     for (location, name), errors in by_field.items():
-        elements = [one for one in errors if _places(one)]
-        limits = [one for one in errors if not one["type"].endswith(("_type", "_parsing"))]
+        elements = [error for error in errors if _places(error)]
+        limits = [error for error in errors if not error["type"].endswith(("_type", "_parsing"))]
         same: dict[str, list[Any]] = {}
         for one in elements or limits or errors:
             places = "".join(f"[{place}]" for place in _places(one))
@@ -244,11 +244,11 @@ def _message(name: str, errors: Sequence[Any]) -> str:
 
     `errors`: of one value; more than one where it may be of several kinds.
     """
-    if any(one["type"] == "extra_forbidden" for one in errors):
+    if any(error["type"] == "extra_forbidden" for error in errors):
         return "unknown field; remove it"
-    if any(one["type"] == "missing" for one in errors):
+    if any(error["type"] == "missing" for error in errors):
         return f"{name} is missing"
-    messages = dict.fromkeys(one["msg"] for one in errors)
+    messages = dict.fromkeys(error["msg"] for error in errors)
     wants = [message.partition(" should ")[2] for message in messages]  # `Input should be …`, `List should have …`
     what = f" should {' or '.join(wants)}" if all(wants) else f": {'; or: '.join(messages)}"
     return f"{name}{what}, got {_given(errors[0]['input'])}"
@@ -276,8 +276,8 @@ _KEY_AND_DIGITS = re.compile(rb'"([^"\\]{1,60})"\s*:|([0-9]+)')
 async def _long_number(request: Request) -> ProblemError:
     """Return the problem of a number with more digits than Python reads; names the field whose key stands before it."""
     most, field = sys.get_int_max_str_digits(), ""
-    for found in _KEY_AND_DIGITS.finditer(await request.body()):
-        key, digits = found.groups()
+    for match in _KEY_AND_DIGITS.finditer(await request.body()):
+        key, digits = match.groups()
         if key is not None:
             field = shown(key.decode(errors="replace"), 60)
         elif len(digits) > most:

@@ -32,7 +32,7 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """Return what answers a request."""
         usual = super().get_route_handler()
-        known = frozenset(one.alias for one in self.dependant.query_params)
+        known = frozenset(query_param.alias for query_param in self.dependant.query_params)
         fields = _body_fields(self)
 
         async def handle(request: Request) -> Response:

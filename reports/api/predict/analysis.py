@@ -57,15 +57,15 @@ def tiling_json(chip_key: str, shape: Shape, activation: str, weight: str, cache
     """Return the `TilingAnswer` of a product as JSON. Raises `UnsupportedError` for a chip without the limits of an SM."""
     chip = find_chip(chip_key)
     work = product_of_pair(*shape, weight=weight, activation=activation)
-    found = gemm_tiling(work, chip, cache=cache)
+    tiling = gemm_tiling(work, chip, cache=cache)
     body = None
-    if found is not None:
+    if tiling is not None:
         names = [name for name in TilingBody.model_fields if name not in ("occupancy", "parts_s", "terms_s")]
         body = TilingBody(
-            occupancy=OccupancyBody(**asdict(found.occupancy)),
-            parts_s=dict(found.parts_s),
-            terms_s=dict(found.terms_s),
-            **{name: getattr(found, name) for name in names},
+            occupancy=OccupancyBody(**asdict(tiling.occupancy)),
+            parts_s=dict(tiling.parts_s),
+            terms_s=dict(tiling.terms_s),
+            **{name: getattr(tiling, name) for name in names},
         )
     formats = dict(work.formats)
     return TilingAnswer(

@@ -20,7 +20,7 @@ def roofline(request: Request, body: RooflineFigureRequest) -> Response:
     from reports.figures.options_roofline import options_colours, options_roofline
     from reports.figures.plotly_drawer import plotly_json
 
-    options = [_option(one) for one in body.options]
+    options = [_option(option) for option in body.options]
     cases = []
     if body.run is not None:
         run = read_run(request.app.state.service, body.run, "run", "body")

@@ -20,7 +20,7 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
     """Return the `PassPrediction` of a request as JSON. Raises as `predict_model`."""
     shape, chip = find_model(model), find_chip(chip_key)
     plan = plan_from_text(body.formats or AS_PUBLISHED, shape, kv=body.kv_format)
-    kept = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
+    exceptions = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
     ideal = predict_model(
         chip,
         shape,
@@ -29,7 +29,7 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
         context=body.context_tokens or default_context(shape),
         formats=body.formats or AS_PUBLISHED,
         kv=body.kv_format,
-        exceptions=kept,
+        exceptions=exceptions,
         attention_kernel=body.attention_kernel,
     )
     return answer_bytes(pass_prediction(ideal, chip))

@@ -125,7 +125,7 @@ def _axis(name: str, given: int | list[int] | str, most: int) -> tuple[int, ...]
     for part in given.split(","):
         bounds = [piece.strip() for piece in part.split(":")]
         # A range is counted before it is made: it may name a million sizes in a few characters.
-        if len(bounds) == 3 and all(one.isdecimal() and one.isascii() and len(one) < 12 for one in bounds):
+        if len(bounds) == 3 and all(bound.isdecimal() and bound.isascii() and len(bound) < 12 for bound in bounds):
             start, stop, step = map(int, bounds)
             if step and (stop - start) // step >= most:
                 raise _too_many(name, f"{(stop - start) // step + 1:,} sizes in {part.strip()[:40]!r}", most)
@@ -147,14 +147,14 @@ def _values(table: pd.DataFrame, with_expected: bool) -> dict[str, np.ndarray[An
     bound = table["bound"].to_numpy(dtype=object)
     is_memory = np.full(len(bound), None, dtype=object)
     is_memory[bound == "memory"], is_memory[bound == "compute"] = True, False
-    found = {
+    values = {
         "ideal_s": ideal_s,
         "is_memory_bound": is_memory,
         "intensity_flop_per_byte": table["flops"].to_numpy() / table["bytes"].to_numpy(),
     }
     if with_expected:
-        found |= {name: table[name].to_numpy() for name in ("expected_s", "expected_low_s", "expected_high_s")}
-    return found
+        values |= {name: table[name].to_numpy() for name in ("expected_s", "expected_low_s", "expected_high_s")}
+    return values
 
 
 def _peak(chip: Device, pair: Pair) -> float | None:

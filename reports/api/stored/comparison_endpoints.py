@@ -83,9 +83,9 @@ def _check_is_stored(store: ResultStore, case_key: str) -> None:
     """Raise `UnknownNameError` for a key of no stored case."""
     from results.history.reading import find_case
 
-    found = find_case(store, case_key)
-    if found.case_key != case_key:
-        raise UnknownNameError("case", case_key, [found.case_key])
+    case = find_case(store, case_key)
+    if case.case_key != case_key:
+        raise UnknownNameError("case", case_key, [case.case_key])
 
 
 def _side(store: ResultStore, run: RunInfo) -> SuiteSide:

@@ -108,15 +108,15 @@ def cases(
     service = _service(request)
     check_limit(service, limit)
     read = read_run(service, run)
-    found = [
+    summaries = [
         case
         for case in cases_with(read, words or "", status)
         if case_key is None or case.lead.case_key == case_key.lower()
     ]
     answer = CaseList(
         run=run_body(read.run),
-        page=page_of(len(found), offset, limit),
-        cases=[case_body(case) for case in found[offset : offset + limit]],
+        page=page_of(len(summaries), offset, limit),
+        cases=[case_body(case) for case in summaries[offset : offset + limit]],
     )
     return tagged(request, answer.model_dump_json())
 
@@ -147,14 +147,14 @@ def _page(service: Service, run: str) -> str:
     with service.store.reading() as store:
         info = resolved(store, run)
         records = store.records(info.run_id, with_samples=False)
-        is_flagged = any(one.measurement and set(SHAPE_FLAGS) & set(one.measurement.flags) for one in records)
+        is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
         if is_flagged or len(records) <= SAMPLED_CASES:
             records = store.records(info.run_id)  # their samples are drawn
         profiles = stored_profiles(store, records)
         canaries = store.canaries(info.run_id)
         floors = store.noise_floors(info.environment.class_hash)
     # What a page is drawn from says whether it was drawn before; samples are in no repr, but they may have been pruned.
-    samples = [one.measurement and len(one.measurement.samples_s) for one in records]
+    samples = [record.measurement and len(record.measurement.samples_s) for record in records]
     key = hashlib.sha256(repr((info, records, canaries, floors, samples)).encode(errors="replace")).hexdigest()
     page = _DRAWN.get(key)
     if page is None:
@@ -171,15 +171,15 @@ def page_policy(page: str) -> str:
 
     The policy stands in the template's head, before anything of the run. A page without one may run and load nothing.
     """
-    found = re.search(
+    match = re.search(
         r'<meta http-equiv="Content-Security-Policy" content="([^"<>]+)"', page[:4_000], flags=re.IGNORECASE
     )
-    own = "" if found is None else html.unescape(found[1])
+    own = "" if match is None else html.unescape(match[1])
     if not re.fullmatch(r"[\w ';:/=+.*-]+", own, flags=re.ASCII):
         own = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     directives = [one.strip() for one in own.split(";") if one.strip()]
     named = {
-        one.split()[0].lower() for one in directives
+        directive.split()[0].lower() for directive in directives
     }  # a second directive of a name counts nothing, and browsers complain
     directives += [f"{name} 'none'" for name in ("base-uri", "form-action", "frame-ancestors") if name not in named]
     return "; ".join(directives)

@@ -131,12 +131,12 @@ def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict
 def _answer(service: Service, store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
     """Return the kept answer while nothing was written, else a new one."""
     mark = service.store.change_mark()
-    kept = service.stored_advice
-    found = None if mark is None else kept.get((mark, question))
+    stored_advice = service.stored_advice
+    found = None if mark is None else stored_advice.get((mark, question))
     if found is None:
         found = recommendations_answer(store, question)
         if mark is not None:
-            kept.put((mark, question), found)
+            stored_advice.put((mark, question), found)
     return found
 
 

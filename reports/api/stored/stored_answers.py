@@ -128,8 +128,8 @@ def history_answer(history: CaseHistory) -> HistoryAnswer:
         branch=_short(history.branch, 200),
         night_count=len(history.points),
         alert_count=len(history.alerts),
-        segments=[_segment(one) for one in history.segments],
-        changes=[_change(one) for one in history.changes],
+        segments=[_segment(segment) for segment in history.segments],
+        changes=[_change(change) for change in history.changes],
     )
 
 
@@ -152,7 +152,7 @@ def diff_answer(diff: SuiteDiff, result: GateResult) -> DiffAnswer:
         unselected_count=diff.unselected_count,
         common_change_ratio=_finite(diff.common_change_ratio),
         smallest_step_ratio=_finite(diff.smallest_step_ratio),
-        cases=[_case_change(one) for one in diff.cases],
+        cases=[_case_change(case) for case in diff.cases],
     )
 
 
