@@ -18,12 +18,11 @@ import pytest
 from plugin.isolation.isolation import Isolation, watchdog_s
 from plugin.isolation.process_items import pass_of
 from plugin.isolation.replay_item import finish_here, replay_benchmark
-from plugin.isolation.worker_arguments import why_not_collected, worker_arguments
 from plugin.isolation.worker_process import WorkerDied, WorkerProcess
 from plugin.isolation.worker_protocol import Message, report_from, warning_from
 from plugin.isolation.worker_session import pack
 from plugin.run.session import BenchSession, utc_now
-from results.exchange.exported.plain_form import from_plain, to_plain
+from results.records.plain_form import from_plain, to_plain
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading
 
@@ -372,4 +371,27 @@ def _start_failure(reasons: Sequence[str], output: str) -> str:
     return (
         f"roofline: {len(reasons)} workers in a row died before they were ready: the last {reasons[-1]}{last}; "
         "--roofline-isolate none measures in pytest's own process"
+    )
+
+
+def worker_arguments(config: pytest.Config) -> list[str]:
+    """Return the arguments of a worker of this pytest: the user's own, behind the rootdir and the ini file found here.
+
+    From the user's arguments alone a worker may find others: pytest takes every word of them that is an existing path for a
+    test's, and the results database of `--roofline-db FILE` exists by the time a worker starts. Ours go first: whatever stands
+    last on a command line may be an option that takes the next word.
+    """
+    invocation = config.invocation_params
+    ini = [] if config.inipath is None else ["-c", str(config.inipath)]
+    plugins = [part for name in invocation.plugins or () for part in ("-p", str(name))]
+    return [f"--rootdir={config.rootpath}", *ini, *map(str, invocation.args), *plugins]
+
+
+def why_not_collected(config: pytest.Config, worker_rootdir: str) -> str:
+    """Return why a worker may know a test by another name, or not at all, although its files could be collected."""
+    if worker_rootdir == str(config.rootpath):
+        return "it depends on something that differs between the two"
+    return (
+        f"its names begin at another folder, rootdir {worker_rootdir} instead of {config.rootpath}: put a pytest.ini beside "
+        "the tests, or measure in pytest's own process with --roofline-isolate none"
     )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from plugin.isolation.worker_protocol import Message
 from plugin.run.options import BenchOptions
 from plugin.run.session import BenchSession, Report
-from results.exchange.exported.plain_form import from_plain, to_plain
+from results.records.plain_form import from_plain, to_plain
 from results.records.records import ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from plugin.run.outcome import clean
-from plugin.terminal.notes import MOST_WIDTH, Line, wrapped
+from plugin.terminal.notes import MOST_WIDTH, wrapped
+from plugin.terminal.table import Line
 from roofline_model.core.errors import RooflineError, StoreError
 from roofline_model.core.finding import catalog_entry, short_text
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plugin.terminal.notes import Line, wrapped
-from plugin.terminal.table import INDENT, table_lines
+from plugin.terminal.notes import wrapped
+from plugin.terminal.table import INDENT, Column, Line, fitting_columns, table_lines
 from results.records.records import Record
 from results.text.model_text import TextTable, model_notes, model_tables, verdict_lines
-from results.text.table_layout import Column, fitting_columns
 from results.verdicts.contenders import Totals
 from results.verdicts.model_results import ModelResult, model_results
 

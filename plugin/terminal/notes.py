@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from plugin.terminal.table import Line, folded
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS, meaning
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading
-from results.text.table_layout import folded
 from results.verdicts.gain import times_faster
 from roofline_model.core.units import format_time
 
@@ -18,14 +17,6 @@ LEAST_WIDTH = 60
 MOST_WIDTH = 200
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line to print, with the colour it gets on a terminal."""
-
-    text: str
-    colour: str = ""
 
 
 def flag_lines(

@@ -1,7 +1,7 @@
 """What a run says in the terminal: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
 
 One row per case: several processes are pooled by the median of their medians. The lines below the tables about flags and
-the machine are in `terminal_notes.py`.
+the machine are in `notes.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from plugin.terminal.models import model_lines
-from plugin.terminal.notes import Line, flag_lines, laid_out_width, wrapped
-from plugin.terminal.table import table_lines
+from plugin.terminal.notes import flag_lines, laid_out_width, wrapped
+from plugin.terminal.table import Column, Line, filled_columns, fitting_columns, table_lines
 from results.records.case_names import is_model_case, op_title
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import PredictionRecord, Record
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import TotalInterval, total_intervals, width_text
-from results.text.table_layout import Column, filled_columns, fitting_columns
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.core.units import format_achieved, format_percent, format_time
 from roofline_model.ideal.roofline import error_ratio

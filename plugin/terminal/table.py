@@ -1,13 +1,154 @@
-"""A table of the terminal's summary as lines: laid out as the command line's tables are, one colour per row."""
+"""Tables of text for a width: which columns stay, how wide each is, where prose folds. Plain text.
+
+The summary that pytest prints and the command line's tables have this layout; `Line` names the colour of a line.
+"""
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
-
-from plugin.terminal.notes import Line
-from results.text.table_layout import Column, column_widths, joined, row_lines
+from dataclasses import dataclass
+from typing import Literal
 
 INDENT = "  "
+GAP = 2
+"""Blanks between columns."""
+LEAST_PROSE = 12
+"""Where nothing else helps, prose folds down to this width."""
+LONGEST_WHOLE_WORD = 24
+"""A prose column makes room for a word up to this length, and folds longer ones."""
+
+_UNITS = "%|[nµmkKMGTP]?(?:s|W|J|B|Hz|bit|B/s|FLOP|FLOP/s|T/s)|[KMGT]iB(?:/s)?|tokens/s"
+_BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?![\w/]))")
+_WORD_PARTS = re.compile(r"[^_./:,=|-]*[_./:,=|-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line to print, with the colour it gets on a terminal."""
+
+    text: str
+    colour: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. Numbers and names never wrap; `is_prose` columns fold; `drop` columns leave first when it gets narrow."""
+
+    header: str
+    align: Literal["left", "right"] = "left"
+    is_prose: bool = False
+    least: int = 18
+    """A prose column is folded, but no narrower than this while anything else can give way."""
+    drop: int = 0
+    """0: always shown; otherwise the column with the largest number is left out first."""
+    hide_empty: bool = False
+    """Left out, without a word, when every cell is `–`."""
+
+
+def folded(text: str, width: int, indent: str = "") -> list[str]:
+    """Return a text in lines of at most `width` characters, later ones indented; a number stays with its unit.
+
+    A word that is too long for a line is broken behind `_`, `.`, `/`, `-` and their like where it has them.
+    """
+    room = max(width - len(indent), 1)
+    words = (_broken(word, room) for word in _BEFORE_UNIT.sub("\u00a0", text).split(" "))
+    lines = textwrap.wrap(" ".join(words), width, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def _broken(word: str, width: int) -> str:
+    """Return a word with blanks where it is broken; one that fits is returned as it is."""
+    if len(word) <= width:
+        return word
+    pieces = [""]
+    for part in _WORD_PARTS.findall(word):
+        if len(pieces[-1]) + len(part) > width and pieces[-1]:
+            pieces.append("")
+        pieces[-1] += part
+    return " ".join(piece for piece in pieces if piece)
+
+
+def filled_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[int]:
+    """Return the indices of the columns that have something to say: `hide_empty` ones with nothing but `–` have not."""
+    return [i for i, column in enumerate(columns) if not column.hide_empty or any(row[i] != "–" for row in texts)]
+
+
+def fitting_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the indices of the columns that `width` has room for, in table order; some may be too many all the same."""
+    needed = [_own_width(column, [row[i] for row in texts]) for i, column in enumerate(columns)]
+    kept = list(range(len(columns)))
+    for i in sorted((i for i in kept if columns[i].drop), key=lambda i: -columns[i].drop):
+        if sum(needed[k] for k in kept) + GAP * (len(kept) - 1) <= width:
+            break
+        kept.remove(i)
+    return kept
+
+
+def column_widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the width of every column: numbers and names have theirs, prose shares what is left, the shortest first."""
+    cells = [[row[i] for row in texts] for i in range(len(columns))]
+    room = width - GAP * (len(columns) - 1)
+    widths = [_own_width(column, own) for column, own in zip(columns, cells, strict=True)]
+    if sum(widths) > room:
+        widths = [_least_width(column, own) for column, own in zip(columns, cells, strict=True)]
+    for _ in range(sum(widths) - room):
+        # Wider than the screen is better than a number cut in two: the terminal wraps the line, nothing is lost.
+        prose = [i for i, column in enumerate(columns) if column.is_prose and widths[i] > LEAST_PROSE]
+        if not prose:
+            break
+        widths[max(prose, key=lambda i: widths[i])] -= 1
+    wanted = [_longest([column.header, *own]) for column, own in zip(columns, cells, strict=True)]
+    for _ in range(max(room - sum(widths), 0)):
+        short = [i for i, (has, wants) in enumerate(zip(widths, wanted, strict=True)) if has < wants]
+        if not short:
+            break
+        widths[min(short, key=lambda i: widths[i])] += 1
+    return widths
+
+
+def row_lines(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> list[list[str]]:
+    """Return one row as the lines it takes, each a list of cells padded to their widths."""
+    parts = [
+        (folded(cell, width) or [""]) if column.is_prose and len(cell) > width else [cell]
+        for column, width, cell in zip(columns, widths, cells, strict=True)
+    ]
+    return [
+        [
+            _padded(part[number] if number < len(part) else "", column, width)
+            for column, width, part in zip(columns, widths, parts, strict=True)
+        ]
+        for number in range(max(map(len, parts), default=0))
+    ]
+
+
+def joined(cells: Sequence[str]) -> str:
+    """Return padded cells as one line, without blanks at its end."""
+    return (" " * GAP).join(cells).rstrip()
+
+
+def _padded(text: str, column: Column, width: int) -> str:
+    return text.rjust(width) if column.align == "right" else text.ljust(width)
+
+
+def _own_width(column: Column, cells: Sequence[str]) -> int:
+    """Return the width a column wants: of a prose column what its longest word needs."""
+    natural = _longest([column.header, *cells])
+    if not column.is_prose:
+        return natural
+    longest_word = _longest([word for cell in cells for word in cell.split()])
+    return min(natural, max(column.least, min(longest_word, LONGEST_WHOLE_WORD)))
+
+
+def _least_width(column: Column, cells: Sequence[str]) -> int:
+    """Return the width that a column has on a screen that is too narrow: prose may break its words, numbers may not."""
+    natural = _longest([column.header, *cells])
+    return min(natural, column.least) if column.is_prose else natural
+
+
+def _longest(texts: Sequence[str]) -> int:
+    return max(map(len, texts), default=0)
 
 
 def table_lines(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from reports.cases.chip_profile import device_from_profile
 from reports.cases.rows import CaseRow
 from results.records.records import HardwareProfile
-from roofline_model.chips.hardware import Device, doubt_of_ideals, doubt_of_times
+from roofline_model.chips.hardware import Device, device_from_profile, doubt_of_ideals, doubt_of_times
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, short_text
 

@@ -35,10 +35,9 @@ from reports.text.display_text import counted, prefixed, shown
 from reports.text.environment_words import environment_words
 from reports.text.prose import prose
 from reports.text.regime import regime_title, regime_words
-from reports.view.case_anchors import case_anchors, record_anchors
 from reports.view.roofline_view import RooflineView
 from reports.view.run_timeline import RunTimeline, run_timeline
-from reports.view.views import ReportView, report_view, utc_minutes
+from reports.view.views import ReportView, case_anchors, record_anchors, report_view, utc_minutes
 from results.records.flags import DOUBTFUL_FLAGS, meaning
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor

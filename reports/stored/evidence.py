@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from reports.cases.chip_profile import device_from_profile
 from reports.stored.question import StoredQuestion, subject_of
 from reports.stored.rows.levels import chip_of
 from reports.stored.whole_runs import GivenRuns, StoreRuns, WholeRuns
@@ -14,7 +13,7 @@ from results.exchange.exported.impossible import possible_records
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, device_from_profile
 from roofline_model.core.errors import RooflineError
 from roofline_model.operators.case import Case
 

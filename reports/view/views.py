@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from reports.advice.headlines import operator_headlines
 from reports.advice.recommend import ShapeRecommendation, recommend_from_run
 from reports.advice.what_to_do import Action, actions
 from reports.cases.calibration_doubt import calibration_doubts
-from reports.cases.chip_profile import device_from_profile
 from reports.cases.error_summary import (
     ErrorSummary,
     ReasonCount,
@@ -39,7 +38,7 @@ from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import total_intervals
 from results.verdicts.model_results import ModelResult, model_results
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, device_from_profile
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.units import format_percent
 
@@ -353,3 +352,25 @@ def _environment(run: RunInfo) -> tuple[tuple[str, str], ...]:
 
     collect("", run.environment.facts)
     return tuple(pairs)
+
+
+def record_anchors(view: ReportView, limit: int | None) -> dict[str, str]:
+    """Return record id → id of its case's row; of each chip the first `limit` cases, whose rows are in the static table."""
+    return {row.record_id: anchor for anchor, case in _rows(view, limit) for row in case.rows}
+
+
+def case_anchors(view: ReportView, limit: int | None) -> dict[tuple[str, str, str], str]:
+    """Return (case id, cache state, mode) → id of the case's row, of the first where chips share a case."""
+    found: dict[tuple[str, str, str], str] = {}
+    for anchor, case in _rows(view, limit):
+        found.setdefault((case.lead.case_id, case.lead.cache, case.lead.mode), anchor)
+    return found
+
+
+def _rows(view: ReportView, limit: int | None) -> Iterator[tuple[str, CaseSummary]]:
+    number = 0
+    for chip in view.chips:
+        for place, case in enumerate(chip.cases):
+            number += 1
+            if limit is None or place < limit:
+                yield f"case-{number}", case

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from results.exchange.exported.import_dates import in_utc
-from results.exchange.exported.plain_form import FormError
 from results.records.limits import MAX_COUNT, MAX_TIME_S
+from results.records.plain_form import FormError
 
 LONGEST_TEXT = 4096
 

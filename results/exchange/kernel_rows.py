@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from results.exchange.exported.plain_form import FormError
 from results.exchange.foreign import ForeignFile, ForeignRow, ModelAsk, PassRun
 from results.exchange.measured import from_one_figure
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_predictions import model_predictions
+from results.records.plain_form import FormError
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.exchange.exported.plain_form import FormError, UnclearFormError
 from results.exchange.fields import Fields
+from results.records.plain_form import FormError, UnclearFormError
 
 KIND = "llama-bench"
 MAX_ROWS = 200_000

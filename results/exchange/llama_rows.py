@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from results.exchange.exported.plain_form import FormError
 from results.exchange.fields import Fields
 from results.exchange.foreign import ForeignFile, ForeignRow, PassRun, Stated
 from results.exchange.llama_bench import KIND, MAX_ROWS, BenchRow
 from results.exchange.measured import from_samples
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_names import KnownModel, model_of_gguf, quantization_of, stated_model
+from results.records.plain_form import FormError
 
 _CACHE_FORMATS = {
     "f32": "FP32",

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from results.exchange.exported.plain_form import FormError, UnclearFormError
 from results.exchange.fields import Fields
 from results.exchange.foreign import ForeignFile, ForeignRow, Stated
 from results.exchange.measured import FLAGS, STOP_REASON, from_one_figure, from_samples
+from results.records.plain_form import FormError, UnclearFormError
 from results.records.records import Measurement
 from roofline_model.operators.case import Case
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from results.exchange.foreign import ForeignFile, ForeignRow, Stated
-from results.exchange.identity import record_id, run_id
 from results.exchange.model_predictions import model_predictions
+from results.records.json_values import tag
 from results.records.records import (
     FOREIGN_COMMAND,
     EnvironmentInfo,
@@ -163,3 +165,20 @@ def _asked(row: ForeignRow, chip: Device | None, why_chip: str) -> tuple[tuple[P
     except RooflineError as error:
         return (), str(error)
     return found, "; ".join(missing)
+
+
+def record_id(kind: str, content: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
+    """Return 32 hex digits of a measurement's content and of what the user said that changes its case."""
+    return _digest(["record", kind, dict(content), dict(stated)])
+
+
+def run_id(kind: str, first_record_id: str) -> str:
+    """Return 32 hex digits for the run of a file: those of its first record, so that a file that grew stays one run."""
+    return _digest(["run", kind, first_record_id])
+
+
+def _digest(value: Any) -> str:
+    import json
+
+    text = json.dumps(tag(value), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from results.exchange.exported.plain_form import FormError
 from results.exchange.fields import Fields
 from results.exchange.foreign import ForeignFile, ForeignRow, PassRun, Stated
 from results.exchange.measured import from_one_figure, from_samples
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_names import KnownModel, model_of_hub_id, stated_model
+from results.records.plain_form import FormError
 from roofline_model.operators.case import Case
 
 SERVE, LATENCY, THROUGHPUT = "vllm-serve", "vllm-latency", "vllm-throughput"

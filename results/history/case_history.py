@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.history.alerts import Change, Watch, changes_of
-from results.history.nights import ALL_BRANCHES, Night, Observation, main_branch
+from results.history.nights import ALL_BRANCHES, Night, Observation, case_name, main_branch, model_value, predictor_name
 from results.history.segments import Segment, segments_of
 from results.records.metrics import Metric, get_metric
 from results.records.records import Record, RunInfo
@@ -18,7 +18,6 @@ from roofline_model.operators.case import Case
 if TYPE_CHECKING:
     from results.store.store import ResultStore
     from results.watch.quarantine import Quarantine
-
 
 _WITH = {
     "time": "a time",
@@ -95,11 +94,6 @@ class HistoryOptions:
     """Day from which nights are shown (ISO date or time); earlier ones are searched all the same."""
     annotations: Sequence[Annotation] = ()
     quarantine: Quarantine | None = None
-
-
-def case_name(case: Case) -> str:
-    """Return operator and id: `gemv 1x4096x4096-w16a16-BF16.BF16-matmul-cold`."""
-    return f"{case.op} {case.id}"
 
 
 def case_history(
@@ -198,23 +192,6 @@ def record_value(record: Record, metric: Metric) -> tuple[float | None, str]:
     return model_value(record, metric), ""
 
 
-def model_value(record: Record, metric: Metric) -> float | None:
-    """Return memory or quality of a record of a whole model; None for any other record."""
-    from results.records.model_figures import model_figures
-
-    figures = model_figures(record)
-    if figures is None:
-        return None
-    if metric.key == "memory":
-        return figures.resident_bytes
-    return figures.kl_nats_per_token.value if figures.kl_nats_per_token is not None else None
-
-
-def predictor_name(model_version: str, profile_hash: str) -> str:
-    """Return what predicted, in words: errors of different predictors are never compared."""
-    return f"{model_version} ({profile_hash[:8]})"
-
-
 def _histories(
     observations: Iterable[Observation], runs: Mapping[str, RunInfo], options: HistoryOptions
 ) -> list[CaseHistory]:
@@ -256,3 +233,31 @@ def _history(
     if options.since is not None:
         changes = tuple(one for one in changes if one.is_open or max(one.found_at, one.fixed_at) >= options.since)
     return CaseHistory(case, metric, segments, changes, about, reason, branch, options.since)
+
+
+def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) -> tuple[str, ...]:
+    """Return in words which annotations and quarantine entries match no case, have expired, or name a commit of no night.
+
+    `histories`: of every case. An annotation that merely covers no change is not told: it outlives its step on purpose.
+    """
+    names = [(one.name, one.case.case_key) for one in histories]
+    found = [
+        f"annotation {one.match} (matches no case)"
+        for one in options.annotations
+        if not any(one.covers_case(*name) for name in names)
+    ]
+    commits = {
+        night.git_commit
+        for one in histories
+        for segment in one.segments
+        for night in segment.nights
+        if night.git_commit is not None
+    }
+    found += [
+        f"annotation {one.match} (no night is of commit {one.commit})"
+        for one in options.annotations
+        if one.commit and not any(known.startswith(one.commit) for known in commits)
+    ]
+    if options.quarantine is not None:
+        found += [f"quarantine entry {text}" for text in options.quarantine.unused(names)]
+    return tuple(found)

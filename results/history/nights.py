@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from results.diff.rules import INVALIDATING_FLAGS
 from results.records.metrics import Metric
-from results.records.records import RunInfo
+from results.records.records import Record, RunInfo
 from roofline_model.operators.case import Case
 
 UNUSABLE_FLAGS = frozenset(INVALIDATING_FLAGS)
@@ -134,3 +134,25 @@ def main_branch(runs: Iterable[RunInfo]) -> str | None:
             counts[run.git_branch] = counts.get(run.git_branch, 0) + 1
             newest[run.git_branch] = max(newest.get(run.git_branch, ""), run.started_at)
     return max(counts, key=lambda name: (counts[name], newest[name]), default=None)
+
+
+def case_name(case: Case) -> str:
+    """Return operator and id: `gemv 1x4096x4096-w16a16-BF16.BF16-matmul-cold`."""
+    return f"{case.op} {case.id}"
+
+
+def model_value(record: Record, metric: Metric) -> float | None:
+    """Return memory or quality of a record of a whole model; None for any other record."""
+    from results.records.model_figures import model_figures
+
+    figures = model_figures(record)
+    if figures is None:
+        return None
+    if metric.key == "memory":
+        return figures.resident_bytes
+    return figures.kl_nats_per_token.value if figures.kl_nats_per_token is not None else None
+
+
+def predictor_name(model_version: str, profile_hash: str) -> str:
+    """Return what predicted, in words: errors of different predictors are never compared."""
+    return f"{model_version} ({profile_hash[:8]})"

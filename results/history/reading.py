@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Select, Text, cast, func, select
 
-from results.history.case_history import case_name, model_value, predictor_name
-from results.history.nights import Observation
+from results.history.nights import Observation, case_name, model_value, predictor_name
 from results.records.case_names import is_meant
 from results.records.metrics import Metric
 from results.records.records import Record, RunInfo
 from results.store import read, rows
-from results.store.row_types import texts
+from results.store.rows import texts
 from results.store.write import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.operators.case import Case

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, inspect, select, text
 
 from results.exchange.exported.import_checks import check_parts, check_run
-from results.exchange.exported.plain_form import FormError
+from results.records.plain_form import FormError
 from results.store.schema import Base
 from results.store.store import ResultStore
 from results.store.write import TABLES

@@ -14,7 +14,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from results.exchange.exported.plain_form import FormError
+from results.records.plain_form import FormError
 
 MAX_TIME_S = 1e9
 """Thirty years: a longer time is a slip of a unit."""

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import SQLAlchemyError, StatementError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError, TimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from results.records.json_values import dumps, loads
-from results.store.lost_connection import is_passing
 from results.store.target import DEFAULT_DATABASE, StoreTarget
 from roofline_model.core.errors import DatabaseAwayError, InvalidValueError, RooflineError, StoreError
 
@@ -304,3 +303,70 @@ _POSTGRES_MEANINGS = (
     ),
     ("permission denied", "does not allow this: grant the user CREATE on the schema and rights on its tables"),
 )
+
+
+RETRY_WAITS_S = (0.1, 0.5, 1.5)
+"""Between the tries of one write: a restart of a server with little to recover takes one to two seconds."""
+
+_PASSING_CLASSES = ("08", "53", "57", "58")
+"""SQLSTATE classes (PostgreSQL 18, appendix A): connection exception, insufficient resources (connections, disk, memory),
+operator intervention (shutdown, crash, starting up), system error (I/O on the server)."""
+
+_PASSING_STATES = ("25006", "40001", "40P01", "55P03")
+"""Read-only for now (a standby before it takes over), serialization failure, deadlock, lock not to be had in time."""
+
+_NEVER = ("57014",)
+"""A statement that somebody cancelled was cancelled on purpose."""
+
+_REFUSED = re.compile(r"password|(database|role) \".*\" does not exist|pg_hba\.conf")
+"""What a server says that is there and does not let us in (libpq passes no code on)."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether the same transaction may succeed later: the server was away, not the value wrong."""
+    if isinstance(error, TimeoutError):  # of the pool: every connection is waiting for the server
+        return True
+    if not isinstance(error, DBAPIError) or isinstance(error.orig, sqlite3.Error):
+        return False
+    if error.connection_invalidated:
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        # Without a code the server never answered: refused, reset, timed out. A mistake in our call has another type.
+        return type(error.orig).__name__ == "OperationalError" and _REFUSED.search(str(error.orig)) is None
+    code = str(state)
+    return code not in _NEVER and (code in _PASSING_STATES or code[:2] in _PASSING_CLASSES)
+
+
+class DatabaseFile:
+    """Which file a store has open, so that its name can be asked whether it still leads there.
+
+    SQLite writes to the file it opened, whatever its name leads to by now: without this question every later commit
+    would succeed and be lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Remember the file at `path`; it must be open already, or its number could be given to another file.
+
+        Raises `StoreError` when it is gone.
+        """
+        self._shown = path
+        self._path = path.absolute()  # the working folder may change while the store is open
+        self._identity = self._look()
+        self.check()
+
+    def check(self) -> None:
+        """Raise `StoreError` when the file is gone, was emptied, or is another one. Costs one system call."""
+        found = self._look()
+        if found is None or found != self._identity:
+            raise StoreError(
+                f"{self._shown}: the database file was removed or replaced while the run was writing; what was stored "
+                "since it was opened is not there: leave the file alone until the run ends, and run again"
+            )
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._path)
+        except (OSError, ValueError):
+            return None
+        return (status.st_dev, status.st_ino) if status.st_size else None

@@ -16,9 +16,8 @@ from sqlalchemy.exc import IntegrityError
 from results.records.flags import FLAGS
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.store import read, run_names, write, write_state
-from results.store.connection import WRITING, make_engine, prepare_place, translated
-from results.store.database_file import DatabaseFile
+from results.store import read, run_names, write
+from results.store.connection import WRITING, DatabaseFile, make_engine, prepare_place, translated
 from results.store.delivery.changes import (
     AddedFlag,
     Change,
@@ -177,12 +176,12 @@ class ResultStore:
             for process in processes:
                 write.insert_process(connection, run.run_id, process)
             readings = list(canaries)
-            write_state.insert_canaries(connection, run.run_id, readings)
-            write_state.rejudge_canaries(connection, run.run_id, [one for one in readings if one.is_slow])
-            write_state.insert_floors(connection, noise_floors)
+            write.insert_canaries(connection, run.run_id, readings)
+            write.rejudge_canaries(connection, run.run_id, [one for one in readings if one.is_slow])
+            write.insert_floors(connection, noise_floors)
             owners = write.present_record_runs(connection, [record.record_id for record in given])
             self._refuse_records_of_others(run, owners)
-            write_state.unite_flags(connection, [record for record in given if record.record_id in owners])
+            write.unite_flags(connection, [record for record in given if record.record_id in owners])
             new: dict[str, Record] = {}
             for record in given:
                 if record.record_id not in owners:

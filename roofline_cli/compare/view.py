@@ -54,10 +54,10 @@ class Comparison:
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
     from reports.advice.recommend import recommend_from_run
-    from reports.cases.chip_profile import device_from_profile
     from reports.cases.summary import run_summaries
     from reports.ranking.shape_results import shape_results, speedups
     from results.statistics.replication import total_intervals
+    from roofline_model.chips.hardware import device_from_profile
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)

@@ -58,7 +58,7 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
 
 def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_json: bool) -> None:
     """Print every case that has a change standing, those with open alerts first, and how many there are in all."""
-    from results.history.unused import unused_entries
+    from results.history.case_history import unused_entries
 
     metric, unused = options.metric, unused_entries(histories, options)
     if as_json:

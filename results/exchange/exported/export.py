@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TextIO
 
 from results.exchange.exported.flat import COLUMNS, Row, flat_rows
-from results.exchange.exported.plain_form import to_plain
+from results.records.plain_form import to_plain
 from roofline_model.core.errors import StoreError
 
 if TYPE_CHECKING:

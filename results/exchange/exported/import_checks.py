@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from results.exchange.exported.plain_form import FormError
 from results.records.limits import MAX_COUNT, check_limits
+from results.records.plain_form import FormError
 from results.records.records import Measurement, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from roofline_model.operators.case import Case

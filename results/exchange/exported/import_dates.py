@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from results.exchange.exported.plain_form import FormError
+from results.records.plain_form import FormError
 from results.records.records import ProcessInfo, Record
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from results.exchange.exported.plain_form import to_plain
+from results.records.plain_form import to_plain
 from results.records.records import Record, RunInfo
 from results.store import read
 from results.store.write import RECORD, in_parts

@@ -14,8 +14,8 @@ from results.exchange.exported.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS
 from results.exchange.exported.import_checks import check_parts, check_run
 from results.exchange.exported.import_dates import run_in_utc
 from results.exchange.exported.import_differences import differing_records, is_other_run
-from results.exchange.exported.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
 from results.records.limits import check_limits
+from results.records.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.run_names import check_label

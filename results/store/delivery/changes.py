@@ -13,7 +13,7 @@ from sqlalchemy import Connection, update
 
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.store import read, write, write_state
+from results.store import read, write
 from roofline_model.core.errors import StoreError
 
 
@@ -91,7 +91,7 @@ def make_changes(connection: Connection, known: write.KnownIds, changes: Iterabl
 
 def add_flag(connection: Connection, added: AddedFlag) -> int:
     """Add a flag to measurements; return how many did not carry it yet. Raises `StoreError` for a record not there."""
-    return write_state.add_flag(connection, added.record_ids, added.flag)
+    return write.add_flag(connection, added.record_ids, added.flag)
 
 
 def _finish(connection: Connection, known: write.KnownIds, run_id: str, end: RunEnd) -> int:
@@ -125,12 +125,12 @@ def _record(connection: Connection, known: write.KnownIds, run_id: str, record: 
 
 
 def _canary(connection: Connection, known: write.KnownIds, run_id: str, reading: CanaryReading) -> int:
-    write_state.insert_canaries(connection, run_id, [reading])
+    write.insert_canaries(connection, run_id, [reading])
     return 0
 
 
 def _slow(connection: Connection, known: write.KnownIds, run_id: str, slow: SlowCanaries) -> int:
-    write_state.rejudge_canaries(connection, run_id, slow.readings)
+    write.rejudge_canaries(connection, run_id, slow.readings)
     return 0
 
 
@@ -140,12 +140,12 @@ def _flag(connection: Connection, known: write.KnownIds, run_id: str, added: Add
 
 
 def _process(connection: Connection, known: write.KnownIds, run_id: str, process: ProcessInfo) -> int:
-    write_state.end_process(connection, run_id, process, process.end_reason)
+    write.end_process(connection, run_id, process, process.end_reason)
     return 0
 
 
 def _floors(connection: Connection, known: write.KnownIds, run_id: str, new: NewFloors) -> int:
-    write_state.insert_floors(connection, new.floors)
+    write.insert_floors(connection, new.floors)
     return 0
 
 

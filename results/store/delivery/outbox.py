@@ -9,9 +9,9 @@ from pathlib import Path
 from threading import RLock
 
 from results.records.records import Record, RunInfo
+from results.store.connection import RETRY_WAITS_S
 from results.store.delivery.changes import Change
 from results.store.delivery.spool import Spool
-from results.store.lost_connection import RETRY_WAITS_S
 from roofline_model.core.errors import DatabaseAwayError
 
 DELIVER_EVERY_S = 30.0

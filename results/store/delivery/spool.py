@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from results.exchange.exported.plain_form import FormError, from_plain, to_plain
+from results.records.plain_form import FormError, from_plain, to_plain
 from results.records.records import Record, RunInfo
 from results.store.delivery.changes import KINDS, Change, kind_of
 from roofline_model.core.errors import StoreError

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from plugin.isolation.worker_arguments import why_not_collected, worker_arguments
+from plugin.isolation.supervisor import why_not_collected, worker_arguments
 from results import open_store
 
 SUITE = """

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.chip_profile import device_from_profile
 from reports.view.views import report_view, utc_minutes
 from results.records.records import EnvironmentInfo
-from roofline_model.chips.hardware import get_hardware
+from roofline_model.chips.hardware import device_from_profile, get_hardware
 from roofline_model.core.errors import DefinitionError
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from results.history import case_history
-from results.history.case_history import HistoryOptions
-from results.history.unused import unused_entries
+from results.history.case_history import HistoryOptions, unused_entries
 from results.records.metrics import METRICS
 from results.records.records import Method
 from results.watch.annotations import Annotation

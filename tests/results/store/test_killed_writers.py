@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import results
+from results.store.connection import RETRY_WAITS_S
 from results.store.delivery.deliver import deliver_waiting
 from results.store.delivery.spool import spool_files
-from results.store.lost_connection import RETRY_WAITS_S
 from results.store.store import open_store
 
 ROOT = Path(results.__file__).parents[1]

@@ -20,8 +20,7 @@ import results
 from results.records.records import Record, RunInfo
 from results.store import migrate
 from results.store.connection import WRITING, make_engine
-from results.store.file_lock import exclusive_lock
-from results.store.migrate import ADVISORY_LOCK_KEY, read_version, upgrade
+from results.store.migrate import ADVISORY_LOCK_KEY, exclusive_lock, read_version, upgrade
 from results.store.schema import SCHEMA_VERSION, Base
 from results.store.store import open_store
 from results.store.target import StoreTarget, parse_target
@@ -308,7 +307,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
-from results.store.file_lock import exclusive_lock
+from results.store.migrate import exclusive_lock
 with exclusive_lock(Path({str(path)!r})):
     os.kill(os.getpid(), signal.SIGKILL)
 """

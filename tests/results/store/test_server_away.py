@@ -23,11 +23,11 @@ import results
 from results.records.records import ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import connection
+from results.store.connection import is_passing
 from results.store.delivery import outbox
 from results.store.delivery.changes import Change
 from results.store.delivery.deliver import deliver_files, deliver_waiting
 from results.store.delivery.spool import Spool, read_spool, spool_files
-from results.store.lost_connection import is_passing
 from results.store.store import ResultStore, open_store
 from roofline_model.core.errors import DatabaseAwayError, StoreError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results.text.table_layout import (
+from plugin.terminal.table import (
     LEAST_PROSE,
     Column,
     column_widths,
