@@ -28,10 +28,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test with a `spec` argument the cases of the operator in its name (`test_gemv`: gemv), `model_case` the models'."""
     if "model_case" in metafunc.fixturenames:
         try:
-            found = _model_cases(metafunc.config)
+            cases = _model_cases(metafunc.config)
         except RooflineError as error:
             raise pytest.Collector.CollectError(str(error)) from None
-        metafunc.parametrize("model_case", found, ids=[one.id for one in found])
+        metafunc.parametrize("model_case", cases, ids=[one.id for one in cases])
         return
     if "spec" not in metafunc.fixturenames:
         return
@@ -67,20 +67,20 @@ def _release_device_memory() -> Iterator[None]:
 
 
 def _cases(config: pytest.Config) -> list[CaseSpec]:
-    found = config.stash.get(_CASES, None)
-    if found is None:
+    specs = config.stash.get(_CASES, None)
+    if specs is None:
         options = _plugin(config).options(config)
         device = _plugin(config).target(config).device
-        found = selected_cases(options.shapes, device, options.formats, options.cache, options.modes)
-        config.stash[_CASES] = found
-    return found
+        specs = selected_cases(options.shapes, device, options.formats, options.cache, options.modes)
+        config.stash[_CASES] = specs
+    return specs
 
 
 def _model_cases(config: pytest.Config) -> list[ModelCase]:
-    found = config.stash.get(_MODEL_CASES, None)
-    if found is None:
+    cases = config.stash.get(_MODEL_CASES, None)
+    if cases is None:
         options, device = _plugin(config).options(config), _plugin(config).target(config).device
-        found = model_cases(
+        cases = model_cases(
             find_model(options.model),
             device,
             options.shapes,
@@ -93,8 +93,8 @@ def _model_cases(config: pytest.Config) -> list[ModelCase]:
             is_compiled=options.compile,
             modes=options.modes,
         )
-        config.stash[_MODEL_CASES] = found
-    return found
+        config.stash[_MODEL_CASES] = cases
+    return cases
 
 
 def _plugin(config: pytest.Config) -> Any:

@@ -89,9 +89,9 @@ def show_quality(training: TrainingRun) -> None:
         if report is False:
             print("   torchao is not installed: pip install 'roofline-bench[quant]'")
             return
-        found = compare_models(trained.loaded.model, quantised, windows)
+        quality = compare_models(trained.loaded.model, quantised, windows)
         print(
-            f"   {precision:5} {method:16} KL {found.kl}, perplexity × {found.perplexity_ratio} on {found.tokens_count} tokens; "
+            f"   {precision:5} {method:16} KL {quality.kl}, perplexity × {quality.perplexity_ratio} on {quality.tokens_count} tokens; "
             f"{report.before_bytes / 1e6:.2f} MB → {report.after_bytes / 1e6:.2f} MB"
         )
 

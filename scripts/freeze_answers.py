@@ -60,7 +60,7 @@ def _compare(family: str, given: argparse.Namespace) -> int:
     started = time.perf_counter()
     frozen, allowed = frozen_store.read_answers(family), frozen_store.allowed_differences()
     questions = frozen_catalog.sample(family) if given.sample else frozen_catalog.questions(family)
-    asked = [one for one in questions if given.question in one.id]
+    asked = [question for question in questions if given.question in question.id]
     differing = permitted = 0
     for one in asked:
         if one.id not in frozen:

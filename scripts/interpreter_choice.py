@@ -86,11 +86,11 @@ def candidate_paths(
         return [asked]
     active = [environ[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)]
     home = environ.get("HOME", "")
-    found = [os.path.join(prefix, "bin", "python") for prefix in active]
-    found += [path for name in _NAMES_ON_PATH if (path := which(name))]
-    found += _VENDOR_PATHS
-    found += [os.path.join(home, path) for path in _VENDOR_PATHS_AT_HOME if home]
-    return [path for path in dict.fromkeys(found) if is_file(path) and not os.path.abspath(path).startswith(inside)]
+    paths = [os.path.join(prefix, "bin", "python") for prefix in active]
+    paths += [path for name in _NAMES_ON_PATH if (path := which(name))]
+    paths += _VENDOR_PATHS
+    paths += [os.path.join(home, path) for path in _VENDOR_PATHS_AT_HOME if home]
+    return [path for path in dict.fromkeys(paths) if is_file(path) and not os.path.abspath(path).startswith(inside)]
 
 
 def asked_python(environ: Mapping[str, str], which: Callable[[str], str | None]) -> str:
@@ -235,7 +235,7 @@ def system_constraints(pinned: str, base: Probe) -> str:
 def requirements_without_torch(project: Mapping[str, Any], extras: Iterable[str]) -> list[str]:
     """Return what `[project]` and the named extras require, torch left out and extras of our own resolved."""
     optional: Mapping[str, list[str]] = project.get("optional-dependencies", {})
-    found: dict[str, None] = {}
+    torch: dict[str, None] = {}
     waiting = [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
     while waiting:
         requirement = waiting.pop(0)
@@ -243,8 +243,8 @@ def requirements_without_torch(project: Mapping[str, Any], extras: Iterable[str]
         for extra in inner:
             waiting += optional[extra]
         if not inner and requirement_name(requirement) != "torch":
-            found.setdefault(requirement)
-    return list(found)
+            torch.setdefault(requirement)
+    return list(torch)
 
 
 def own_extras(project_name: str, requirements: Iterable[str]) -> list[str]:

@@ -80,22 +80,22 @@ def replaced(text: str, name: str, body: str) -> str:
     return pattern.sub(lambda found: f"{found[1]}{body}\n{found[2]}", text)
 
 
-def summary(found: TablePrediction) -> str:
+def summary(prediction: TablePrediction) -> str:
     """Return the mean over chips by operator and kind of format, as the project's aims count."""
     kinds: dict[str, list[GroupAccuracy]] = {}
-    for one in _rows_by_kind(found):
+    for one in _rows_by_kind(prediction):
         kinds.setdefault(one.formats, []).append(one)
     lines = [
         "| | chips | MAPE | median | bias | in the 80 % interval | ideal roofline's MAPE |",
         "|---|---|---|---|---|---|---|",
     ]
     for kind, members in kinds.items():
-        told = [one.expected for one in members]
+        expecteds = [member.expected for member in members]
         lines.append(
-            f"| {kind} | {len(members)} | **{_mean(told, 'mape_ratio')}** | {_mean(told, 'median_ratio')} | {_mean(told, 'bias_ratio', True)} "
-            f"| {_mean(told, 'coverage_ratio')} | {_mean([one.ideal for one in members], 'mape_ratio')} |"
+            f"| {kind} | {len(members)} | **{_mean(expecteds, 'mape_ratio')}** | {_mean(expecteds, 'median_ratio')} | {_mean(expecteds, 'bias_ratio', True)} "
+            f"| {_mean(expecteds, 'coverage_ratio')} | {_mean([member.ideal for member in members], 'mape_ratio')} |"
         )
-    total = total_accuracy(found)
+    total = total_accuracy(prediction)
     lines.append(
         f"| all rows | | {_percent(total.expected.mape_ratio)} | {_percent(total.expected.median_ratio)} | {_percent(total.expected.bias_ratio, True)} "
         f"| {_percent(total.expected.coverage_ratio)} | {_percent(total.ideal.mape_ratio)} |"
@@ -103,9 +103,9 @@ def summary(found: TablePrediction) -> str:
     return "\n".join(lines)
 
 
-def _rows_by_kind(found: TablePrediction) -> list[GroupAccuracy]:
+def _rows_by_kind(prediction: TablePrediction) -> list[GroupAccuracy]:
     """Return one group per chip and kind: products by kernel family with both phases, attention by phase."""
-    table = found.table
+    table = prediction.table
     members: dict[tuple[str, str], list[int]] = {}
     for i in range(len(table)):
         op, weight = table.texts["op"][i], table.text("weight_format")[i]
@@ -122,13 +122,15 @@ def _rows_by_kind(found: TablePrediction) -> list[GroupAccuracy]:
         members.setdefault((kind, table.texts["device"][i]), []).append(i)
     groups = []
     for (kind, device), rows in sorted(members.items()):
-        measured = found.measured_s[rows]
-        told = accuracy(found.expected_s[rows], measured, found.low_s[rows], found.high_s[rows])
-        groups.append(GroupAccuracy(device, "", "", kind, len(rows), told, accuracy(found.ideal_s[rows], measured), ""))
+        measured = prediction.measured_s[rows]
+        told = accuracy(prediction.expected_s[rows], measured, prediction.low_s[rows], prediction.high_s[rows])
+        groups.append(
+            GroupAccuracy(device, "", "", kind, len(rows), told, accuracy(prediction.ideal_s[rows], measured), "")
+        )
     return groups
 
 
-def groups_table(found: TablePrediction) -> str:
+def groups_table(prediction: TablePrediction) -> str:
     """Return the errors per device × op × phase × format."""
     lines = [
         "| op | phase | device | formats | rows | MAPE | median | p90 | bias | in 80 % | ideal MAPE |",
@@ -137,15 +139,15 @@ def groups_table(found: TablePrediction) -> str:
     lines += [
         f"| {one.op} | {one.phase} | {one.device} | {one.formats} | {one.expected.row_count} | {_columns(one.expected)} "
         f"| {_percent(one.ideal.mape_ratio)} |"
-        for one in sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats))
+        for one in sorted(group_accuracies(prediction), key=lambda one: (one.op, one.phase, one.device, one.formats))
     ]
     return "\n".join(lines)
 
 
-def sizes_table(found: TablePrediction) -> str:
+def sizes_table(prediction: TablePrediction) -> str:
     """Return where the error sits: by rows of a product, and by length of attention."""
     table, lines = (
-        found.table,
+        prediction.table,
         ["| slice | rows | MAPE | median | p90 | bias | in 80 % |", "|---|---|---|---|---|---|---|"],
     )
     numbers, ops = table.numbers, table.texts["op"]
@@ -157,18 +159,18 @@ def sizes_table(found: TablePrediction) -> str:
     for op, column, low, high in slices:
         rows = [i for i in range(len(table)) if ops[i] == op and low <= numbers[column][i] <= high]
         if rows:
-            told = total_accuracy(found, rows).expected
+            expected = total_accuracy(prediction, rows).expected
             span = f"{low}" if low == high else f"≥ {low}" if high == 10**9 else f"{low} to {high}"
-            lines.append(f"| {op}, {column} {span} | {told.row_count} | {_columns(told)} |")
+            lines.append(f"| {op}, {column} {span} | {expected.row_count} | {_columns(expected)} |")
     return "\n".join(lines)
 
 
-def shipped_line(found: TablePrediction) -> str:
+def shipped_line(prediction: TablePrediction) -> str:
     """Return the in-sample figures of the constants that ship, in a sentence."""
-    told = total_accuracy(found).expected
+    expected = total_accuracy(prediction).expected
     return (
-        f"With the shipped constants, which were fitted on these rows: MAPE {_percent(told.mape_ratio)}, median "
-        f"{_percent(told.median_ratio)}, {_percent(told.coverage_ratio)} inside the interval. That is no test; the table above is."
+        f"With the shipped constants, which were fitted on these rows: MAPE {_percent(expected.mape_ratio)}, median "
+        f"{_percent(expected.median_ratio)}, {_percent(expected.coverage_ratio)} inside the interval. That is no test; the table above is."
     )
 
 
@@ -212,21 +214,21 @@ def few_rows_table(table: KernelTable, fitted: TableFit) -> str:
     for i, device in enumerate(table.texts["device"]):
         parts.setdefault((device, _part(table, i)), []).append(i)
     for (device, part), rows in sorted(parts.items()):
-        known = KnownConstants(
+        constants = KnownConstants(
             gemm=tuple(one for one in fitted.gemm if one.chip.key != device),
             attention=tuple(one for one in fitted.attention if one.chip.key != device),
         )
         chosen = _spread(table, rows)
         rest = table.take(sorted(set(rows) - set(chosen)))
-        before = predict_table(rest, known)
+        before = predict_table(rest, constants)
         if not before.is_scored.any():
             continue
         began = replace(
-            PLAN, is_generic=False, with_folds=False, gemm_library=known.gemm, attention_library=known.attention
+            PLAN, is_generic=False, with_folds=False, gemm_library=constants.gemm, attention_library=constants.attention
         )
         own = fit_table(table.take(chosen), began)
         after = predict_table(
-            rest, KnownConstants((*own.gemm, *(known.gemm or ())), (*own.attention, *(known.attention or ())))
+            rest, KnownConstants((*own.gemm, *(constants.gemm or ())), (*own.attention, *(constants.attention or ())))
         )
         alone, told = total_accuracy(before).expected, total_accuracy(after).expected
         lines.append(
@@ -257,8 +259,8 @@ def _columns(told: Accuracy) -> str:
     return " | ".join([*map(_percent, values), _percent(told.bias_ratio, True), _percent(told.coverage_ratio)])
 
 
-def _mean(told: Sequence[Accuracy], name: str, signed: bool = False) -> str:
-    values = [value for one in told if (value := getattr(one, name)) is not None]
+def _mean(accuracies: Sequence[Accuracy], name: str, signed: bool = False) -> str:
+    values = [value for one in accuracies if (value := getattr(one, name)) is not None]
     return _percent(sum(values) / len(values), signed) if values else "–"
 
 

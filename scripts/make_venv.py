@@ -258,15 +258,15 @@ def _included_extras(extra: str) -> list[str]:
 def _check_torch(venv: Path, state: dict[str, Any]) -> None:
     if not state["has_gpu"] and state["source"] == "registry":
         return
-    found = probe_interpreter(str(venv / "bin" / "python"), "torch")
-    if state["source"] == "system" and found.torch_version != state["torch"]:
+    probe = probe_interpreter(str(venv / "bin" / "python"), "torch")
+    if state["source"] == "system" and probe.torch_version != state["torch"]:
         raise choice.ChoiceError(
-            f"the environment sees torch {found.torch_version}, not {state['torch']} of {state['base']}; "
+            f"the environment sees torch {probe.torch_version}, not {state['torch']} of {state['base']}; "
             "please report this, and use TORCH=cpu or TORCH=cuda meanwhile"
         )
-    if found.sees_gpu or not state["has_gpu"]:
+    if probe.sees_gpu or not state["has_gpu"]:
         return
-    problem = f"torch {found.torch_version} in {venv} does not see the NVIDIA device"
+    problem = f"torch {probe.torch_version} in {venv} does not see the NVIDIA device"
     fix = "name the Python whose torch does: make … TORCH=system PYTHON=/path/to/python"
     if state["must_see_gpu"]:
         raise choice.ChoiceError(f"{problem}; {fix}, or measure the CPU: TORCH=cpu")

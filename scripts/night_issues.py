@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--if-permitted", action="store_true", help="Exit 0 where the token may not write issues.")
     parser.add_argument("--dry-run", action="store_true", help="Print what would be sent; send nothing.")
     given = parser.parse_args(arguments)
-    documents = [found for name in HISTORIES.values() if (found := read_json(given.night / name)) is not None]
+    documents = [json for name in HISTORIES.values() if (json := read_json(given.night / name)) is not None]
     if not documents:
         print(f"{given.night} holds no history: no issue changes", file=sys.stderr)
         return 0
@@ -96,7 +96,7 @@ def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
         for change in case["changes"]
         if change["status"] != "withdrawn"
     }
-    found = []
+    alerts = []
     for document in documents:
         cases = document["cases"]
         if document["metric"]["key"] == "error":
@@ -104,8 +104,8 @@ def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
                 {**case, "changes": [one for one in case["changes"] if (case["case_key"], one["run_id"]) not in timed]}
                 for case in cases
             ]
-        found += alerts_of({**document, "cases": cases})
-    return found
+        alerts += alerts_of({**document, "cases": cases})
+    return alerts
 
 
 def alerts_of(document: dict[str, Any]) -> Iterator[Alert]:
@@ -120,9 +120,9 @@ def alerts_of(document: dict[str, Any]) -> Iterator[Alert]:
 def bring_up_to_date(github: GitHub, alerts: Sequence[Alert]) -> Iterator[str]:
     """Make, update and close issues; yield what was done. Issues of other databases and of people are left alone."""
     issues = {
-        found[1]: issue
+        match[1]: issue
         for issue in github.listed(f"/issues?state=all&labels={LABEL}")
-        if (found := re.search(MARK.format("([0-9a-f]{16})"), issue.get("body") or ""))
+        if (match := re.search(MARK.format("([0-9a-f]{16})"), issue.get("body") or ""))
     }
     new = [alert for alert in alerts if alert.status == "open" and alert.alert_id not in issues]
     for alert in new[:MOST_NEW]:

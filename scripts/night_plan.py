@@ -97,7 +97,7 @@ class NightPlan:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NightPlan:
         """Return the plan that `to_dict` described."""
-        known: dict[str, Any] = {one.name: values[one.name] for one in fields(cls) if one.name in values}
+        known: dict[str, Any] = {field.name: values[field.name] for field in fields(cls) if field.name in values}
         return cls(**{**known, "tests": tuple(known["tests"])})
 
     # One command line per step.
@@ -131,7 +131,8 @@ class NightPlan:
         Values stand behind `=`: pytest takes a word of its own that is an existing path for a test's.
         """
         tests = [
-            str(ROOT / OWN_WORKLOADS) if one == OWN_WORKLOADS and not Path(one).exists() else one for one in self.tests
+            str(ROOT / OWN_WORKLOADS) if test == OWN_WORKLOADS and not Path(test).exists() else test
+            for test in self.tests
         ]
         options = {
             "--roofline-hw": self.hw,
@@ -237,7 +238,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def plan_from(given: argparse.Namespace) -> NightPlan:
     """Return the plan of the options; raises `PlanError` for what cannot be meant."""
-    values = {one.name: getattr(given, one.name) for one in fields(NightPlan)}
+    values = {field.name: getattr(given, field.name) for field in fields(NightPlan)}
     try:
         values["tests"] = tuple(split_words("--tests", given.tests))
         split_words("--packages", given.packages)

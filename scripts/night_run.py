@@ -45,7 +45,7 @@ class NightRun:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NightRun:
         """Return what `to_dict` described."""
-        known = {one.name: values[one.name] for one in fields(cls) if one.name in values}
+        known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
         known |= {name: tuple(known.get(name, ())) for name in ("failures", "warnings")}
         return cls(**known)
 
@@ -64,7 +64,9 @@ class NightRun:
                 counts=_counts(records),
                 failures=tuple(_failures(records))[:MOST_FAILURES],
                 warnings=tuple(str(one) for one in run["environment"]["facts"].get("warnings") or ()),
-                is_simulated=any("simulated" in ((one["measurement"] or {}).get("flags") or ()) for one in records),
+                is_simulated=any(
+                    "simulated" in ((record["measurement"] or {}).get("flags") or ()) for record in records
+                ),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
@@ -86,18 +88,18 @@ def _status(record: Mapping[str, Any]) -> str:
 
 
 def _counts(records: list[Mapping[str, Any]]) -> dict[str, int]:
-    found: dict[str, set[str]] = {}
+    counts: dict[str, set[str]] = {}
     for record in records:
-        found.setdefault(json.dumps(record["case"], sort_keys=True), set()).add(_status(record))
-    worst = (next((one for one in _WORST_FIRST if one in those), sorted(those)[0]) for those in found.values())
+        counts.setdefault(json.dumps(record["case"], sort_keys=True), set()).add(_status(record))
+    worst = (next((one for one in _WORST_FIRST if one in those), sorted(those)[0]) for those in counts.values())
     return dict(Counter(worst))
 
 
 def _failures(records: list[Mapping[str, Any]]) -> list[str]:
     """Return the cases that failed, each once, with the first line of the reason."""
-    found: dict[str, str] = {}
+    failures: dict[str, str] = {}
     for record in records:
         if _status(record) == FAILED:
             why = str(record["extra"].get("test_failure") or record["reason"] or "no reason is known")
-            found.setdefault(str(record["test_id"]), (why.strip().splitlines() or [""])[0][:200])
-    return [f"{name}: {why}" for name, why in found.items()]
+            failures.setdefault(str(record["test_id"]), (why.strip().splitlines() or [""])[0][:200])
+    return [f"{name}: {why}" for name, why in failures.items()]

@@ -63,9 +63,9 @@ def doctor_remarks(folder: Path) -> list[str]:
     document = read_json(folder / DOCTOR)
     checks = document.get("checks", []) if isinstance(document, dict) else []
     return [
-        f"{one['status']}: {one['name']}: {one['detail']}" + f" ({one['fix']})" * bool(one.get("fix"))
-        for one in checks
-        if one["status"] in ("warn", "error")
+        f"{check['status']}: {check['name']}: {check['detail']}" + f" ({check['fix']})" * bool(check.get("fix"))
+        for check in checks
+        if check["status"] in ("warn", "error")
     ]
 
 
@@ -74,7 +74,7 @@ def markdown(
 ) -> str:
     """Return the summary of a night as Markdown."""
     lines = [f"## {verdict(exit_code, folder)}", "", *_what_ran(plan, run), ""]
-    lines += [f"- **{one['step']}**: {one['note']}" for one in steps if one["note"] and one["exit_code"]]
+    lines += [f"- **{step['step']}**: {step['note']}" for step in steps if step["note"] and step["exit_code"]]
     lines += [f"- failed: {_one_line(text)}" for text in (run.failures if run else ())]
     lines += [f"- doctor: {_one_line(text)}" for text in doctor_remarks(folder)]
     lines += [f"- state of the machine: {_one_line(text)}" for text in (run.warnings if run else ())]
@@ -88,8 +88,8 @@ def markdown(
     lines += open_changes(folder)
     lines += ["", "<details><summary>Steps</summary>", "", "| step | exit code | seconds | |", "|---|---|---|---|"]
     lines += [
-        f"| {one['step']} | {'–' if one['exit_code'] is None else one['exit_code']} | {one['seconds']:g} | {_one_line(one['note'])} |"
-        for one in steps
+        f"| {step['step']} | {'–' if step['exit_code'] is None else step['exit_code']} | {step['seconds']:g} | {_one_line(step['note'])} |"
+        for step in steps
     ]
     lines += ["", "</details>", ""]
     return "\n".join(lines)
@@ -117,7 +117,7 @@ def _one_line(text: str) -> str:
 
 def open_changes(folder: Path) -> list[str]:
     """Return the change points that somebody has to look at, as lines of Markdown; none where there is none."""
-    found = []
+    changes = []
     for name in HISTORIES.values():
         document = read_json(folder / name) or {"cases": []}
         for case in document["cases"]:
@@ -127,9 +127,9 @@ def open_changes(folder: Path) -> list[str]:
                     where = f"`{case['name'].replace('`', chr(39))}`"
                     chip = f" on {change['hardware_key']}" if change.get("hardware_key") else ""
                     what = f"{METRIC_NAMES.get(metric, metric)} {size_text(metric, change)}"
-                    found.append(f"- {where}{chip}: {what} since {change['started_at'][:10]}")
-    more = [f"- … and {len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
-    return ["", f"**Open change points** ({len(found)})", "", *found[:MOST_CHANGES], *more] if found else []
+                    changes.append(f"- {where}{chip}: {what} since {change['started_at'][:10]}")
+    more = [f"- … and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []
+    return ["", f"**Open change points** ({len(changes)})", "", *changes[:MOST_CHANGES], *more] if changes else []
 
 
 def size_text(metric: str, change: Mapping[str, Any]) -> str:

@@ -99,7 +99,7 @@ class Night:
     @property
     def exit_code(self) -> int:
         """The verdict of the night: the worst of its steps."""
-        codes = {one["exit_code"] for one in self.steps if one["exit_code"]}
+        codes = {step["exit_code"] for step in self.steps if step["exit_code"]}
         return next((code for code in WORST_FIRST if code in codes), EXIT_UNUSABLE if codes else 0)
 
 
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         is_begun = given.steps and "plan" not in given.steps
         night = Night.load(folder) if is_begun else begin(folder, plan_from(given))
-        return _run(night, [one for one in given.steps or STEPS if one != "plan"])
+        return _run(night, [step for step in given.steps or STEPS if step != "plan"])
     except PlanError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
@@ -135,14 +135,14 @@ def begin(folder: Path, plan: NightPlan) -> Night:
     folder.mkdir(parents=True, exist_ok=True)
     known = {STATE_FILE, f"{STATE_FILE}.new", RUN_FILE, *FORMS.values(), *summary.FILES}
     strangers = sorted(
-        one.name
-        for one in folder.iterdir()
-        if not (one.name in known or one.name.startswith(LEFT_BY_A_KILL)) or (one.is_dir() and not one.is_symlink())
+        path.name
+        for path in folder.iterdir()
+        if not (path.name in known or path.name.startswith(LEFT_BY_A_KILL)) or (path.is_dir() and not path.is_symlink())
     )
     if strangers:
         raise PlanError(f"{folder} holds {strangers[0]}, which no night wrote: choose a folder of its own with --out")
-    for one in folder.iterdir():
-        one.unlink()
+    for path in folder.iterdir():
+        path.unlink()
     night = Night(folder, plan, [])
     night.save()
     print(f"night {plan.label} in {folder}", flush=True)

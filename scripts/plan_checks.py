@@ -94,32 +94,32 @@ def complaints(
 def _against(text: str) -> Iterator[str]:
     """Complain about a word of `--against` that `roofline diff` could not read, whatever is stored."""
     word = text.strip()
-    found = _AGAINST.fullmatch(word)
+    match = _AGAINST.fullmatch(word)
     known = "latest, latest~N, baseline, baseline:N, branch:NAME, or the label or id of a run"
     if not word:
         yield f"--against is empty; give {known}"
-    elif found is None:
+    elif match is None:
         return
-    elif found[1] is None:
-        if not found[3].strip():
+    elif match[1] is None:
+        if not match[3].strip():
             yield "--against branch: needs the name of a branch, such as branch:main"
-    elif found[1].lower() == "baseline" and found[2]:
-        number = re.fullmatch(r":([0-9]{1,9})", found[2])
+    elif match[1].lower() == "baseline" and match[2]:
+        number = re.fullmatch(r":([0-9]{1,9})", match[2])
         if number is None or not 1 <= int(number[1]) <= 100:
             yield f"--against {word[:40]!r}: baseline:N takes 1 to 100 runs; or give {known}"
-    elif found[2] and re.fullmatch(r"~[0-9]{1,9}", found[2]) is None:
+    elif match[2] and re.fullmatch(r"~[0-9]{1,9}", match[2]) is None:
         yield f"--against {word[:40]!r} is none of {known}"
 
 
 def _pytest_options(words: Sequence[str], given: Mapping[str, str]) -> Iterator[str]:
     from roofline_pytest_options import OPTIONS
 
-    known = {name for name, _ in OPTIONS}
+    pytest_options = {name for name, _ in OPTIONS}
     for word in words:
         name = word.partition("=")[0]
         if name in given:
             yield f"--pytest-options holds {name}, which pytest is given already: {given[name]}"
-        elif name.startswith("--roofline-") and name not in known:
+        elif name.startswith("--roofline-") and name not in pytest_options:
             yield f"--pytest-options holds {name[:60]}, which pytest does not know; `pytest --help` lists those of the group roofline"
 
 
@@ -138,14 +138,14 @@ def stored_complaint(label: str, against: str, runs: Sequence[Mapping[str, Any]]
             "plan with another one, or without"
         )
     word = against.strip()
-    found = _AGAINST.fullmatch(word)
-    if found is None:
+    match = _AGAINST.fullmatch(word)
+    if match is None:
         prefix = word.lower() if re.fullmatch(r"[0-9a-fA-F]{4,}", word) else None
         is_known = any(run["label"] == word or (prefix and run["run_id"].startswith(prefix)) for run in runs)
         return (
             "" if is_known else f"--against {word[:80]}: no stored run has this label or id; `roofline runs` lists them"
         )
     branches = {run["git_branch"] for run in runs if run["status"] == "complete" and run["git_branch"]}
-    if found[1] is None and branches and found[3].strip() not in branches:
+    if match[1] is None and branches and match[3].strip() not in branches:
         return f"--against {word[:80]}: no complete run is of this branch; known: {', '.join(sorted(branches)[:8])}"
     return ""

@@ -101,8 +101,8 @@ def _run(*command: str, cwd: Path) -> None:
 
 def _check_inlinable(script: str) -> None:
     """End unless a text may stand inside a script element as it is."""
-    if found := re.search(r"</?script|<!--|\bnew Function\(|(?<![\w.])eval\(", script, re.IGNORECASE):
-        sys.exit(f"error: the bundle holds {found[0]!r}: it cannot be inlined under the page's policy")
+    if match := re.search(r"</?script|<!--|\bnew Function\(|(?<![\w.])eval\(", script, re.IGNORECASE):
+        sys.exit(f"error: the bundle holds {match[0]!r}: it cannot be inlined under the page's policy")
 
 
 def _about(package: Path) -> dict[str, str]:

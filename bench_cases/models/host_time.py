@@ -151,10 +151,14 @@ def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device, devi
 
 def _within(plan: FormatPlan, layers: int) -> FormatPlan:
     """Return a plan without what it says of layers that a twin does not have."""
-    kept = [one for one in plan.exceptions if one.first_layer_index is None or one.first_layer_index < layers]
+    exceptions = [
+        exception
+        for exception in plan.exceptions
+        if exception.first_layer_index is None or exception.first_layer_index < layers
+    ]
     cut = (
         one if one.last_layer_index is None else replace(one, last_layer_index=min(one.last_layer_index, layers - 1))
-        for one in kept
+        for one in exceptions
     )
     return replace(plan, exceptions=tuple(cut))
 
@@ -174,7 +178,7 @@ def _timed(twins: Sequence[_Ready], device: str) -> list[_Timed]:
             found.append(time.perf_counter() - begin)
     timed = []
     for twin, found in zip(twins, samples, strict=True):
-        quartile, _, high = (max(0.0, one - twin.own_s) for one in statistics.quantiles(found, n=4))
+        quartile, _, high = (max(0.0, quantile - twin.own_s) for quantile in statistics.quantiles(found, n=4))
         timed.append(_Timed(twin.layers_count, quartile, max(0.0, min(found) - twin.own_s), high))
     return timed
 

@@ -188,7 +188,7 @@ def _is_emulated(case: ModelCase, target: Target | None) -> bool:
     if case.is_plain or case.plan or case.is_compiled or target is None:
         return False
     recipes = recipes_of(parse_precision(case.precision).name, target.device)
-    return next((one.is_emulated for one in recipes if one.reason_against_target(target) is None), False)
+    return next((recipe.is_emulated for recipe in recipes if recipe.reason_against_target(target) is None), False)
 
 
 def _target(chip: Device) -> Target | None:

@@ -164,7 +164,7 @@ def model_cases(
     if shapes not in ("quick", "standard", "full") and batches is None and contexts is None:
         return []
     wanted = _method(method)
-    found: list[ModelCase] = []
+    cases: list[ModelCase] = []
     if model.saved_precision and (plan_paths or kv_formats or method):
         raise InvalidValueError(
             f"{model.name} is quantised already ({model.saved_precision}): --roofline-plan, --roofline-kv and --roofline-method are for 16-bit models"
@@ -178,18 +178,18 @@ def model_cases(
     )
     for precision in precisions:
         for phase in PHASES:
-            found += [ModelCase(model, precision, phase, batch, context, wide, wanted) for batch, context in sizes]
+            cases += [ModelCase(model, precision, phase, batch, context, wide, wanted) for batch, context in sizes]
     for path in plan_paths:
         plan = read_plan(path, model)
         for phase in PHASES:
-            found += [ModelCase(model, "plan", phase, b, c, wide, wanted, plan, plan_name(path)) for b, c in sizes]
+            cases += [ModelCase(model, "plan", phase, b, c, wide, wanted, plan, plan_name(path)) for b, c in sizes]
     narrow = tuple(kv_formats) or (KV_FORMATS if shapes == "full" and not model.saved_precision else ())
     for kv in narrow:
         _check_kv(kv)
-        found += [ModelCase(model, wide, "decode", batch, context, kv) for batch, context in sizes]
+        cases += [ModelCase(model, wide, "decode", batch, context, kv) for batch, context in sizes]
     return [
         replace(one, method=ROUND_TO_NEAREST if one.is_plain else one.method, is_compiled=is_compiled, mode=mode)
-        for one in found
+        for one in cases
         for mode in modes
     ]
 
@@ -199,14 +199,14 @@ def linear_paths(target: Target, wide: str, *, is_compiled: bool = False) -> tup
 
     `is_compiled`: torch.compile puts a cast into the product that follows it.
     """
-    found = []
+    paths = []
     for name in PRECISIONS:
-        usable = [one for one in recipes_of(name, target.device) if one.reason_against_target(target) is None]
+        usable = [recipe for recipe in recipes_of(name, target.device) if recipe.reason_against_target(target) is None]
         if usable and not (is_compiled and usable[0].is_scaled_apart):
             weight, activation = precision_formats(name, wide)
             path = _path(usable[0], weight, activation, wide, target)
-            found += [] if path is None else [path]
-    return tuple(found)
+            paths += [] if path is None else [path]
+    return tuple(paths)
 
 
 def _path(recipe: Recipe, weight: str, activation: str, wide: str, target: Target) -> LinearPath | None:
@@ -223,17 +223,17 @@ def _path(recipe: Recipe, weight: str, activation: str, wide: str, target: Targe
 def _precisions(shapes: str, device: Device, formats: Sequence[str] | None, wide: str) -> tuple[str, ...]:
     """Return the model's own format and the set's precisions that are listed; a listed one that the set has not is added."""
     names = PRECISIONS if shapes == "full" else STANDARD[device] if shapes == "standard" else QUICK[device]
-    known = (wide, *(one for one in names if recipes_of(one, device)))
+    known = (wide, *(name for name in names if recipes_of(name, device)))
     if formats is None:
         return known
-    kept = [one for one in known if _is_listed(one, formats, wide)]
+    precisions = [one for one in known if _is_listed(one, formats, wide)]
     for text in formats:
         if _is_pair(text):
             named = parse_precision(text)
-            kept += [] if named.reason or named.is_plain else [named.name]
+            precisions += [] if named.reason or named.is_plain else [named.name]
         elif not any(_is_listed(one, (text,), wide) for one in known):
-            kept += _alone(text, device, wide)
-    return tuple(dict.fromkeys(kept))
+            precisions += _alone(text, device, wide)
+    return tuple(dict.fromkeys(precisions))
 
 
 def _is_listed(precision: str, formats: Sequence[str] | None, wide: str) -> bool:
@@ -252,9 +252,13 @@ def _is_pair(text: str) -> bool:
 
 def _alone(weight: str, device: Device, wide: str) -> list[str]:
     """Return the one precision that a weight format alone stands for on a device; empty where torchao has none."""
-    found = [one for one in PRECISIONS if precision_formats(one, wide)[0] == weight and recipes_of(one, device)]
+    precisions = [
+        precision
+        for precision in PRECISIONS
+        if precision_formats(precision, wide)[0] == weight and recipes_of(precision, device)
+    ]
     usual = parse_precision(weight).name
-    return [usual] if usual in found else found[:1]
+    return [usual] if usual in precisions else precisions[:1]
 
 
 def _batches(shapes: str) -> tuple[int, ...]:

@@ -74,30 +74,30 @@ def measured_quality(
     """Return the figures of a quantised model, or of a narrow cache on the original: see docs/torchao.md for the keys."""
     if not predicts_tokens(reference.model):
         return _encoder_quality(reference, quantized, text)
-    found = compare_models(reference.model, quantized.model, text.windows, quantized_cache=make_cache)
+    quality = compare_models(reference.model, quantized.model, text.windows, quantized_cache=make_cache)
     return {
         "source": "measured",
         "text": text.source,
         "is_language": text.is_language,
-        "tokens_count": found.tokens_count,
-        "kl_nats_per_token": _plain(found.kl),
-        "top1_agreement_ratio": _plain(found.top1_agreement),
-        "perplexity_ratio": _plain(found.perplexity_ratio),
-        "reference_perplexity": _plain(found.reference_perplexity),
+        "tokens_count": quality.tokens_count,
+        "kl_nats_per_token": _plain(quality.kl),
+        "top1_agreement_ratio": _plain(quality.top1_agreement),
+        "perplexity_ratio": _plain(quality.perplexity_ratio),
+        "reference_perplexity": _plain(quality.reference_perplexity),
     }
 
 
 def _encoder_quality(reference: LoadedModel, quantized: LoadedModel, text: QualityText) -> dict[str, Any]:
-    found = compare_embeddings(reference.model, quantized.model, text.windows)
+    quality = compare_embeddings(reference.model, quantized.model, text.windows)
     return {
         "source": "measured",
         "text": text.source,
         "is_language": text.is_language,
-        "tokens_count": found.tokens_count,
-        "sentences_count": found.sentences_count,
-        "embedding_cosine_ratio": _plain(found.cosine),
-        "rank_agreement_ratio": _plain(found.rank_agreement),
-        "nearest_kept_ratio": _plain(found.nearest_kept),
+        "tokens_count": quality.tokens_count,
+        "sentences_count": quality.sentences_count,
+        "embedding_cosine_ratio": _plain(quality.cosine),
+        "rank_agreement_ratio": _plain(quality.rank_agreement),
+        "nearest_kept_ratio": _plain(quality.nearest_kept),
     }
 
 
@@ -116,5 +116,5 @@ def _every_other(windows: TextWindows, first: int) -> TextWindows:
     )
 
 
-def _plain(found: Estimate) -> dict[str, Any]:
-    return {"value": found.value, "low": found.low_value, "high": found.high_value}
+def _plain(estimate: Estimate) -> dict[str, Any]:
+    return {"value": estimate.value, "low": estimate.low_value, "high": estimate.high_value}

@@ -65,9 +65,9 @@ class OpenedModel:
 
     def _model(self) -> LoadedModel:
         if self._loaded is None:
-            known = find_model(self._text)
-            _check_room(known, self._device)
-            self._loaded = load_model(self._text, dtype=_DTYPES.get(known.wide, torch.bfloat16), device=self._device)
+            model = find_model(self._text)
+            _check_room(model, self._device)
+            self._loaded = load_model(self._text, dtype=_DTYPES.get(model.wide, torch.bfloat16), device=self._device)
         return self._loaded
 
 

@@ -89,8 +89,8 @@ def measure_pair(request: MeasureRequest) -> MeasuredPair:
         reason = what_pytest_said(log, code)
         return _unmeasured(names, reason)
     try:
-        found = cases_of_export(document, names)
-        return MeasuredPair(found[names[0]], found[names[1]], str(document["run"]["run_id"]))
+        cases = cases_of_export(document, names)
+        return MeasuredPair(cases[names[0]], cases[names[1]], str(document["run"]["run_id"]))
     except (KeyError, TypeError, ValueError) as error:
         reason = f"the export of its run has another form than this version reads ({type(error).__name__}: {error})"
         return _unmeasured(names, reason)

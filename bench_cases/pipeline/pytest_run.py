@@ -27,10 +27,10 @@ _SAID_CHARS = 400
 def case_arguments(*cases: ModelCase) -> list[str]:
     """Return the arguments that select exactly these cases of one model, phase, batch and context."""
     first = cases[0]
-    precisions = dict.fromkeys(one.precision for one in cases)
-    methods = [one.method for one in cases if not one.is_plain]
+    precisions = dict.fromkeys(case.precision for case in cases)
+    methods = [case.method for case in cases if not case.is_plain]
     return [
-        *(f"{_PACKAGE_ROOT / _TEST}[{one.id}]" for one in cases),
+        *(f"{_PACKAGE_ROOT / _TEST}[{case.id}]" for case in cases),
         "--roofline-model",
         first.model.text,
         "--roofline-formats",

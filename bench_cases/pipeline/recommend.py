@@ -108,7 +108,7 @@ def recommend_precisions(
 
     Raises `UnsupportedError` when none is left, with the reasons.
     """
-    found: list[tuple[ModelCase, PipelineCandidate]] = []
+    precisions: list[tuple[ModelCase, PipelineCandidate]] = []
     left_out: list[tuple[str, str]] = []
     for name in settings.formats or PRECISIONS:
         reason = _why_not_run(name, target)
@@ -116,18 +116,18 @@ def recommend_precisions(
             left_out.append((name, reason))
             continue
         case = pipeline_case(model, name, settings, target.device)
-        found.append((case, _candidate(case, chip, target, None)))
-    if not found:
+        precisions.append((case, _candidate(case, chip, target, None)))
+    if not precisions:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
         raise UnsupportedError(f"{target} runs none of the formats asked for: {reasons}")
     base_case = pipeline_case(model, model.wide, settings, target.device)
     baseline = _candidate(base_case, chip, target, host_times)
     limit = settings.limits.memory_bytes
-    too_large = tuple(one for _, one in found if _exceeds(one, limit))
-    found = sorted((one for one in found if not _exceeds(one[1], limit)), key=lambda one: _rank(one[1]))
+    too_large = tuple(one for _, one in precisions if _exceeds(one, limit))
+    precisions = sorted((one for one in precisions if not _exceeds(one[1], limit)), key=lambda one: _rank(one[1]))
     # The host's time takes seconds to find: for what will be measured, after a first ranking without it.
-    first = [_candidate(case, chip, target, host_times) for case, _ in found[: settings.candidates_count]]
-    rest = [(one.precision, _why_behind(one, settings)) for _, one in found[settings.candidates_count :]]
+    first = [_candidate(case, chip, target, host_times) for case, _ in precisions[: settings.candidates_count]]
+    rest = [(one.precision, _why_behind(one, settings)) for _, one in precisions[settings.candidates_count :]]
     return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*rest, *left_out), too_large)
 
 
@@ -144,7 +144,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     recipe = next(
         (one for one in recipes_of(case.precision, target.device) if one.reason_against_target(target) is None), None
     )
-    known = PipelineCandidate(
+    candidate = PipelineCandidate(
         case.precision,
         "" if case.is_plain else case.method,
         "transformers" if recipe is None else recipe.kernel,
@@ -158,7 +158,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     )
     work = case.work(target)
     if work is None:
-        return replace(known, note=f"the model's shape is not known: {case.model.why_no_shape}".rstrip(": "))
+        return replace(candidate, note=f"the model's shape is not known: {case.model.why_no_shape}".rstrip(": "))
     host = None if host_times is None else _undisturbed(host_times(case, work))
     work = replace(work, host=host)
     memory = weights_bytes(work.shape, work.plan) + plan_kv_bytes(
@@ -167,11 +167,11 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     ideal = work.ideal(chip).time_s
     expected = work.expected(chip)
     if expected is None:
-        return replace(known, ideal_s=ideal, memory_bytes=memory, note=reason_text(work.why_no_expected(chip)))
+        return replace(candidate, ideal_s=ideal, memory_bytes=memory, note=reason_text(work.why_no_expected(chip)))
     note = "" if host is not None or host_times is None else "the framework's own time could not be found here"
     parts = dict(expected.parts)
     return replace(
-        known,
+        candidate,
         ideal_s=ideal,
         expected_s=expected.time_s,
         low_s=expected.low_s,

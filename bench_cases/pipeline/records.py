@@ -91,15 +91,15 @@ class MeasuredQuality:
                 None if end is None else 100 * (1 - end) for end in (self.ranks.high_value, self.ranks.low_value)
             )
             return Spread(100 * (1 - self.ranks.value), low, high)
-        found = self.perplexity if self.is_language else self.kl
-        if found is None:
+        perplexity = self.perplexity if self.is_language else self.kl
+        if perplexity is None:
             return None
-        ends = (found.low_value, found.high_value)
+        ends = (perplexity.low_value, perplexity.high_value)
         if self.is_language:
             low, high = (None if end is None else 100 * (end - 1) for end in ends)
-            return Spread(100 * (found.value - 1), low, high)
+            return Spread(100 * (perplexity.value - 1), low, high)
         low, high = (None if end is None else 100 * math.expm1(end) for end in ends)
-        return Spread(100 * math.expm1(found.value), low, high)
+        return Spread(100 * math.expm1(perplexity.value), low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class MeasuredCase:
     @property
     def median_s(self) -> float | None:
         """Median over the processes."""
-        found = sorted(one.median_s for one in self.times)
+        found = sorted(time.median_s for time in self.times)
         middle = len(found) // 2
         return None if not found else found[middle] if len(found) % 2 else (found[middle - 1] + found[middle]) / 2
 
@@ -161,12 +161,12 @@ def cases_of_export(document: Mapping[str, Any], precisions: tuple[str, ...]) ->
 
     Raises `KeyError`, `TypeError` or `ValueError` for a document of another form.
     """
-    found: dict[str, list[Mapping[str, Any]]] = {precision: [] for precision in precisions}
+    cases: dict[str, list[Mapping[str, Any]]] = {precision: [] for precision in precisions}
     for record in document["records"]:
         precision = ((record.get("extra") or {}).get("model") or {}).get("precision")
-        if precision in found:
-            found[precision].append(record)
-    return {precision: _case(precision, records) for precision, records in found.items()}
+        if precision in cases:
+            cases[precision].append(record)
+    return {precision: _case(precision, records) for precision, records in cases.items()}
 
 
 def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
@@ -191,17 +191,17 @@ def quality_plain(quality: MeasuredQuality) -> dict[str, dict[str, float | None]
     return {key: spread_plain(one) for key, one in found.items() if one is not None}
 
 
-def spread_plain(found: Spread | None) -> dict[str, float | None] | None:
+def spread_plain(spread: Spread | None) -> dict[str, float | None] | None:
     """Return a figure as reports hold it."""
-    return None if found is None else {"value": found.value, "low": found.low_value, "high": found.high_value}
+    return None if spread is None else {"value": spread.value, "low": spread.low_value, "high": spread.high_value}
 
 
 def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
-    measured = [one for one in records if one["status"] == "measured" and one.get("measurement")]
+    measured = [record for record in records if record["status"] == "measured" and record.get("measurement")]
     if not measured:
         if not records:
             return MeasuredCase(precision, "failed", "pytest ended before it was measured")
-        worst = next((one for one in records if one["status"] == "failed"), records[0])
+        worst = next((record for record in records if record["status"] == "failed"), records[0])
         status = "failed" if worst["status"] == "failed" else "skipped"
         return MeasuredCase(precision, status, " ".join(str(worst.get("reason") or "no reason was stored").split()))
     first = measured[0]

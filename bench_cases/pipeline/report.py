@@ -75,8 +75,8 @@ def _table(result: PipelineResult) -> Iterator[str]:
         [result.wide, "1", "1", "1", *_figures(verdict.baseline), "; ".join(m.text for m in verdict.baseline_misses)]
     )
     for one in verdict.judged:
-        found = result.recommendation
-        speedups = [_times(found.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
+        recommendation = result.recommendation
+        speedups = [_times(recommendation.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
         measured = str(one.speedup) if one.speedup is not None else "–"
         yield _row([one.name, *speedups, measured, *_figures(one.measured), judgement(one, result)])
 
@@ -108,12 +108,12 @@ def _figures(case: MeasuredCase) -> list[str]:
 def _others(result: PipelineResult) -> Iterator[str]:
     rest = [one for one in result.verdict.judged if one is not result.verdict.winner and one.speedup is not None]
     shown = result.sentences
-    told = [
+    others = [
         sentence
         for one in rest
         if (sentence := prediction_sentence(one, result.recommendation.baseline, result.wide)) not in shown
     ]
-    yield from (f"- {_cell(sentence)}" for sentence in told)
+    yield from (f"- {_cell(sentence)}" for sentence in others)
     large = [f"{one.precision} ({_gigabytes(one)})" for one in result.recommendation.too_large]
     if large:
         yield f"- too large for the limit: {', '.join(large)}"

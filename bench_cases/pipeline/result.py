@@ -85,7 +85,7 @@ class PipelineResult:
             "baseline": {
                 "precision": self.wide,
                 **_measured(verdict.baseline),
-                "misses": [one.text for one in verdict.baseline_misses],
+                "misses": [baseline_miss.text for baseline_miss in verdict.baseline_misses],
             },
             "candidates": [_judged(one, self.recommendation) for one in verdict.judged],
             "not_measured": [

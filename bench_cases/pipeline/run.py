@@ -141,7 +141,7 @@ class _Pipeline:
 
     def run(self) -> PipelineResult:
         known = self._look()
-        pairs = [self._measure(known, one) for one in known.recommendation.candidates]
+        pairs = [self._measure(known, candidate) for candidate in known.recommendation.candidates]
         verdict = judge(known.recommendation, pairs, self._settings.limits, known.reference.wide)
         saved = self._save(known, verdict)
         result = PipelineResult(
@@ -305,9 +305,9 @@ def _facts_text(facts: ModelFacts) -> str:
 
 def _ranked_text(recommendation: PipelineRecommendation) -> str:
     told = []
-    for one in recommendation.candidates:
-        expected = recommendation.speedup(one, "expected")
-        told.append(f"{one.precision} {'unknown' if expected is None else f'{expected:.2f}×'}")
+    for candidate in recommendation.candidates:
+        expected = recommendation.speedup(candidate, "expected")
+        told.append(f"{candidate.precision} {'unknown' if expected is None else f'{expected:.2f}×'}")
     large = "; ".join(f"{one.precision} is too large" for one in recommendation.too_large)
     return "; ".join(part for part in (f"expected {', '.join(told)}" if told else "no candidate", large) if part)
 

@@ -66,7 +66,7 @@ def save_winner(case: ModelCase, measured: MeasuredCase, folder: Path, device: s
         is_equal_after_reload=is_equal,
         is_as_measured=_is_as_measured(measured, held, step.check(logits)),
         summary=held.result.summary(),
-        engines=tuple((one.engine, one.answer, one.why) for one in serving_engines(held.result)),
+        engines=tuple((support.engine, support.answer, support.why) for support in serving_engines(held.result)),
     )
 
 

@@ -60,7 +60,7 @@ def measured_speedup(baseline: MeasuredCase, candidate: MeasuredCase) -> Measure
 
 
 def _by_process(times: Iterable[ProcessTime]) -> dict[int, ProcessTime]:
-    return {one.process: one for one in times}
+    return {time.process: time for time in times}
 
 
 def _between(logs: list[float], mean: float) -> float:
@@ -68,7 +68,7 @@ def _between(logs: list[float], mean: float) -> float:
     from scipy.special import stdtrit
 
     count = len(logs)
-    sd = math.sqrt(math.fsum((one - mean) ** 2 for one in logs) / (count - 1))
+    sd = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / (count - 1))
     return float(stdtrit(count - 1, (1 + CONFIDENCE_RATIO) / 2)) * sd / math.sqrt(count)
 
 

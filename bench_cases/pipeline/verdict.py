@@ -109,23 +109,25 @@ def judge(
 
 def limit_excesses(measured: MeasuredCase, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
     """Return the limits that a measured model does not keep."""
-    found: list[LimitExcess] = []
+    excesses: list[LimitExcess] = []
     if not measured.is_measured:
         return ()
     resident, median_s = measured.resident_bytes, measured.median_s
     if limits.memory_bytes is not None and resident is not None and resident > limits.memory_bytes:
-        found.append(_excess("memory", resident, limits.memory_bytes, 1e-9, "GB"))
+        excesses.append(_excess("memory", resident, limits.memory_bytes, 1e-9, "GB"))
     if limits.latency_s is not None and median_s is not None and median_s > limits.latency_s:
-        found.append(_excess("latency", median_s, limits.latency_s, 1e3, "ms"))
+        excesses.append(_excess("latency", median_s, limits.latency_s, 1e3, "ms"))
     if limits.loss_pct is not None:
         loss = measured.quality.loss_pct
         if loss is None:
             why = measured.quality.reason or "nobody measured it"
-            found.append(LimitExcess("quality", None, f"its loss is not known ({why}) and a limit was given"))
+            excesses.append(LimitExcess("quality", None, f"its loss is not known ({why}) and a limit was given"))
         elif loss.value > limits.loss_pct:
             over = loss.value / limits.loss_pct - 1 if limits.loss_pct else float("inf")
-            found.append(LimitExcess("quality", over, f"loses {loss.value:.3g} %, the limit is {limits.loss_pct:g} %"))
-    return tuple(found)
+            excesses.append(
+                LimitExcess("quality", over, f"loses {loss.value:.3g} %, the limit is {limits.loss_pct:g} %")
+            )
+    return tuple(excesses)
 
 
 def _verdict(
@@ -146,7 +148,7 @@ def _judged(predicted: PipelineCandidate, pair: MeasuredPair, limits: PipelineLi
 
 def _pooled(cases: Sequence[MeasuredCase], wide: str) -> MeasuredCase:
     """Return the 16-bit model over the processes of all pairs."""
-    measured = [one for one in cases if one.is_measured]
+    measured = [case for case in cases if case.is_measured]
     if not measured:
         return cases[0] if cases else MeasuredCase(wide, "skipped", "nothing was measured")
     times = tuple(time for one in measured for time in one.times)
@@ -180,7 +182,7 @@ def _faster_sentence(winner: JudgedCandidate, baseline: MeasuredCase, wide: str)
 
 def _fits_sentence(winner: JudgedCandidate, misses: Sequence[LimitExcess], wide: str) -> str:
     return (
-        f"take {winner.name}: {wide} {'; '.join(one.text for one in misses)}, and {winner.name} keeps the limits; "
+        f"take {winner.name}: {wide} {'; '.join(miss.text for miss in misses)}, and {winner.name} keeps the limits; "
         f"it is measured {winner.speedup} as fast"
     )
 

@@ -69,7 +69,7 @@ def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seede
 
 def doubt_sentence(*cases: MeasuredCase) -> str:
     """Return what the harness doubts about the times, or nothing."""
-    flags = dict.fromkeys(flag for one in cases for flag in one.flags)
+    flags = dict.fromkeys(flag for case in cases for flag in case.flags)
     return ", ".join(DOUBTS.get(flag, flag) for flag in flags)
 
 
@@ -122,7 +122,7 @@ def _gap(expected: float | None, measured: float) -> str:
     return f", which the expectation {'over' if error > 0 else 'under'}states by {100 * abs(error):.0f} %"
 
 
-def _spread(found: Spread) -> str:
-    if found.low_value is None or found.high_value is None:
-        return f"{found.value:.3g}"
-    return f"{found.value:.3g} [{found.low_value:.3g}, {found.high_value:.3g}]"
+def _spread(spread: Spread) -> str:
+    if spread.low_value is None or spread.high_value is None:
+        return f"{spread.value:.3g}"
+    return f"{spread.value:.3g} [{spread.low_value:.3g}, {spread.high_value:.3g}]"

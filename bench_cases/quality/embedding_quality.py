@@ -105,8 +105,8 @@ def _token_rows(sentences: Sequence[str] | TextWindows, tokenizer: Tokenizer | N
 
 def _embeddings(model: nn.Module, rows: Sequence[Tensor], pooling: Pooling, batch: int, name: str) -> Tensor:
     """Return unit vectors (sentences, size) in FP64 on the CPU."""
-    found = [_pooled(model, part, pooling, name) for part in _batches(rows, batch)]
-    vectors = torch.cat(found)
+    embeddings = [_pooled(model, part, pooling, name) for part in _batches(rows, batch)]
+    vectors = torch.cat(embeddings)
     lengths = vectors.norm(dim=1, keepdim=True)
     if not bool(torch.isfinite(vectors).all()) or not bool((lengths > 0).all()):
         raise InvalidValueError(

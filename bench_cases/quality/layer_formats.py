@@ -74,13 +74,13 @@ def layer_formats(text: str) -> LayerFormats:
 
 def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
     """Return formats to try, each once. Raises `InvalidValueError` for none, and for one of 16 bits or more."""
-    found = {one.name: one for one in map(layer_formats, formats)}
-    wide = [one.name for one in found.values() if not one.is_narrow]
-    if wide or not found:
+    formatses = {one.name: one for one in map(layer_formats, formats)}
+    wide = [one.name for one in formatses.values() if not one.is_narrow]
+    if wide or not formatses:
         raise InvalidValueError(
             f"a sensitivity needs formats below 16 bit, got {', '.join(wide) or 'none'}: 16 bit is what is compared with"
         )
-    return tuple(found.values())
+    return tuple(formatses.values())
 
 
 def wide_key(dtype: torch.dtype) -> str:
@@ -93,13 +93,13 @@ def weight_formats(formats: Sequence[str], wide: str) -> tuple[LayerFormats, ...
 
     Raises `InvalidValueError` for narrow activations that are named, which such a method would leave out in silence.
     """
-    found = []
-    for one in narrow_layer_formats(formats):
-        is_named = one.narrow_activations is not None and "." in one.asked
+    formatses = []
+    for formatse in narrow_layer_formats(formats):
+        is_named = formatse.narrow_activations is not None and "." in formatse.asked
         if is_named:
             raise InvalidValueError(
-                f"{one.asked}: this method sees weights only; ask for {one.weights}.{wide}, or measure with `kl_sensitivity`"
+                f"{formatse.asked}: this method sees weights only; ask for {formatse.weights}.{wide}, or measure with `kl_sensitivity`"
             )
-        is_float = one.narrow_activations is not None
-        found.append(LayerFormats(one.weights, wide if is_float else one.activations, one.asked))
-    return tuple(found)
+        is_float = formatse.narrow_activations is not None
+        formatses.append(LayerFormats(formatse.weights, wide if is_float else formatse.activations, formatse.asked))
+    return tuple(formatses)

@@ -42,9 +42,9 @@ def weight_quality(
     A weight that several layers share is measured once. Errors as of `quantizable_sites`.
     """
     keys = narrow_formats(formats)
-    found = []
+    qualities = []
     for site in quantizable_sites(model, layers):
         weight = site.weight.detach().cpu()
         errors = tuple((key, format_error(weight, key, options=options)) for key in keys)
-        found.append(WeightQuality(site.name, layer_role(site.name), tensor_spread(weight), errors))
-    return tuple(found)
+        qualities.append(WeightQuality(site.name, layer_role(site.name), tensor_spread(weight), errors))
+    return tuple(qualities)

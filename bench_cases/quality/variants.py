@@ -66,10 +66,10 @@ class VariantScorer:
         """Return ids and logits of the model as it is, some windows at a time."""
         if self._kept is not None:
             return self._kept
-        found = [(ids, logits_of(self._model, ids, "original")) for ids in window_batches(part)]
+        references = [(ids, logits_of(self._model, ids, "original")) for ids in window_batches(part)]
         if len(self._parts) == 1:
-            self._kept = found
-        return found
+            self._kept = references
+        return references
 
 
 def _shown(key: Hashable) -> str:

@@ -41,10 +41,10 @@ def operator_shapes(text: str, device: Device = "cpu") -> tuple[OperatorShape, .
     if name == "calibration":
         return tuple(_calibration())
     rows = FULL_ROWS if name == "full" else STANDARD_ROWS
-    found: dict[tuple[str, Sizes], OperatorShape] = {}
+    shapes: dict[tuple[str, Sizes], OperatorShape] = {}
     for shape in _model_operators(models_of(text), rows):
-        found.setdefault((shape.op, shape.sizes), shape)
-    return tuple(found.values())
+        shapes.setdefault((shape.op, shape.sizes), shape)
+    return tuple(shapes.values())
 
 
 def _model_operators(models: Iterable[ModelShape], row_counts: tuple[int, ...]) -> Iterator[OperatorShape]:

@@ -91,7 +91,7 @@ def take_run(folder: Path, label: str, process_count: int, cases: Sequence[str])
     run_seconds(arguments, folder, allowed=(0, 1))
     with open_store(folder / "runs.db", read_only=True) as store:
         records = store.records(store.resolve_run(label).run_id, with_samples=False)
-    lost = [one for one in records if one.status != "measured"]
+    lost = [record for record in records if record.status != "measured"]
     if len(lost) == len(records):
         reasons = "; ".join(dict.fromkeys(f"{one.status}: {one.reason}" for one in lost)) or "nothing was selected"
         raise RuntimeError(f"run {label} measured nothing ({reasons[:400]})")
@@ -126,22 +126,22 @@ def figures(runs: Sequence[CaseRuns]) -> list[Figure]:
 
     Raises `RuntimeError` when no case was measured in every run with several processes.
     """
-    known = [key for key in runs[0].totals if all(_is_replicated(run.totals.get(key)) for run in runs)]
-    if not known:
-        counts = sorted({one.process_count for run in runs for one in run.totals.values()})
+    totals = [key for key in runs[0].totals if all(_is_replicated(run.totals.get(key)) for run in runs)]
+    if not totals:
+        counts = sorted({total.process_count for run in runs for total in run.totals.values()})
         raise RuntimeError(f"no case was measured in several processes in every run; processes per case: {counts}")
     count = len(runs) // 2
     pairs = [(runs[2 * number], runs[2 * number + 1]) for number in range(count)]
-    agreed = [(key, a, b, bool(agree(a.totals[key], b.totals[key]))) for a, b in pairs for key in known]
+    agreed = [(key, a, b, bool(agree(a.totals[key], b.totals[key]))) for a, b in pairs for key in totals]
     quiet = [is_same for key, a, b, is_same in agreed if key not in a.disturbed | b.disturbed]
-    alone = [_agree_alone(a.firsts[key], b.firsts[key]) for a, b in pairs for key in known]
-    alarms = [not agree(one.totals[key], other.totals[key]) for one, other in pairwise(runs) for key in known]
+    alone = [_agree_alone(a.firsts[key], b.firsts[key]) for a, b in pairs for key in totals]
+    alarms = [not agree(one.totals[key], other.totals[key]) for one, other in pairwise(runs) for key in totals]
     rival = [
         other.firsts[key].median_s > RIVAL_THRESHOLD * one.firsts[key].median_s
         for one, other in pairwise(runs)
-        for key in known
+        for key in totals
     ]
-    where = f"{len(known)} cases, {PROCESS_COUNT} processes a side"
+    where = f"{len(totals)} cases, {PROCESS_COUNT} processes a side"
     rows = [
         Figure(
             "agree within interval_total",
@@ -156,13 +156,13 @@ def figures(runs: Sequence[CaseRuns]) -> list[Figure]:
         ),
         Figure(
             "half width over A/A spread",
-            _width_ratio(runs, known),
+            _width_ratio(runs, totals),
             len(runs),
             "ratio",
             None,
             MOST_WIDTH_RATIO,
             "interval_within alone",
-            _width_ratio_alone(runs, known),
+            _width_ratio_alone(runs, totals),
             "median case; the spread is the standard deviation of the runs' estimates",
         ),
         Figure(
@@ -178,11 +178,11 @@ def figures(runs: Sequence[CaseRuns]) -> list[Figure]:
         ),
         Figure(
             "A/A spread of a run's estimate",
-            median(stdev([math.log(run.totals[key].estimate_s) for run in runs]) for key in known),
+            median(stdev([math.log(run.totals[key].estimate_s) for run in runs]) for key in totals),
             len(runs),
             "share",
             rival="of one process's median",
-            rival_value=median(stdev([math.log(run.firsts[key].median_s) for run in runs]) for key in known),
+            rival_value=median(stdev([math.log(run.firsts[key].median_s) for run in runs]) for key in totals),
             note="standard deviation over the runs, median case: what the machine does to unchanged code",
         ),
     ]

@@ -82,7 +82,7 @@ def take_run(folder: Path, label: str, cases: Sequence[str]) -> list[Record]:
     run_seconds(arguments, folder, allowed=(0, 1))
     with open_store(folder / "runs.db", read_only=True) as store:
         records = store.records(store.resolve_run(label).run_id, with_samples=False)
-    return [one for one in records if one.status == "measured"]
+    return [record for record in records if record.status == "measured"]
 
 
 def figures(runs: Sequence[Sequence[Record]]) -> list[Figure]:
@@ -135,8 +135,8 @@ def figures(runs: Sequence[Sequence[Record]]) -> list[Figure]:
 
 
 def _errors(run: Sequence[Record], kind: str) -> list[float]:
-    found = [prediction for one in run for prediction in one.predictions if prediction.kind == kind]
-    known = [abs(one.error_ratio) for one in found if one.error_ratio is not None]
+    errors = [prediction for one in run for prediction in one.predictions if prediction.kind == kind]
+    known = [abs(one.error_ratio) for one in errors if one.error_ratio is not None]
     if not known:
         raise RuntimeError(f"no record has an {kind} time and a measured one")
     return known

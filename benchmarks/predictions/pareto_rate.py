@@ -42,7 +42,9 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     layers = layered_problem(LAYERS)
     everything = tuple(
         sum(values)
-        for values in zip(*((one.choices[0].time_s, one.choices[0].memory_bytes) for one in layers.groups), strict=True)
+        for values in zip(
+            *((group.choices[0].time_s, group.choices[0].memory_bytes) for group in layers.groups), strict=True
+        )
     )
     budgets = Budgets(0.5 * everything[0], 0.45 * everything[1])
     chip = get_hardware("b200")
@@ -98,7 +100,7 @@ def _whole_model(chip: object) -> None:
     parts = [f"layers.{layer}.{part}" for layer in range(LAYERS) for part in PARTS]
     losses = {(part, name): loss for part in parts for name, loss in MODEL_FORMATS.items() if not part.endswith("kv")}
     losses |= {(part, "FP8_E4M3"): 0.01 for part in parts if part.endswith("kv")}
-    found = model_problem(chip, MODEL, LossTable(losses, "any", "low"), kv_formats=["FP8_E4M3"])  # type: ignore[arg-type]
-    wide_s = found.pass_time_s(found.base)
-    choose_formats(found.problem, Budgets(time_s=0.5 * wide_s))
-    pareto_front(found.problem)
+    problem = model_problem(chip, MODEL, LossTable(losses, "any", "low"), kv_formats=["FP8_E4M3"])  # type: ignore[arg-type]
+    wide_s = problem.pass_time_s(problem.base)
+    choose_formats(problem.problem, Budgets(time_s=0.5 * wide_s))
+    pareto_front(problem.problem)

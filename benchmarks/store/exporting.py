@@ -40,11 +40,11 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     return rows
 
 
-def _json(store: ResultStore, path: Path, found: list[FoundRun]) -> None:
+def _json(store: ResultStore, path: Path, runs: list[FoundRun]) -> None:
     with path.open("w", encoding="utf-8") as stream:
-        write_json(store, found, stream, is_part=False)
+        write_json(store, runs, stream, is_part=False)
 
 
-def _csv(store: ResultStore, path: Path, found: list[FoundRun]) -> None:
+def _csv(store: ResultStore, path: Path, runs: list[FoundRun]) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
-        write_rows(store, found, stream)
+        write_rows(store, runs, stream)

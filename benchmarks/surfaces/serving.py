@@ -133,10 +133,10 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
 
 
 def _latency_rows(what: str, answers: Sequence[Answered], *, note: str) -> list[Row]:
-    found = []
+    rows = []
     for kind, aim_s in (("analyze", ANALYZE_AIM_S), ("recommend", RECOMMEND_AIM_S)):
-        times = [one.latency_s for one in answers if one.kind == kind]
-        found.append(
+        times = [answer.latency_s for answer in answers if answer.kind == kind]
+        rows.append(
             Row(
                 f"p99 of {kind}{what}",
                 _quantile(times, 0.99),
@@ -145,14 +145,14 @@ def _latency_rows(what: str, answers: Sequence[Answered], *, note: str) -> list[
                 note=f"median {median(times) * 1e3:.2f} ms; {note}",
             )
         )
-    return found
+    return rows
 
 
 def _server_rows(answers: Sequence[Answered]) -> list[Row]:
-    found = []
+    rows = []
     for kind, aim_s in (("analyze", ANALYZE_SERVER_AIM_S), ("recommend", RECOMMEND_SERVER_AIM_S)):
-        times = [one.server_s for one in answers if one.kind == kind]
-        found.append(
+        times = [answer.server_s for answer in answers if answer.kind == kind]
+        rows.append(
             Row(
                 f"server time of {kind}",
                 median(times),
@@ -161,11 +161,11 @@ def _server_rows(answers: Sequence[Answered]) -> list[Row]:
                 note=f"p99 {_quantile(times, 0.99) * 1e3:.2f} ms; Server-Timing of the same load, every shape new",
             )
         )
-    return found
+    return rows
 
 
 def _client_row(answers: Sequence[Answered]) -> Row:
-    late = [one.late_s for one in answers]
+    late = [answer.late_s for answer in answers]
     return Row(
         "the client's own delay, p99",
         _quantile(late, 0.99),
@@ -330,8 +330,8 @@ async def _most_per_s(url: str, load: Sequence[Asked], seconds: float) -> float:
 
 async def _asked_once(url: str) -> None:
     connection = await Connection.open(url)
-    for one in _known_questions():
-        await connection.ask(one)
+    for asked in _known_questions():
+        await connection.ask(asked)
     connection.close()
 
 

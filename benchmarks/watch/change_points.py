@@ -58,8 +58,8 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     for kind, noise in noises().items():
         source = np.random.default_rng(2026)
         steps = [find_steps(noise(source, NIGHTS)) for _ in range(count)]
-        standing = sum(not one.is_withdrawn for told in steps for one in told) / count
-        raised = sum(len(told) for told in steps) / count
+        standing = sum(not one.is_withdrawn for step in steps for one in step) / count
+        raised = sum(len(step) for step in steps) / count
         found.append(
             Figure(
                 f"false steps per unchanged series: {kind}",
@@ -81,8 +81,8 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
 def _two_hundred_nights() -> Figure:
     source = np.random.default_rng(2027)
     steps = [find_steps(source.normal(size=200)) for _ in range(50)]
-    standing = sum(not one.is_withdrawn for told in steps for one in told)
-    raised = sum(len(told) for told in steps)
+    standing = sum(not one.is_withdrawn for step in steps for one in step)
+    raised = sum(len(step) for step in steps)
     return Figure(
         "50 cases × 200 unchanged nights: false steps",
         standing / 50,
@@ -103,8 +103,8 @@ def _steps(count: int) -> list[Row | Figure]:
         for _ in range(count):
             series = source.normal(size=prior + 16)
             series[prior:] += 3
-            found = [one.found_index - prior + 1 for one in find_steps(series) if one.found_index >= prior]
-            waited.append(found[0] if found else 99)
+            steps = [step.found_index - prior + 1 for step in find_steps(series) if step.found_index >= prior]
+            waited.append(steps[0] if steps else 99)
         for nights, aim in ((2, 0.65), (3, None), (4, 0.95)):
             share = float(np.mean(np.array(waited) <= nights))
             best = None if nights == 3 else best_possible(nights, prior)
@@ -138,13 +138,13 @@ def _reading(folder: Path, quick: bool) -> Row:
     write_history(database, cases, HISTORY_NIGHTS)
     with open_store(database, create=False, read_only=True) as store:
         begin = time.process_time()
-        found = case_histories(store, options=HistoryOptions(get_metric("time")))
+        histories = case_histories(store, options=HistoryOptions(get_metric("time")))
         taken_s = time.process_time() - begin
-    alerts = sum(len(one.alerts) for one in found)
+    alerts = sum(len(one.alerts) for one in histories)
     return Row(
         f"history --all: {cases:,} cases × {HISTORY_NIGHTS} nights",
         taken_s,
         1,
         AIM_S * cases / CASES,
-        note=f"CPU seconds of one core; {alerts} alerts in {len(found):,} histories, 1 case of 50 made 10 % slower",
+        note=f"CPU seconds of one core; {alerts} alerts in {len(histories):,} histories, 1 case of 50 made 10 % slower",
     )

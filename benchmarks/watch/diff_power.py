@@ -105,46 +105,46 @@ class Alarms:
 def unchanged(process_count: int, pair_count: int, seed: int) -> Alarms:
     """Return the false alarms over pairs of identical suites, all contestants on the same samples."""
     rng = np.random.default_rng([20261121, seed])
-    found = Alarms([], [], [], [])
+    alarms = Alarms([], [], [], [])
     for number in range(pair_count):
         stored, truth = stored_logs(rng), [true_logs(rng, process_count) for _ in range(2)]
         if number < POOLED_PAIR_COUNT:
             samples = [sample_logs(rng, side) for side in truth]
-            found.pooled.append(int(pooled_slower(*samples).sum()))
+            alarms.pooled.append(int(pooled_slower(*samples).sum()))
             before, after = (np.median(side, axis=2) for side in samples)
         else:
             before, after = (median_logs(rng, side) for side in truth)
-        found.stored.append(int(slower(before, after, stored).sum()))
-        found.alone.append(int(slower(before, after, None, spans_runs=False).sum()))
-        found.gate.append(int(gate_fails(before, after).sum()))
-    return found
+        alarms.stored.append(int(slower(before, after, stored).sum()))
+        alarms.alone.append(int(slower(before, after, None, spans_runs=False).sum()))
+        alarms.gate.append(int(gate_fails(before, after).sum()))
+    return alarms
 
 
-def alarm_figures(found: Alarms, process_count: int) -> list[Figure]:
+def alarm_figures(alarms: Alarms, process_count: int) -> list[Figure]:
     """Return the lines of one number of processes."""
-    where, pairs = f"{process_count} processes a side", len(found.stored)
+    where, pairs = f"{process_count} processes a side", len(alarms.stored)
     rivals = "pytest-benchmark median:5%"
-    suites = np.mean(np.array(found.gate) > 0)
+    suites = np.mean(np.array(alarms.gate) > 0)
     return [
         Figure(
             f"false SLOWER per suite, {where}, 20 stored",
-            _mean(found.stored),
+            _mean(alarms.stored),
             pairs,
             "count",
             None,
             MOST_FALSE,
             rivals,
-            _mean(found.gate),
-            f"{sum(found.stored)} in {pairs} pairs of {CASE_COUNT} unchanged cases, upper 95 % bound {upper_bound(sum(found.stored), pairs):.3f}; the rival compares one process a side and fails {suites:.0%} of the suites",
+            _mean(alarms.gate),
+            f"{sum(alarms.stored)} in {pairs} pairs of {CASE_COUNT} unchanged cases, upper 95 % bound {upper_bound(sum(alarms.stored), pairs):.3f}; the rival compares one process a side and fails {suites:.0%} of the suites",
         ),
         Figure(
             f"… {where}, none stored",
-            _mean(found.alone),
+            _mean(alarms.alone),
             pairs,
             "count",
             rival="Mann–Whitney, samples pooled",
-            rival_value=_mean(found.pooled),
-            note=f"upper 95 % bound {upper_bound(sum(found.alone), pairs):.3f}; the rival flags {_mean(found.pooled) / CASE_COUNT:.0%} of the unchanged cases as slower",
+            rival_value=_mean(alarms.pooled),
+            note=f"upper 95 % bound {upper_bound(sum(alarms.alone), pairs):.3f}; the rival flags {_mean(alarms.pooled) / CASE_COUNT:.0%} of the unchanged cases as slower",
         ),
     ]
 

@@ -105,7 +105,7 @@ class NightSeries:
         return SuiteSide((run,), tuple(self._records(run, logs)))
 
     def _records(self, run: RunInfo, logs: Floats) -> list[Record]:
-        found = []
+        records = []
         for (case, process), log in np.ndenumerate(logs):
             median_s = 1e-3 * math.exp(float(log))
             measured = Measurement(
@@ -124,7 +124,7 @@ class NightSeries:
                 stop_reason="converged",
                 flags=(),
             )
-            found.append(
+            records.append(
                 Record(
                     record_id=f"{self.count}-{case}-{process}",
                     run_id=run.run_id,
@@ -135,7 +135,7 @@ class NightSeries:
                     measurement=measured,
                 )
             )
-        return found
+        return records
 
 
 def pool(sides: list[SuiteSide]) -> SuiteSide:

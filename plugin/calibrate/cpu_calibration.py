@@ -113,24 +113,24 @@ def keep_kernel_times(
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
-        known = read_cache(file) or ceilings
-        earlier = () if forget else known.kernels
-        if disturbed_by and earlier and not known.kernels_disturbed_by:
+        calibration = read_cache(file) or ceilings
+        earlier = () if forget else calibration.kernels
+        if disturbed_by and earlier and not calibration.kernels_disturbed_by:
             report(
                 f"this machine was busy ({', '.join(disturbed_by)}): this look at the kernels is left out, earlier ones stand"
             )
-            return build_device(machine, known)
-        if known.kernels_disturbed_by and not disturbed_by:
+            return build_device(machine, calibration)
+        if calibration.kernels_disturbed_by and not disturbed_by:
             earlier = ()
-        whole = replace(known, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
+        whole = replace(calibration, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
         write_cache(file, whole, report)
         return build_device(machine, whole)
 
 
 def cached_cpu_device(machine: Machine) -> Device | None:
     """Return this CPU's profile if its ceilings were measured before, else None. Never measures, never imports torch."""
-    known = read_cache(cache_file("cpu", cpu_fingerprint(machine)))
-    return None if known is None else build_device(machine, known)
+    calibration = read_cache(cache_file("cpu", cpu_fingerprint(machine)))
+    return None if calibration is None else build_device(machine, calibration)
 
 
 def calibration_note(device: Device, *, is_timing_kernels: bool = False) -> str:
@@ -145,23 +145,28 @@ def calibration_note(device: Device, *, is_timing_kernels: bool = False) -> str:
 
 def calibration_text(device: Device) -> str:
     """Return when and with what a chip's constants were measured: `calibrated 2026-11-21 (driver 580.142, torch 2.13.0+cu130)`."""
-    known = device.calibration
-    if known is None:
+    calibration = device.calibration
+    if calibration is None:
         return ""
-    told = [f"{name} {known.conditions[name]}" for name in ("driver", "torch") if name in known.conditions]
-    told += [known.threads_text] if known.threads_text else []
+    told = [f"{name} {calibration.conditions[name]}" for name in ("driver", "torch") if name in calibration.conditions]
+    told += [calibration.threads_text] if calibration.threads_text else []
     busy = (
-        f", while other work ran: doubtful ({', '.join(known.kernels_disturbed_by)})"
-        if known.kernels_disturbed_by
+        f", while other work ran: doubtful ({', '.join(calibration.kernels_disturbed_by)})"
+        if calibration.kernels_disturbed_by
         else ""
     )
-    return f"calibrated {known.date}" + (f" ({', '.join(told)})" if told else "") + busy
+    return f"calibrated {calibration.date}" + (f" ({', '.join(told)})" if told else "") + busy
 
 
 def has_ceilings_only(device: Device) -> bool:
     """Return whether a CPU's ceilings were measured here and none of its kernels was timed."""
-    known = device.calibration
-    return device.kind == "cpu" and known is not None and known.provenance == "measured-here" and not known.kernels
+    calibration = device.calibration
+    return (
+        device.kind == "cpu"
+        and calibration is not None
+        and calibration.provenance == "measured-here"
+        and not calibration.kernels
+    )
 
 
 def cpu_fingerprint(machine: Machine) -> str:
@@ -210,8 +215,12 @@ def load_conditions(load: LoadWatch) -> dict[str, float | None]:
 
 def _cpu_conditions(machine: Machine) -> dict[str, Any]:
     facts = cpu_facts()
-    told = ("governor", "boost", "smt", "cpu_clock_hz", "cpu_quota_ratio", "hypervisor")
-    return {"torch": machine.torch_version, "threads": machine.thread_count, **{name: facts[name] for name in told}}
+    cpu_conditions = ("governor", "boost", "smt", "cpu_clock_hz", "cpu_quota_ratio", "hypervisor")
+    return {
+        "torch": machine.torch_version,
+        "threads": machine.thread_count,
+        **{name: facts[name] for name in cpu_conditions},
+    }
 
 
 def merge(new: Calibration, known: Calibration) -> Calibration:

@@ -158,13 +158,13 @@ def _bandwidth_times(
 
 def _rates(times: Mapping[str, tuple[float, list[float]]]) -> dict[str, Constant]:
     """Return the best kernel of each access mix."""
-    found: dict[str, Constant] = {}
+    rates: dict[str, Constant] = {}
     for name, (moved, seconds) in times.items():
         rate = constant_of_times(seconds, moved, kernel=name)
         mix = _MIXES[name]
-        if mix not in found or rate.best_value > found[mix].best_value:
-            found[mix] = rate
-    return found
+        if mix not in rates or rate.best_value > rates[mix].best_value:
+            rates[mix] = rate
+    return rates
 
 
 def _best_matmul(torch: Any, key: str, seconds: float) -> Constant | None:
@@ -207,10 +207,10 @@ def _floors(torch: Any, seconds: float) -> dict[str, Constant]:
     per thread, measured in turns. It is left out where it drowns in the noise, or where there is one thread.
     """
     tiny, grain = torch.ones(1), torch.ones(_GRAIN)
-    found = {"call": constant_of_times([s / 200 for s in _times(_batch(tiny.add_, 200), seconds / 2)], kernel="add")}
+    floors = {"call": constant_of_times([s / 200 for s in _times(_batch(tiny.add_, 200), seconds / 2)], kernel="add")}
     threads = torch.get_num_threads()
     if threads < 2:
-        return found
+        return floors
     serial, threaded = _batch(grain.add_, 20), _batch(torch.ones(threads * _GRAIN).add_, 20)
     differences: list[float] = []
     deadline = time.perf_counter() + seconds / 2
@@ -219,8 +219,8 @@ def _floors(torch: Any, seconds: float) -> dict[str, Constant]:
         differences.append((all_of_them[0] - one[0]) / 20)
     positive = [difference for difference in differences if difference > 0]
     if 2 * len(positive) > len(differences):
-        found["fork-join"] = constant_of_times(positive, kernel=f"add on {threads} threads")
-    return found
+        floors["fork-join"] = constant_of_times(positive, kernel=f"add on {threads} threads")
+    return floors
 
 
 def _batch(add: Callable[[float], object], count: int) -> Callable[[], None]:
@@ -235,7 +235,7 @@ def _batch(add: Callable[[float], object], count: int) -> Callable[[], None]:
 
 def _casts(torch: Any, count: int, seconds: float) -> dict[str, Constant]:
     """Return seconds per element of each conversion that this build has, operands in cache, all threads."""
-    found: dict[str, Constant] = {}
+    casts: dict[str, Constant] = {}
     for source, target in _CASTS:
         try:
             narrow = torch.ones(count).to(getattr(torch, _DTYPES[source]))
@@ -243,8 +243,8 @@ def _casts(torch: Any, count: int, seconds: float) -> dict[str, Constant]:
             times = _times(partial(wide.copy_, narrow), seconds / len(_CASTS))
         except (RuntimeError, AttributeError):  # no such type, or no such conversion in this build
             continue
-        found[f"{source}>{target}"] = constant_of_times([s / count for s in times], kernel="copy")
-    return found
+        casts[f"{source}>{target}"] = constant_of_times([s / count for s in times], kernel="copy")
+    return casts
 
 
 def _scaling(torch: Any, array_bytes: int, seconds: float) -> dict[str, Constant]:
@@ -264,16 +264,16 @@ def _scaling(torch: Any, array_bytes: int, seconds: float) -> dict[str, Constant
 def _times(call: Callable[[], object], seconds: float, most: int = 10_000) -> list[float]:
     """Return the seconds of each repeated call after one that is not counted; at least three, at most `most`."""
     call()
-    found: list[float] = []
+    times: list[float] = []
     deadline = time.perf_counter() + seconds
     for _ in range(most):
         begin = time.perf_counter()
         call()
         end = time.perf_counter()
-        found.append(max(end - begin, 1e-9))
-        if end >= deadline and len(found) >= 3:
+        times.append(max(end - begin, 1e-9))
+        if end >= deadline and len(times) >= 3:
             break
-    return found
+    return times
 
 
 def _better(one: Constant | None, other: Constant | None) -> Constant | None:

@@ -268,12 +268,12 @@ def _plain_product(dtype_name: str, torch: Any, m: int, n: int, k: int) -> Calla
 def _fp8_product(torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:
     dtype = torch.float8_e4m3fn
     a, b = _uniform(torch, m, k, dtype), _uniform(torch, n, k, dtype).t()
-    one = torch.ones((), dtype=torch.float32, device="cuda")
+    ones = torch.ones((), dtype=torch.float32, device="cuda")
     functional = torch.nn.functional
     if not hasattr(functional, "scaled_mm"):  # before torch 2.10
-        return partial(torch._scaled_mm, a, b, one, one, out_dtype=torch.bfloat16)
+        return partial(torch._scaled_mm, a, b, ones, ones, out_dtype=torch.bfloat16)
     recipe = functional.ScalingType.TensorWise
-    return partial(functional.scaled_mm, a, b, one, recipe, one, recipe, output_dtype=torch.bfloat16)
+    return partial(functional.scaled_mm, a, b, ones, recipe, ones, recipe, output_dtype=torch.bfloat16)
 
 
 def _int8_product(torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:

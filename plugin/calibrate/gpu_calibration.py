@@ -78,8 +78,8 @@ def gpu_device(
 
 def calibrated_gpu(machine: Machine, chip: Device) -> Device:
     """Return the chip with what was measured on this GPU before, or as it is. Never measures, never imports torch."""
-    known = read_cache(cache_file("gpu", own_fingerprint(machine)))
-    return chip if known is None else with_calibration(chip, known)
+    calibration = read_cache(cache_file("gpu", own_fingerprint(machine)))
+    return chip if calibration is None else with_calibration(chip, calibration)
 
 
 def with_calibration(chip: Device, calibration: Calibration) -> Device:

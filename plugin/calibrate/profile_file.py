@@ -18,13 +18,13 @@ DeviceKind = Literal["cpu", "cuda"]
 
 def profile_text(device: Device) -> str:
     """Return a calibrated device as the text of a chip file: `--hw FILE` and `roofline hardware check FILE` read it, too."""
-    known = device.calibration
-    if known is None:
+    calibration = device.calibration
+    if calibration is None:
         raise UnsupportedError(f"{device.key} has no measured constants to write; run `roofline calibrate` first")
     return device_text(
         device,
         heading=(
-            f"Measured by `roofline calibrate` on {known.measured_at} on {known.subject}.\n"
+            f"Measured by `roofline calibrate` on {calibration.measured_at} on {calibration.subject}.\n"
             "[calibration]: rates in B/s and FLOP/s, times in seconds per call (floors) or per element (casts);\n"
             "best, median and slow (95th percentile) over the repetitions, sd_ratio = standard deviation / mean."
         ),

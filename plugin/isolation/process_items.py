@@ -84,11 +84,11 @@ def _like(name: Any, item: pytest.Item) -> Any:
 
 def followers(items: Sequence[pytest.Item]) -> dict[pytest.Item, pytest.Item | None]:
     """Return for each roofline item what the same worker is asked for next: the next one of its pass, or None."""
-    found: dict[pytest.Item, pytest.Item | None] = dict.fromkeys(items)
+    fromkeys: dict[pytest.Item, pytest.Item | None] = dict.fromkeys(items)
     for one, other in itertools.pairwise(items):
         if pass_of(one) == pass_of(other):
-            found[one] = measured(other)
-    return found
+            fromkeys[one] = measured(other)
+    return fromkeys
 
 
 def pass_of(item: pytest.Item) -> int:

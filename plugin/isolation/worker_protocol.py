@@ -69,7 +69,7 @@ class MessageBuffer:
     def feed(self, data: bytes) -> list[Message]:
         """Take what was read and return the messages that are whole now. Raises `ProtocolError` for garbage."""
         self._bytes += data
-        found = []
+        messages = []
         while len(self._bytes) >= _LENGTH.size:
             length = _LENGTH.unpack_from(self._bytes)[0]
             if length > MAX_MESSAGE_BYTES:
@@ -79,8 +79,8 @@ class MessageBuffer:
                 break
             body = bytes(self._bytes[_LENGTH.size : end])
             del self._bytes[:end]
-            found.append(_decode(body))
-        return found
+            messages.append(_decode(body))
+        return messages
 
 
 def _decode(body: bytes) -> Message:

@@ -132,7 +132,7 @@ class CanaryLedger:
 
     def _judge_again(self, kernel: str) -> None:
         """Compare every reading of the kernel with the fastest of them all."""
-        fastest_s = min(one.time_s for one in self.readings if one.kernel == kernel)
+        fastest_s = min(reading.time_s for reading in self.readings if reading.kernel == kernel)
         self.rejudged = []
         for index, one in enumerate(self.readings):
             if one.kernel == kernel and not one.is_slow and one.time_s > SLOW_RATIO * fastest_s:
@@ -141,6 +141,6 @@ class CanaryLedger:
                     self.rejudged.append(self.readings[index])
 
     def _new(self, record_ids: Sequence[str]) -> list[str]:
-        fresh = [one for one in dict.fromkeys(record_ids) if one not in self._flagged]
+        fresh = [fromkey for fromkey in dict.fromkeys(record_ids) if fromkey not in self._flagged]
         self._flagged.update(fresh)
         return fresh

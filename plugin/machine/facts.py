@@ -84,9 +84,9 @@ def _find_gpu() -> tuple[DeviceFacts | None, str]:
             ), "found through NVML"
         why_not = "NVML gives no device name"
     for information in sorted(_PROC_GPUS.glob("*/information")):
-        found = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
-        if found:
-            return DeviceFacts(found.group(1).strip()), f"found in the driver's files ({why_not})"
+        match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
+        if match:
+            return DeviceFacts(match.group(1).strip()), f"found in the driver's files ({why_not})"
     model = _read(_DEVICE_TREE_MODEL)
     if model and "jetson" in model.lower():
         return DeviceFacts(model, memory_bytes=_memory_bytes()), "found in the device tree"
@@ -123,21 +123,21 @@ def last_level_cache_bytes() -> int | None:
     sizes = []
     for index in _CACHE_FOLDER.glob("index*"):
         level, size = _read(index / "level"), _read(index / "size")
-        found = re.fullmatch(r"(\d+)([KMG])", size or "")
-        if level and found:
-            sizes.append((int(level), int(found[1]) * {"K": 1024, "M": 1024**2, "G": 1024**3}[found[2]]))
+        match = re.fullmatch(r"(\d+)([KMG])", size or "")
+        if level and match:
+            sizes.append((int(level), int(match[1]) * {"K": 1024, "M": 1024**2, "G": 1024**3}[match[2]]))
     return max(sizes)[1] if sizes else None
 
 
 def available_memory_bytes() -> int | None:
     """Return the memory that can be used without swapping, now."""
-    found = re.search(r"^MemAvailable:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^MemAvailable:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def _memory_bytes() -> int | None:
-    found = re.search(r"^MemTotal:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^MemTotal:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def _read(path: Path) -> str | None:

@@ -119,8 +119,8 @@ def container_image(environment: Mapping[str, str] = os.environ, root: Path = RO
 
 def speed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return those of `SPEED_VARIABLES` that are set; a value that does not look like a setting is only said to be set."""
-    found = {name: environment[name].strip() for name in SPEED_VARIABLES if environment.get(name, "").strip()}
-    return {name: value if _SETTING.fullmatch(value) else "(set)" for name, value in found.items()}
+    variables = {name: environment[name].strip() for name in SPEED_VARIABLES if environment.get(name, "").strip()}
+    return {name: value if _SETTING.fullmatch(value) else "(set)" for name, value in variables.items()}
 
 
 def preloaded(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -140,8 +140,8 @@ def _cpuinfo_field(name: str, root: Path = ROOT) -> str | None:
 
 def _chosen(text: str | None) -> str | None:
     """Return the choice in brackets: `always [madvise] never` → madvise."""
-    found = re.search(r"\[([a-z_]+)\]", text or "")
-    return found[1] if found else None
+    match = re.search(r"\[([a-z_]+)\]", text or "")
+    return match[1] if match else None
 
 
 def _read(path: Path) -> str | None:

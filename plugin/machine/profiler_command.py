@@ -102,11 +102,11 @@ def _node_path(item: pytest.Item) -> str:
 
 
 def _kept_options(given: Mapping[str, Any]) -> list[str]:
-    kept = []
+    kept_options = []
     for name in _KEPT_OPTIONS:
         value = given.get(f"roofline_{name}")
         if value is not None:
-            kept.append(f"--roofline-{name}={value}")
+            kept_options.append(f"--roofline-{name}={value}")
     if given.get("roofline_force_measure"):
-        kept.append("--roofline-force-measure")
-    return kept
+        kept_options.append("--roofline-force-measure")
+    return kept_options

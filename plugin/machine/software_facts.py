@@ -95,8 +95,8 @@ def _version_file() -> str:
 
 
 def _assigned(text: str, name: str) -> str | None:
-    found = re.search(rf"^{name}\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(rf"^{name}\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
+    return match[1] if match else None
 
 
 def _loaded_blas() -> str | None:
@@ -111,6 +111,6 @@ def _loaded_blas() -> str | None:
         "oneDNN": r"MKL-DNN v(\S+)",
         "OpenBLAS": r"OpenBLAS (\d\S*)",
     }
-    found = [f"{name} {match[1]}" for name, pattern in patterns.items() if (match := re.search(pattern, text))]
+    loaded_blas = [f"{name} {match[1]}" for name, pattern in patterns.items() if (match := re.search(pattern, text))]
     kind = re.search(r"BLAS_INFO=(\w+)", text)
-    return ", ".join([*([f"BLAS {kind[1]}"] if kind else []), *found]) or None
+    return ", ".join([*([f"BLAS {kind[1]}"] if kind else []), *loaded_blas]) or None

@@ -167,14 +167,14 @@ class RooflineFixture:
             profile_one_call(lambda: call.kernel(*arguments), timer.synchronize)
             pytest.skip("run under a profiler: one call was made for it, nothing is timed")
         with _skipping(pending):
-            found = self._observe([pending], {"": (call, timer)}, plan)[""]
+            observed = self._observe([pending], {"": (call, timer)}, plan)[""]
             if self._session.options.power:
-                found = with_energy(found, call, timer, plan, self._instruments)
+                observed = with_energy(observed, call, timer, plan, self._instruments)
             if self._session.options.attribution == "cupti" and timer.runs_kernel:
-                found = with_attribution(found, call, timer, plan)
-        measurement = pending.measured(self._session, found, timer, plan)
+                observed = with_attribution(observed, call, timer, plan)
+        measurement = pending.measured(self._session, observed, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
-        benchmark_bridge.feed(self._benchmark, self._request.node, found.timing.samples_s)
+        benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
         return Outcome(measurement, pending.prediction)
 
     def compare(

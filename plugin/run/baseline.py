@@ -49,8 +49,8 @@ class BaselineCheck:
         from results.store.store import open_store
 
         with open_store(options.db, create=False, read_only=True) as store:
-            found = find_baseline(options.baseline, (run,), store.runs, store.resolve_run)
-        if not found.chosen:
+            wanted = find_baseline(options.baseline, (run,), store.runs, store.resolve_run)
+        if not wanted.chosen:
             report(
                 f"--roofline-baseline {options.baseline}: nothing to compare with yet; this run can be the first baseline"
             )

@@ -106,7 +106,7 @@ def sensors_of(timer: Timer, instruments: Instruments) -> Sensors | None:
 
 
 def with_energy(
-    found: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan, instruments: Instruments
+    observed: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan, instruments: Instruments
 ) -> Observed:
     """Add the energy of windows that hold the kernel alone; as it was where no sensor can tell.
 
@@ -114,8 +114,8 @@ def with_energy(
     """
     sensors = sensors_of(timer, instruments)
     if sensors is None or plan.flush is not None:
-        return found
-    timing = found.timing
+        return observed
+    timing = observed.timing
     if timing.graph_schedule is not None:
         schedule = timing.graph_schedule
     else:
@@ -138,21 +138,21 @@ def with_energy(
         idle_power_w = measure_idle_power(sensors, now=timer.now, pause=pause)
     energy = measure_energy(run, sensors, now=timer.now, idle_power_w=idle_power_w, pause=pause)
     if energy is None:
-        return found
-    flags = list(found.flags)
+        return observed
+    flags = list(observed.flags)
     if abs(energy.call_s / timing.stats.median_s - 1) > PACE_RATIO:
         flags.append("energy-pace")
     if disagreement_note(energy) is not None:
         flags.append("energy-disagrees")
-    return replace(found, energy=energy, flags=tuple(flags))
+    return replace(observed, energy=energy, flags=tuple(flags))
 
 
-def with_attribution(found: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan) -> Observed:
+def with_attribution(observed: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan) -> Observed:
     """Add what ran on the device per call; raises `UnsupportedError` where that cannot be traced."""
     from plugin.timers.cupti import attribute
 
-    schedule = found.timing.rotation.schedule(0, TRACED_CALLS)
-    return replace(found, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))
+    schedule = observed.timing.rotation.schedule(0, TRACED_CALLS)
+    return replace(observed, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))
 
 
 def _with_active_reasons(state: MachineState, active: Sequence[str], clock_hz: float | None) -> MachineState:

@@ -225,10 +225,10 @@ def _counts(option: str, value: str | None, what: str) -> tuple[int, ...] | None
     """Return the whole numbers of a list `1,8`, each once."""
     if value is None:
         return None
-    found = [_count(option, part.strip(), what) for part in value.split(",") if part.strip()]
-    if not found:
+    counts = [_count(option, part.strip(), what) for part in value.split(",") if part.strip()]
+    if not counts:
         raise InvalidValueError(f"{option} is empty; give whole numbers of {what} such as 1,8 or leave it out")
-    return tuple(dict.fromkeys(number for number in found if number is not None))
+    return tuple(dict.fromkeys(number for number in counts if number is not None))
 
 
 def _modes(value: str | None) -> tuple[str, ...]:
@@ -259,8 +259,8 @@ def _inputs(option: str, value: str | None, invocation: Path) -> tuple[Path, ...
     if value is None:
         return ()
     names = [part for part in value.split(",") if part.strip()] or [""]
-    found = [_input(option, name, invocation, 'give JSON files such as {"ffn": "INT4"}') for name in names]
-    return tuple(path for path in found if path is not None)
+    paths = [_input(option, name, invocation, 'give JSON files such as {"ffn": "INT4"}') for name in names]
+    return tuple(path for path in paths if path is not None)
 
 
 def _output(option: str, value: str | None, invocation: Path) -> Path | None:
@@ -317,5 +317,5 @@ def _pairs(option: str, value: str | None) -> list[tuple[str, str]] | None:
     names = [name for name in value.split(",") if name.strip()]
     if not names:
         raise InvalidValueError(f"{option} is empty; give keys such as BF16,INT4 or leave it out")
-    found = [split_precision(name.strip()) for name in names]
-    return [(weight.key, "" if activation is None else activation.key) for weight, activation in found]
+    pairs = [split_precision(name.strip()) for name in names]
+    return [(weight.key, "" if activation is None else activation.key) for weight, activation in pairs]

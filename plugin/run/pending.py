@@ -41,14 +41,14 @@ class Pending:
     telemetry: tuple[TelemetrySample, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def measured(self, session: BenchSession, found: Observed, timer: Timer, plan: MeasurePlan) -> Measurement:
+    def measured(self, session: BenchSession, observed: Observed, timer: Timer, plan: MeasurePlan) -> Measurement:
         """Take over what the runner and the instruments found; return the measurement."""
-        flags = found.flags
+        flags = observed.flags
         flags += ("simulated",) if not timer.runs_kernel else ()
         flags += ("forced",) if session.target.is_forced else ()
-        flags += ("above-roof",) if self._is_impossible(found.timing.stats.median_s, flags) else ()
-        self.measurement = _measurement(found, flags)
-        self.telemetry = found.telemetry
+        flags += ("above-roof",) if self._is_impossible(observed.timing.stats.median_s, flags) else ()
+        self.measurement = _measurement(observed, flags)
+        self.telemetry = observed.telemetry
         self.method = session.instruments.method(timer, plan)
         self.status = "measured"
         return self.measurement
@@ -92,8 +92,8 @@ class Pending:
         )
 
 
-def _measurement(found: Observed, flags: tuple[str, ...]) -> Measurement:
-    timing, telemetry, energy = found.timing, found.telemetry, found.energy
+def _measurement(observed: Observed, flags: tuple[str, ...]) -> Measurement:
+    timing, telemetry, energy = observed.timing, observed.telemetry, observed.energy
     stats = timing.stats
     return Measurement(
         samples_s=timing.samples_s,
@@ -119,13 +119,13 @@ def _measurement(found: Observed, flags: tuple[str, ...]) -> Measurement:
         power_w=None if energy is None else energy.power_w,
         energy_j=None if energy is None else energy.energy_j,
         power_source=None if energy is None else energy.source,
-        sm_clock_hz=found.clock_hz,
+        sm_clock_hz=observed.clock_hz,
         temperature_c=median_of(telemetry, "temperature_c"),
         flags=flags,
         clocks_hz=timing.clocks_hz,
         effective_sample_count=stats.effective_count,
         outlier_count=stats.outlier_count,
         energy=energy,
-        state=found.state,
-        attribution=found.attribution,
+        state=observed.state,
+        attribution=observed.attribution,
     )

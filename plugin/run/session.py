@@ -113,11 +113,11 @@ class BenchSession:
         from results.store.delivery.deliver import deliver_waiting
 
         try:
-            found = deliver_waiting(self._store, self.folder / SPOOL_FOLDER)
+            deliveries = deliver_waiting(self._store, self.folder / SPOOL_FOLDER)
         except StoreError as error:
             self._report(f"warning: {error}")
             return
-        for one in found:
+        for one in deliveries:
             if one.outcome == "delivered":
                 self._report(
                     f"results that an earlier run kept back are stored now: {one.added_count} new ({one.path.name})"
@@ -128,11 +128,11 @@ class BenchSession:
     def _environment(self) -> EnvironmentInfo:
         """Return the facts of this machine, with what should be mended first where cases will be measured on it."""
         machine = find_machine()
-        found = capture_environment(machine, self.target.device if self.target.can_measure else machine.kind)
+        info = capture_environment(machine, self.target.device if self.target.can_measure else machine.kind)
         measures = self.target.can_measure and not self.instruments.is_simulated and not self.options.predict_only
         if measures and (remarks := warnings(self.instruments.sensors, machine, self.target.device)):
-            return replace(found, facts={**found.facts, "warnings": remarks})
-        return found
+            return replace(info, facts={**info.facts, "warnings": remarks})
+        return info
 
     def add(self, record: Record) -> None:
         """Commit one record. Raises `StoreError`, after which the session ends and `close` rescues what it holds."""
@@ -250,10 +250,10 @@ class BenchSession:
 
     def _deliver(self) -> Undelivered | None:
         """Send what the database would not take during the run; what it still does not take stays in its file, and is said."""
-        kept: Undelivered | None = self._store.deliver()
-        if kept is not None:
-            self._report(f"warning: {kept.sentence}")
-        return kept
+        undelivered: Undelivered | None = self._store.deliver()
+        if undelivered is not None:
+            self._report(f"warning: {undelivered.sentence}")
+        return undelivered
 
     def _known(self, status: RunStatus, exit_code: int) -> dict[str, Any]:
         """Return what this process knows of the run as an exported run."""

@@ -78,7 +78,7 @@ class Telemetry:
                 self._learn(sensors, samples)
 
     def _learn(self, sensors: Sensors, samples: list[TelemetrySample]) -> None:
-        found_s = infer_period_s([one.time_s for one in samples], [one.power_w for one in samples])
+        found_s = infer_period_s([sample.time_s for sample in samples], [sample.power_w for sample in samples])
         self.period_s = min(MAX_PERIOD_S, max(PERIOD_S, found_s or PERIOD_S))
         if found_s is not None:
             try:
@@ -98,7 +98,7 @@ def median_of(samples: tuple[TelemetrySample, ...], name: str) -> float | None:
     return quantile(values, 0.5) if values else None
 
 
-_READINGS = tuple(one.name for one in fields(TelemetrySample) if one.name != "time_s")
+_READINGS = tuple(field.name for field in fields(TelemetrySample) if field.name != "time_s")
 
 
 def _read(sensors: Sensors, began_s: float) -> TelemetrySample | None:

@@ -178,13 +178,13 @@ def _evaluate(log: SensorLog, span: tuple[float, float, int]) -> EnergyWindow:
 
 
 def _reading(
-    found: Sequence[EnergyWindow], sensors: Sensors, period_s: float | None, idle_power_w: float | None
+    windows: Sequence[EnergyWindow], sensors: Sensors, period_s: float | None, idle_power_w: float | None
 ) -> EnergyReading | None:
     """Return the reading from the windows of one source: the counter where most windows have it, else power."""
-    counted = [window for window in found if window.counter_power_w is not None]
-    sampled = [window for window in found if window.sampled_power_w is not None and window.change_count >= MIN_STEPS]
+    counted = [window for window in windows if window.counter_power_w is not None]
+    sampled = [window for window in windows if window.sampled_power_w is not None and window.change_count >= MIN_STEPS]
     is_derived = bool(getattr(sensors, "power_is_derived", False))
-    uses_counter = 2 * len(counted) > len(found)
+    uses_counter = 2 * len(counted) > len(windows)
     chosen = counted if uses_counter else [] if is_derived else sampled
     if not chosen:
         return None

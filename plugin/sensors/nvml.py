@@ -252,8 +252,10 @@ class NvmlDevice:
         answers = read_fields(self.library, self.handle, list(self._throttle_ids.values()))
         if any(answer.return_code in _LOST for answer in answers.values()):
             raise FieldError(15)
-        found = {reason: _within(_COUNTER_NS, answers[number].value) for reason, number in self._throttle_ids.items()}
-        return {reason: value / 1e9 for reason, value in found.items() if value is not None}
+        throttle_fields_s = {
+            reason: _within(_COUNTER_NS, answers[number].value) for reason, number in self._throttle_ids.items()
+        }
+        return {reason: value / 1e9 for reason, value in throttle_fields_s.items() if value is not None}
 
     def _reason_bits(self) -> int | None:
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):

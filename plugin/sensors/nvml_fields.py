@@ -95,10 +95,10 @@ def throttle_fields(answers: Mapping[int, FieldAnswer]) -> dict[str, int]:
     counters = {
         number for number, answer in answers.items() if not answer.return_code and answer.type_code in _COUNTER_TYPES
     }
-    found = {reason: number for reason, number in _STABLE_IDS.items() if number in counters}
+    fields = {reason: number for reason, number in _STABLE_IDS.items() if number in counters}
     answering = [ids for ids in _NUMBERINGS if counters & set(ids.values())]
     if len(answering) == 1:
-        found |= {reason: number for reason, number in answering[0].items() if number in counters}
+        fields |= {reason: number for reason, number in answering[0].items() if number in counters}
     elif _THERMAL_POLICY in counters:
-        found["software thermal"] = _THERMAL_POLICY
-    return found
+        fields["software thermal"] = _THERMAL_POLICY
+    return fields

@@ -151,24 +151,24 @@ def open_cpu_sensors(root: Path = ROOT) -> tuple[CpuSensors | None, str]:
 def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], str]:
     """Return (counter file, range) of each package, and why there is none."""
     powercap = root / "sys/class/powercap"
-    found = []
+    find_counters = []
     for folder in sorted(powercap.glob("intel-rapl:*")):
         is_package = (_text(folder / "name") or "").startswith("package")
         if is_package and (folder / "energy_uj").exists():
-            found.append((folder / "energy_uj", _number(folder / "max_energy_range_uj")))
-    if not found:
-        found = _amd_energy(root)
-    if not found:
+            find_counters.append((folder / "energy_uj", _number(folder / "max_energy_range_uj")))
+    if not find_counters:
+        find_counters = _amd_energy(root)
+    if not find_counters:
         return (
             [],
             "no CPU energy counter here (/sys/class/powercap is empty: a virtual machine, a container or an Arm CPU)",
         )
-    if any(_number(path) is None for path, _ in found):
+    if any(_number(path) is None for path, _ in find_counters):
         return (
             [],
             f"the CPU energy counters cannot be read (root only, as a rule); `{OPEN_COMMAND}` opens them until the next boot",
         )
-    return found, ""
+    return find_counters, ""
 
 
 def _amd_energy(root: Path) -> list[tuple[Path, int | None]]:
@@ -176,17 +176,19 @@ def _amd_energy(root: Path) -> list[tuple[Path, int | None]]:
     found: list[tuple[Path, int | None]] = []
     for folder in sorted((root / "sys/class/hwmon").glob("hwmon*")):
         if _text(folder / "name") == "amd_energy":
-            labels = [one for one in sorted(folder.glob("energy*_label")) if (_text(one) or "").startswith("Esocket")]
-            found.extend((one.with_name(one.name.replace("_label", "_input")), None) for one in labels)
+            labels = [
+                path for path in sorted(folder.glob("energy*_label")) if (_text(path) or "").startswith("Esocket")
+            ]
+            found.extend((label.with_name(label.name.replace("_label", "_input")), None) for label in labels)
     return found
 
 
 def _heat_paths(root: Path) -> list[Path]:
     """Return the files of the CPU's own temperature sensors: hwmon's, else the thermal zones'."""
     drivers = [folder for folder in (root / "sys/class/hwmon").glob("hwmon*") if _text(folder / "name") in _CPU_HEAT]
-    found = [path for folder in drivers for path in sorted(folder.glob("temp*_input"))]
+    paths = [path for folder in drivers for path in sorted(folder.glob("temp*_input"))]
     zones = sorted((root / "sys/class/thermal").glob("thermal_zone*"))
-    return found or [zone / "temp" for zone in zones if _text(zone / "type") in _CPU_ZONES]
+    return paths or [zone / "temp" for zone in zones if _text(zone / "type") in _CPU_ZONES]
 
 
 def _number(path: Path) -> int | None:

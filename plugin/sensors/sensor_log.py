@@ -73,9 +73,13 @@ class SensorLog:
     def period_s(self) -> float | None:
         """Return how often the power reading changes, or None when it has not changed three times."""
         readings = list(self._readings)
-        return infer_period_s([one[0] for one in readings], [one[1] for one in readings])
+        return infer_period_s([reading[0] for reading in readings], [reading[1] for reading in readings])
 
     def columns(self) -> tuple[list[float], list[float | None], list[float | None]]:
         """Return the times, powers and counters read so far."""
         readings = list(self._readings)
-        return [one[0] for one in readings], [one[1] for one in readings], [one[2] for one in readings]
+        return (
+            [reading[0] for reading in readings],
+            [reading[1] for reading in readings],
+            [reading[2] for reading in readings],
+        )

@@ -77,7 +77,11 @@ class ThrottleWatch:
 
     def __exit__(self, *_: Any) -> None:
         if self._sensors is not None:  # first: a reason goes as soon as the work does
-            self.active = tuple(one for one in self._sensors.throttle_reasons() or () if one not in _SETTINGS)
+            self.active = tuple(
+                throttle_reason
+                for throttle_reason in self._sensors.throttle_reasons() or ()
+                if throttle_reason not in _SETTINGS
+            )
         self._after = self._read()
         if self._has_late_step():
             self._pause(COUNTER_STEP_S)

@@ -60,8 +60,8 @@ def _block(model: ModelResult, tables: Sequence[TextTable], width: int, left_out
 
 def _too_wide(table: TextTable, width: int) -> set[str]:
     """Return the columns that a table has no room for."""
-    kept = fitting_columns(_columns(table), table.rows, width - len(INDENT))
-    return {name for i, name in enumerate(table.headers) if i not in kept}
+    columns = fitting_columns(_columns(table), table.rows, width - len(INDENT))
+    return {name for i, name in enumerate(table.headers) if i not in columns}
 
 
 def _columns(table: TextTable) -> list[Column]:

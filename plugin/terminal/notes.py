@@ -33,7 +33,7 @@ def flag_lines(
     """
     width = laid_out_width(width)
     by_flag = _cases_by_flag(records)
-    measured = len({one.case.case_key for one in records if one.measurement})
+    measured = len({record.case.case_key for record in records if record.measurement})
     lines: list[Line] = []
     lines += _quarantine_lines(by_flag.get("quarantined", []), measured, canaries, width)
     if capped := by_flag.get("capped", []):
@@ -79,7 +79,7 @@ def wrapped(text: str, colour: str, width: int, *, indent: str = "  ") -> list[L
 
 
 def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[CanaryReading], width: int) -> list[Line]:
-    slow = [one for one in canaries if one.is_slow]
+    slow = [canary for canary in canaries if canary.is_slow]
     if not cases and not slow:
         return []
     said = ""
@@ -93,10 +93,10 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
         said = f"the canary kernel ({worst.kernel}) was slow in {len(slow)} of {len(canaries)} readings, up to {format_time(worst.time_s, 3)}{usual}"
     if not cases:
         return wrapped(f"canary: {said}; no case lay beside it", "yellow", width)
-    found = wrapped(
+    lines = wrapped(
         f"{_of(cases, measured)} quarantined: {said or meaning('quarantined')} ({_named(cases)})", "yellow", width
     )
-    return found + wrapped(
+    return lines + wrapped(
         "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "
         "pytest … -k with their names",
         "yellow",
@@ -106,9 +106,9 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
 
 
 def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | None, width: int) -> list[Line]:
-    known = {one.ordinal: one for one in (record.process for record in records)}
-    known |= {one.ordinal: one for one in processes or ()}
-    ended = [one for one in known.values() if one.end_reason]
+    lines = {one.ordinal: one for one in (record.process for record in records)}
+    lines |= {process.ordinal: process for process in processes or ()}
+    ended = [one for one in lines.values() if one.end_reason]
     if not ended:
         return []
     counts = Counter(one.end_reason for one in ended)

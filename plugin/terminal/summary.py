@@ -73,11 +73,11 @@ class _CaseRow:
 
     @property
     def ideal(self) -> PredictionRecord | None:
-        return next((one.ideal for one in self.records if one.ideal is not None), None)
+        return next((record.ideal for record in self.records if record.ideal is not None), None)
 
     @property
     def expected(self) -> PredictionRecord | None:
-        return next((one.expected for one in self.records if one.expected is not None), None)
+        return next((record.expected for record in self.records if record.expected is not None), None)
 
     @property
     def expected_error_ratio(self) -> float | None:
@@ -85,7 +85,7 @@ class _CaseRow:
 
     @property
     def median_s(self) -> float | None:
-        times_s = [one.measurement.median_s for one in self.records if one.measurement is not None]
+        times_s = [record.measurement.median_s for record in self.records if record.measurement is not None]
         return median(times_s) if times_s else None
 
     @property
@@ -94,18 +94,21 @@ class _CaseRow:
 
     @property
     def within_ratio(self) -> float | None:
-        ratios = [one.measurement.ci_half_width_ratio for one in self.records if one.measurement is not None]
+        ratios = [record.measurement.ci_half_width_ratio for record in self.records if record.measurement is not None]
         return max((ratio for ratio in ratios if ratio is not None), default=None)
 
     @property
     def is_doubtful(self) -> bool:
-        return any(one.measurement and DOUBTFUL_FLAGS.intersection(one.measurement.flags) for one in self.records)
+        return any(
+            record.measurement and DOUBTFUL_FLAGS.intersection(record.measurement.flags) for record in self.records
+        )
 
     @property
     def is_foreign(self) -> bool:
         """Whether the times are not this chip's own: forced, simulated or replayed."""
         return any(
-            one.measurement and {"forced", "simulated"}.intersection(one.measurement.flags) for one in self.records
+            record.measurement and {"forced", "simulated"}.intersection(record.measurement.flags)
+            for record in self.records
         )
 
     @property
@@ -114,8 +117,8 @@ class _CaseRow:
 
     @property
     def power_w(self) -> float | None:
-        known = [one.measurement.power_w for one in self.records if one.measurement is not None]
-        powers_w = [power_w for power_w in known if power_w is not None]
+        power_ws = [record.measurement.power_w for record in self.records if record.measurement is not None]
+        powers_w = [power_w for power_w in power_ws if power_w is not None]
         return median(powers_w) if powers_w else None
 
 
@@ -174,7 +177,7 @@ def count_line(records: Iterable[Record]) -> str:
 
 
 def _status(members: Sequence[Record]) -> str:
-    return "measured" if any(one.status == "measured" for one in members) else members[0].status
+    return "measured" if any(member.status == "measured" for member in members) else members[0].status
 
 
 def _case_rows(members: Sequence[Record], totals: Mapping[str, TotalInterval]) -> list[_CaseRow]:

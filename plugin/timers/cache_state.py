@@ -120,9 +120,9 @@ def persisting_reset(torch: Any) -> Callable[[], None]:
 def _loaded_runtime(maps: Path = Path("/proc/self/maps")) -> Any:
     """Return the CUDA runtime library this process has loaded, or None: a second copy would have a state of its own."""
     with contextlib.suppress(OSError, AttributeError):
-        found = re.search(r"(/\S*libcudart[^/\s]*\.so\S*)$", maps.read_text(), re.MULTILINE)
-        if found:
-            library = ctypes.CDLL(found[1])
+        match = re.search(r"(/\S*libcudart[^/\s]*\.so\S*)$", maps.read_text(), re.MULTILINE)
+        if match:
+            library = ctypes.CDLL(match[1])
             library.cudaCtxResetPersistingL2Cache  # noqa: B018  (raises AttributeError before CUDA 11)
             return library
     return None

@@ -44,7 +44,7 @@ def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
         lambda one: one.is_contest and one.baseline is not None,
         lambda one: one.best.is_measured,
     ):
-        results = [one for one in results if keep(one)] or results
+        results = [result for result in results if keep(result)] or results
     return first_regime(results)
 
 
@@ -55,17 +55,17 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
         return f"{family} at {said}" if op in _FAMILIES else said
     regime = regime_title(results[0].cache, results[0].mode)
     family += f", {regime}" if regime else ""
-    if not all(one.is_contest and one.baseline is not None for one in results):
+    if not all(result.is_contest and result.baseline is not None for result in results):
         return f"{family}: nothing to compare with at {counted(len(results), 'shape')}; first {results[0].verdict}"
     ranked = leads(results)
-    base = baseline_name([one.baseline for one in results if one.baseline is not None])
+    base = baseline_name([result.baseline for result in results if result.baseline is not None])
     if not ranked:
         return f"{family}: no format beats {base} at any of {len(results)} shapes{_level(results)}{_doubts(results)}"
     parts = [_led(ranked[0], base, f" of {len(results)} shapes")]
     parts += [_led(one, base) for one in ranked[1:3]]
     others = sum(len(one.shapes) for one in ranked[3:])
     parts += [f"{counted(len(ranked) - 3, 'other configuration')} {others}"] if others else []
-    stays = sum(not one.is_win and not one.judged.is_level for one in results)
+    stays = sum(not result.is_win and not result.judged.is_level for result in results)
     parts += [f"{base} stays fastest at {stays}"] if stays else []
     return f"{family}: {'; '.join(parts)}{_level(results)}{_doubts(results)}"
 
@@ -120,13 +120,13 @@ def _span(ratios: list[float], text: Callable[[float], str] = times_faster) -> s
 
 def baseline_name(baselines: list[Configuration]) -> str:
     """Return what a sentence about several shapes calls their baselines."""
-    names = dict.fromkeys(one.precision for one in baselines)
+    names = dict.fromkeys(baseline.precision for baseline in baselines)
     if len(names) == 1:
         return next(iter(names))
     # BF16 also where another 16-bit kernel is up to 5 % faster: this is no "best 16-bit kernel".
     return (
         f"the 16-bit baseline ({' or '.join(names)})"
-        if all(one.is_sixteen_bit for one in baselines)
+        if all(baseline.is_sixteen_bit for baseline in baselines)
         else "the baseline"
     )
 
@@ -136,14 +136,14 @@ def _level(results: list[ShapeResult]) -> str:
     found: dict[str, list[str]] = {}
     names = {one.baseline.precision for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
-    for one in results:
-        best, other = one.best, one.level_with
+    for result in results:
+        best, other = result.best, result.level_with
         if best is None or other is None:
             continue
-        if best is one.baseline:
+        if best is result.baseline:
             found.setdefault(base, []).append(other.label)
         else:
-            found.setdefault(base if other is one.baseline else other.label, []).append(best.label)
+            found.setdefault(base if other is result.baseline else other.label, []).append(best.label)
     return "".join(
         f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
         for other, labels in found.items()
@@ -151,6 +151,6 @@ def _level(results: list[ShapeResult]) -> str:
 
 
 def _doubts(results: list[ShapeResult]) -> str:
-    doubtful = [one for one in results if one.judged.doubts]
+    doubtful = [result for result in results if result.judged.doubts]
     flags = sorted({flag for one in doubtful for flag in one.judged.doubts})
     return f" (doubtful at {len(doubtful)}: {', '.join(flags)})" if doubtful else ""

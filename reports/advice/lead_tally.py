@@ -69,7 +69,7 @@ def leads(results: Iterable[ShapeResult]) -> list[Lead]:
     Only what is the best at one shape at least can lead. As many shapes: the one that is the best at more of them, then the
     one that gains most.
     """
-    left = [one for one in results if one.is_win and one.best is not None]
+    left = [result for result in results if result.is_win and result.best is not None]
     found: list[Lead] = []
     while left:
         lead = min(_candidates(left), key=_place)
@@ -83,7 +83,7 @@ def _candidates(results: list[ShapeResult]) -> list[Lead]:
     labels = dict.fromkeys(one.best.label for one in results if one.best is not None)
     places: dict[str, list[LedShape]] = {label: [] for label in labels}
     for result in results:
-        for label, one in {one.label: one for one in reversed(_winners(result))}.items():
+        for label, one in {configuration.label: configuration for configuration in reversed(_winners(result))}.items():
             if label in places:
                 places[label].append(LedShape(result, one))
     return [Lead(label, tuple(members)) for label, members in places.items()]
@@ -98,8 +98,8 @@ def _winners(result: ShapeResult) -> tuple[Configuration, ...]:
     """Return the leaders that win, too: what is level with the baseline is no winner, however wide its interval is."""
     baseline = result.baseline
     return tuple(
-        one
-        for one in result.leaders
-        if one is result.best
-        or (baseline is not None and one is not baseline and not are_level(one.contender, baseline.contender))
+        leader
+        for leader in result.leaders
+        if leader is result.best
+        or (baseline is not None and leader is not baseline and not are_level(leader.contender, baseline.contender))
     )

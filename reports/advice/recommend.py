@@ -30,18 +30,18 @@ def recommend_from_run(
     are no products, only what the run stored is ranked. `totals`: the intervals over processes by case key; None: from these
     records alone. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
     """
-    records = tuple(one for one in records if not is_model_case(one.case))
+    records = tuple(record for record in records if not is_model_case(record.case))
     totals = total_intervals(records) if totals is None else totals
     rows = case_rows(records)
     groups: dict[tuple[str, str, str, str], list[int]] = {}
     for index, row in enumerate(rows):
         groups.setdefault((row.hardware_key, row.op, row.shape_label, row.mode), []).append(index)
     # Cases that failed before their prediction carry no chip: they explain an exclusion, they make no ranking.
-    found = []
+    recommendations = []
     for (hardware_key, op, shape, mode), members in groups.items():
         if hardware_key or not any(other[1:] == (op, shape, mode) for other in groups if other[0]):
             lost = [] if not hardware_key else groups.get(("", op, shape, mode), [])
             indices = [*members, *lost]
             device = hardware if hardware is not None and hardware_key in ("", hardware.key) else None
-            found.append(rank_shape(hardware_key, [rows[i] for i in indices], device, totals))
-    return found
+            recommendations.append(rank_shape(hardware_key, [rows[i] for i in indices], device, totals))
+    return recommendations

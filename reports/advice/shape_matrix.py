@@ -147,8 +147,11 @@ def shape_entries(
     results: Iterable[ShapeResult], recommendations: Iterable[ShapeRecommendation]
 ) -> tuple[ShapeEntry, ...]:
     """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
-    rankings = {(one.op, one.shape_label, one.mode, one.cache): one for one in recommendations}
-    shapes = [one for one in results if not one.is_model]
+    rankings = {
+        (recommendation.op, recommendation.shape_label, recommendation.mode, recommendation.cache): recommendation
+        for recommendation in recommendations
+    }
+    shapes = [result for result in results if not result.is_model]
     return tuple(
         ShapeEntry(str(number), one, rankings.get((one.op, shown(one.judged.shape_label, 60), one.mode, one.cache)))
         for number, one in enumerate(shapes, start=1)
@@ -158,8 +161,8 @@ def shape_entries(
 def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
     """Return one matrix for all products, and one for every other operator of which several kernels compete."""
     families: dict[str, list[ShapeEntry]] = {}
-    for one in entries:
-        families.setdefault("" if one.result.op in _PRODUCTS else one.result.op, []).append(one)
+    for entry in entries:
+        families.setdefault("" if entry.result.op in _PRODUCTS else entry.result.op, []).append(entry)
     made = (_matrix(name or "Products", members) for name, members in families.items())
     return tuple(one for one in made if len(one.columns) > 1 or one.title == "Products")
 
@@ -186,7 +189,7 @@ def reason_spans(rows: Sequence[RankedRow]) -> list[int]:
 
 
 def _matrix(title: str, entries: Sequence[ShapeEntry]) -> ShapeMatrix:
-    cells = [_cells(one) for one in entries]
+    cells = [_cells(entry) for entry in entries]
     columns: dict[MatrixColumn, list[MatrixCell]] = {}
     for row in cells:
         for column, cell in row.items():
@@ -203,9 +206,9 @@ def _matrix(title: str, entries: Sequence[ShapeEntry]) -> ShapeMatrix:
 
 def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:
     """Order columns: measured, predicted, without any time; each by its mean speed-up."""
-    gains = [math.log(one.speedup) for one in cells if one.speedup is not None and one.speedup > 0]
-    is_measured = any(one.state == "measured" for one in cells)
-    has_time = any(one.state in ("measured", "expected", "ideal") for one in cells)
+    gains = [math.log(cell.speedup) for cell in cells if cell.speedup is not None and cell.speedup > 0]
+    is_measured = any(cell.state == "measured" for cell in cells)
+    has_time = any(cell.state in ("measured", "expected", "ideal") for cell in cells)
     tier = 0 if is_measured else 1 if has_time else 2
     return tier, -fmean(gains) if gains else 0.0
 
@@ -214,19 +217,19 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
     result = entry.result
     if entry.ranking is not None:
         level, is_clear = _leaders(entry.ranking.rows, result)
-        found = {
+        cells = {
             _column_of(row): _cell_of_row(row, entry.ranking, result, is_leading=at in level, is_clear=is_clear)
             for at, row in enumerate(entry.ranking.rows)
         }
     else:
-        found = {MatrixColumn(one.precision, one.kernel): _cell(one, result) for one in result.ranked}
+        cells = {MatrixColumn(one.precision, one.kernel): _cell(one, result) for one in result.ranked}
     for record in result.judged.lost:
         case = record.case
         column = MatrixColumn(shown(case.precision_label or "no format", 60), shown(case.kernel, 60))
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
-            found.setdefault(column, MatrixCell("missing", note=shown(note)))
-    return found
+            cells.setdefault(column, MatrixCell("missing", note=shown(note)))
+    return cells
 
 
 def _leaders(rows: Sequence[RankedRow], result: ShapeResult) -> tuple[set[int], bool]:

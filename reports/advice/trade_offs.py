@@ -92,25 +92,27 @@ def trade_groups(
     What stored runs say is left out where it only repeats a group of this run.
     """
     models, energies = tuple(models), _energies(cases)
-    known = MeasuredQualities(
+    qualities = MeasuredQualities(
         (record for model in models for one in model.passes for record in one.records), {run.run_id: run}
     )
-    found = [_of_phase(model, phase, known) for model in models for phase in model.phases]
-    found += [_of_shape(one, energies) for one in recommendations]
+    found = [_of_phase(model, phase, qualities) for model in models for phase in model.phases]
+    found += [_of_shape(recommendation, energies) for recommendation in recommendations]
     own = [one for one in found if len(one.points) > 1]
     rankings = () if stored is None else stored.rankings
-    of_all = [_of_stored(one) for one in rankings if one.hardware_key == hardware_key]
-    told = [one for one in of_all if len(one.points) > 1 and not any(_is_repeat(one, other) for other in own)]
-    return tuple(replace(one, points=with_fronts(one.points)) for one in (*own, *told))
+    of_all = [_of_stored(ranking) for ranking in rankings if ranking.hardware_key == hardware_key]
+    groups = [one for one in of_all if len(one.points) > 1 and not any(_is_repeat(one, other) for other in own)]
+    return tuple(replace(one, points=with_fronts(one.points)) for one in (*own, *groups))
 
 
 def _is_repeat(stored: TradeGroup, own: TradeGroup) -> bool:
     """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or loss."""
-    of_stored, of_own = ({key for one in group.points for key in one.record_ids} for group in (stored, own))
+    of_stored, of_own = ({key for point in group.points for key in point.record_ids} for group in (stored, own))
     if not of_stored or not of_stored <= of_own:
         return False
     # A loss may have been measured by another run.
-    told, known = ({(one.label, one.time_source, one.loss_pct) for one in group.points} for group in (stored, own))
+    told, known = (
+        {(point.label, point.time_source, point.loss_pct) for point in group.points} for group in (stored, own)
+    )
     return told <= known
 
 
@@ -121,17 +123,17 @@ def on_front(values: Sequence[tuple[float, float, float]]) -> list[bool]:
     if not values:
         return []
     kept = {values[at] for at in undominated(np.array(values, dtype=float)).tolist()}
-    return [one in kept for one in values]
+    return [value in kept for value in values]
 
 
 def with_fronts(points: Sequence[TradePoint]) -> tuple[TradePoint, ...]:
     """Return the points with the fronts they are on. Where times were measured, predicted points are on none."""
-    competing = [one for one in points if one.time_source == "measured"] or list(points)
+    competing = [point for point in points if point.time_source == "measured"] or list(points)
     found: dict[int, list[str]] = {}
     for axis in Y_AXES:
         members = [one for one in competing if getattr(one, axis) is not None]
         for one, is_front in zip(
-            members, on_front([(one.time_s, getattr(one, axis), 0.0) for one in members]), strict=True
+            members, on_front([(member.time_s, getattr(member, axis), 0.0) for member in members]), strict=True
         ):
             if is_front:
                 found.setdefault(id(one), []).append(axis)
@@ -142,7 +144,9 @@ def with_fronts(points: Sequence[TradePoint]) -> tuple[TradePoint, ...]:
     ]
     fronts = on_front([values for _, values in whole])  # type: ignore[misc]  # None was left out
     best = {id(one) for (one, _), is_front in zip(whole, fronts, strict=True) if is_front}
-    return tuple(replace(one, fronts=tuple(found.get(id(one), ())), is_on_front=id(one) in best) for one in points)
+    return tuple(
+        replace(point, fronts=tuple(found.get(id(point), ())), is_on_front=id(point) in best) for point in points
+    )
 
 
 def _of_phase(model: ModelResult, phase: PhaseResult, known: MeasuredQualities) -> TradeGroup:
@@ -256,5 +260,5 @@ def _stored_point(row: StoredRow) -> TradePoint:
 
 
 def _energies(cases: Iterable[CaseSummary]) -> dict[str, float]:
-    found = ((one.lead.case_key, case_energy(one)) for one in cases)
+    found = ((case.lead.case_key, case_energy(case)) for case in cases)
     return {key: energy.energy_j for key, energy in found if energy is not None}

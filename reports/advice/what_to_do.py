@@ -51,9 +51,9 @@ def actions(
 ) -> tuple[Action, ...]:
     """Return what to do on a chip: whole models first, decode and prefill of products, then other operators with a choice."""
     families: dict[str, list[ShapeResult]] = {}
-    for one in results:
-        if one.best is not None and not one.is_model:
-            families.setdefault(phase_of(one.best.contender.case) or one.op_title, []).append(one)
+    for result in results:
+        if result.best is not None and not result.is_model:
+            families.setdefault(phase_of(result.best.contender.case) or result.op_title, []).append(result)
     found = [action for model in models for action in _of_model(model)]
     phases = [name for name in _PHASES if name in families]
     others = [name for name in families if name not in _PHASES and any(one.is_contest for one in families[name])]
@@ -90,7 +90,7 @@ def _of_model(model: ModelResult) -> list[Action]:
                 shown(take, 200),
                 shown(evidence or "nothing to compare with", 500),
                 shown("; ".join(caveats)),
-                tuple(one.record_id for one in best.records),
+                tuple(record.record_id for record in best.records),
             )
         )
     return found
@@ -106,7 +106,7 @@ def _model_doubt(judged: ShapeVerdict) -> str:
 
 def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRecommendation]) -> Action:
     ranked = leads(results)
-    base = baseline_name([one.baseline for one in results if one.baseline is not None])
+    base = baseline_name([result.baseline for result in results if result.baseline is not None])
     where = f"at {len(results)} shapes" if len(results) > 1 else f"at {results[0].title}"
     if not ranked:
         return _stay(phase, results, base, where)
@@ -124,7 +124,7 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
         phase,
         f"{_verb(best, won)} {best.label}",
         f"{gains(won, base)} {part}",
-        "; ".join(one for one in caveats if one),
+        "; ".join(caveat for caveat in caveats if caveat),
         tuple(row.record_id for row in best.rows),
     )
 
@@ -133,7 +133,7 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
     first = results[0].best
     assert first is not None  # only such results are judged
     ids = tuple(row.record_id for row in first.rows)
-    if not any(one.is_contest and one.baseline is not None for one in results):
+    if not any(result.is_contest and result.baseline is not None for result in results):
         return Action(
             phase,
             f"nothing to choose yet ({first.label} alone)",
@@ -141,7 +141,7 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
             "measure a second one to compare with",
             ids,
         )
-    level = [one for one in results if one.judged.is_level]
+    level = [result for result in results if result.judged.is_level]
     named = dict.fromkeys(
         one.level_with.label if one.best is one.baseline else one.best.label
         for one in level
@@ -153,7 +153,7 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
         phase,
         f"stay at {base}",
         f"no other configuration is {kind} faster by more than the intervals {where}",
-        "; ".join(one for one in (caveat, _doubts([(one.judged.doubts, one) for one in results])) if one),
+        "; ".join(one for one in (caveat, _doubts([(result.judged.doubts, result) for result in results])) if one),
         ids,
     )
 
@@ -169,7 +169,7 @@ def _verb(best: Configuration, won: Sequence[LedShape]) -> str:
 def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
     if best.is_measured:
         return ""
-    rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
+    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
     gap = next((row.kernel_gap for row in rows if row.kernel_gap), "")
     return gap if gap else "nobody measured it here"
 
@@ -179,10 +179,10 @@ def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
     others: dict[str, int] = {}
     undecided_count = 0
     winners = {id(place.result) for place in won}
-    for one in results:
-        if id(one) not in winners and one.best is not None:
-            if one.is_win:
-                others[one.best.label] = others.get(one.best.label, 0) + 1
+    for result in results:
+        if id(result) not in winners and result.best is not None:
+            if result.is_win:
+                others[result.best.label] = others.get(result.best.label, 0) + 1
             else:
                 undecided_count += 1
     named = sorted(others.items(), key=lambda item: -item[1])[:2]
@@ -193,7 +193,7 @@ def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
 
 def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
     """Return where times behind an advice are in doubt, whether the baseline's are, and what to do; empty where none is."""
-    doubtful = [one for one in places if one[0]]
+    doubtful = [place for place in places if place[0]]
     if not doubtful:
         return ""
     flags = sorted({flag for found, _ in doubtful for flag in found})
@@ -210,6 +210,6 @@ def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
 def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
     if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
         return ""
-    rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
+    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
     claim = next((row.quality for row in rows if row.quality.startswith("claimed: ") and "none" not in row.quality), "")
     return f"its loss is only claimed ({claim.removeprefix('claimed: ')})" if claim else "nobody measured what it loses"

@@ -31,21 +31,21 @@ def _for_the_next(doubt: Finding | None) -> str:
 def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[str, str]:
     """Return why the stored predictions of some rows are in doubt, by kind: `ideal`, `expected`; of kinds that they have."""
     rows = tuple(rows)
-    found = {
+    doubts = {
         "ideal": ideal_doubt(device) if any(row.ideal_s is not None for row in rows) else "",
         "expected": expected_doubt(device) if any(row.expected_s is not None for row in rows) else "",
     }
-    return {kind: text for kind, text in found.items() if text}
+    return {kind: text for kind, text in doubts.items() if text}
 
 
 def profile_doubts(profiles: Iterable[HardwareProfile], rows: Iterable[CaseRow]) -> list[str]:
     """Return these reasons for the stored profiles of a run, each once; a profile that cannot be read has none."""
     rows = tuple(rows)
-    found: list[str] = []
+    doubts: list[str] = []
     for profile in profiles:
         with contextlib.suppress(RooflineError):
-            found += calibration_doubts(device_from_profile(profile.profile), rows).values()
-    return list(dict.fromkeys(found))
+            doubts += calibration_doubts(device_from_profile(profile.profile), rows).values()
+    return list(dict.fromkeys(doubts))
 
 
 def doubtful_words(kinds: Iterable[str]) -> str:

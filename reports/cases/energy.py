@@ -73,11 +73,15 @@ def case_energy(summary: CaseSummary) -> CaseEnergy | None:
     """Return the energy of a measured case, or None where none was stored (records of version 1 keep energy alone)."""
     ideal = summary.lead.record.ideal
     flops = ideal.flops if ideal is not None and ideal.flops else None
-    readings = [one.energy for one in summary.measurements if one.energy is not None]
+    readings = [measurement.energy for measurement in summary.measurements if measurement.energy is not None]
     if readings:
-        paces = [one.energy.call_s / one.median_s for one in summary.measurements if one.energy and one.median_s > 0]
+        paces = [
+            measurement.energy.call_s / measurement.median_s
+            for measurement in summary.measurements
+            if measurement.energy and measurement.median_s > 0
+        ]
         return _of_readings(readings, flops, max(paces, key=lambda pace: abs(pace - 1), default=None))
-    plain = [one for one in summary.measurements if one.energy_j is not None]
+    plain = [measurement for measurement in summary.measurements if measurement.energy_j is not None]
     if not plain:
         return None
     return CaseEnergy(
@@ -96,20 +100,20 @@ def case_energy(summary: CaseSummary) -> CaseEnergy | None:
 
 
 def _of_readings(readings: list[EnergyReading], flops: float | None, pace_ratio: float | None) -> CaseEnergy:
-    apart = [one.disagreement_ratio for one in readings if one.disagreement_ratio is not None]
-    windows = sum(one.window_count for one in readings)
+    apart = [reading.disagreement_ratio for reading in readings if reading.disagreement_ratio is not None]
+    windows = sum(reading.window_count for reading in readings)
     return CaseEnergy(
-        energy_j=median(one.energy_j for one in readings),
-        net_energy_j=_typical(one.net_energy_j for one in readings),
-        std_j=max((one.std_j for one in readings if one.std_j is not None), default=None),
-        power_w=median(one.power_w for one in readings),
-        idle_power_w=_typical(one.idle_power_w for one in readings),
+        energy_j=median(reading.energy_j for reading in readings),
+        net_energy_j=_typical(reading.net_energy_j for reading in readings),
+        std_j=max((reading.std_j for reading in readings if reading.std_j is not None), default=None),
+        power_w=median(reading.power_w for reading in readings),
+        idle_power_w=_typical(reading.idle_power_w for reading in readings),
         flops=flops,
-        source=", ".join(dict.fromkeys(shown(one.source, 40) for one in readings)),
-        scope=", ".join(dict.fromkeys(shown(one.scope, 40) for one in readings)),
-        windows=f"{counted(windows, 'window')} of {format_time(median(one.window_s for one in readings), 2)}",
+        source=", ".join(dict.fromkeys(shown(reading.source, 40) for reading in readings)),
+        scope=", ".join(dict.fromkeys(shown(reading.scope, 40) for reading in readings)),
+        windows=f"{counted(windows, 'window')} of {format_time(median(reading.window_s for reading in readings), 2)}",
         disagreement_ratio=max(apart, key=abs, default=None),
-        sensor_period_s=_typical(one.sensor_period_s for one in readings),
+        sensor_period_s=_typical(reading.sensor_period_s for reading in readings),
         pace_ratio=pace_ratio,
     )
 

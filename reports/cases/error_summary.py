@@ -86,8 +86,8 @@ def reason_counts(rows: Iterable[CaseRow]) -> tuple[ReasonCount, ...]:
     for row in rows:
         if row.status in ("failed", "skipped"):
             groups.setdefault((row.status, row.reason or "no reason was stored"), []).append(row.name)
-    found = [ReasonCount(status, reason, tuple(ids)) for (status, reason), ids in groups.items()]
-    return tuple(sorted(found, key=lambda one: (one.status != "failed", -len(one.case_ids), one.reason)))
+    counts = [ReasonCount(status, reason, tuple(ids)) for (status, reason), ids in groups.items()]
+    return tuple(sorted(counts, key=lambda one: (one.status != "failed", -len(one.case_ids), one.reason)))
 
 
 def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]) -> ErrorSummary | None:

@@ -32,8 +32,8 @@ class SampleSeries:
 
 def flagged_series(cases: Iterable[CaseSummary]) -> tuple[SampleSeries, ...]:
     """Return a series per process of a case whose samples were flagged and are still stored; the gravest flag first."""
-    found = [series for case in cases for row in case.measured_rows if (series := _series(row, case)) is not None]
-    return tuple(sorted(found, key=lambda one: min(SHAPE_FLAGS.index(flag) for flag in one.flags)))
+    series_list = [series for case in cases for row in case.measured_rows if (series := _series(row, case)) is not None]
+    return tuple(sorted(series_list, key=lambda one: min(SHAPE_FLAGS.index(flag) for flag in one.flags)))
 
 
 def _series(row: CaseRow, case: CaseSummary) -> SampleSeries | None:

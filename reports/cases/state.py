@@ -76,10 +76,12 @@ def case_state(summary: CaseSummary) -> CaseState | None:
 def state_of(measurements: Iterable[Measurement]) -> CaseState | None:
     """Return the state over some measurements of one case, or None when nothing is known about it."""
     measurements = tuple(measurements)
-    states = [one.state for one in measurements if one.state is not None]
-    clocks_hz = [clock for one in measurements for clock in one.clocks_hz]
-    typical_hz = [one.sm_clock_hz for one in measurements if one.sm_clock_hz is not None]
-    temperatures_c = [one.temperature_c for one in measurements if one.temperature_c is not None]
+    states = [measurement.state for measurement in measurements if measurement.state is not None]
+    clocks_hz = [clock for measurement in measurements for clock in measurement.clocks_hz]
+    typical_hz = [measurement.sm_clock_hz for measurement in measurements if measurement.sm_clock_hz is not None]
+    temperatures_c = [
+        measurement.temperature_c for measurement in measurements if measurement.temperature_c is not None
+    ]
     if not states and not clocks_hz and not typical_hz and not temperatures_c:
         return None
     return CaseState(

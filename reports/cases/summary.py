@@ -97,8 +97,8 @@ class CaseSummary:
     @property
     def flags(self) -> tuple[str, ...]:
         """The flags of all its processes: known ones in the order they are explained, then any others."""
-        found = dict.fromkeys(flag for row in self.rows for flag in row.flags)
-        return (*(key for key in FLAGS if key in found), *(key for key in found if key not in FLAGS))
+        fromkeys = dict.fromkeys(flag for row in self.rows for flag in row.flags)
+        return (*(key for key in FLAGS if key in fromkeys), *(key for key in fromkeys if key not in FLAGS))
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ def action_blocks(view: ReportView) -> Iterator[Block]:
     """Yield what to do, a line per phase."""
     several = len(view.chips) > 1
     lines = [
-        f"{chip.hardware_name}: {one.sentence}" if several else one.sentence
+        f"{chip.hardware_name}: {action.sentence}" if several else action.sentence
         for chip in view.chips
-        for one in chip.actions
+        for action in chip.actions
     ]
     if lines:
         yield Heading(2, "What to do")
@@ -75,7 +75,7 @@ def _cell(cell: MatrixCell) -> str:
 def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
     """Yield what all stored runs recommend: an answer per question, what moved, what is missing."""
     yield Heading(2, "What all stored runs recommend")
-    several = len({one.hardware_key for one in stored.rankings}) > 1
+    several = len({ranking.hardware_key for ranking in stored.rankings}) > 1
     columns = (
         TableColumn("question", is_prose=True),
         TableColumn("take", is_prose=True),
@@ -86,10 +86,10 @@ def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
         TableColumn("confidence", drop=1),
         TableColumn("run", drop=4),
     )
-    rows = [_answer(one, several) for one in stored.rankings]
+    rows = [_answer(ranking, several) for ranking in stored.rankings]
     if rows:
         yield table("", columns, rows, note=f"From {stored.basis_words}: the newest comparable nights of each case.")
-    moves = [f"{one.title}: {change.sentence}" for one in stored.rankings for change in one.changes]
+    moves = [f"{ranking.title}: {change.sentence}" for ranking in stored.rankings for change in ranking.changes]
     if moves:
         left = len(moves) - MOST_MOVES
         more = [f"{counted(left, 'more change')}: roofline recommend --stored"] if left > 0 else []

@@ -79,7 +79,7 @@ def _changed_cases(comparison: Comparison) -> Iterator[Block]:
 
 
 def _nights(comparison: Comparison) -> Iterator[Block]:
-    count, short = len(comparison.histories), sum(one.is_too_short for one in comparison.histories)
+    count, short = len(comparison.histories), sum(history.is_too_short for history in comparison.histories)
     alerts = "no open alert" if not comparison.alert_count else f"{counted(comparison.alert_count, 'open alert')}"
     yield Paragraph(
         f"{counted(count, 'case')} of this run looked at over all stored runs of this machine: {alerts}.",

@@ -72,7 +72,10 @@ def report_blocks(
         yield from _chip_blocks(view, chip)
     yield from _machine_blocks(view)
     if view.reasons:
-        rows = [(one.status, one.reason, str(len(one.case_ids)), _first(one.case_ids)) for one in view.reasons]
+        rows = [
+            (reason.status, reason.reason, str(len(reason.case_ids)), _first(reason.case_ids))
+            for reason in view.reasons
+        ]
         columns = (
             TableColumn("status"),
             TableColumn("reason", is_prose=True),
@@ -121,8 +124,8 @@ def _chip_blocks(view: ReportView, chip: ChipView) -> Iterator[Block]:
         yield Heading(2, f"What to use, shape by shape{where}")
         yield from matrix_blocks(chip)
         yield Paragraph(RANKING_NOTE, "quiet")
-        for one in chip.recommendations:
-            yield from _recommendation(one)
+        for recommendation in chip.recommendations:
+            yield from _recommendation(recommendation)
     if any(expected_gap(case) is not None for case in chip.cases):
         yield Heading(2, f"Where the time went{where}")
         yield FigureBlock(f"time{suffix}")
@@ -283,7 +286,7 @@ def _error_table(errors: tuple[ErrorSummary, ...]) -> TableBlock:
         TableColumn("format"),
         TableColumn("cache, mode", drop=4),
         TableColumn("cases", True, drop=3),
-        TableColumn("ideal off by", True, drop=2 if any(one.expected_count for one in errors) else 0),
+        TableColumn("ideal off by", True, drop=2 if any(error.expected_count for error in errors) else 0),
         TableColumn("signed", True, drop=6),
         TableColumn("worst", True, drop=5),
         TableColumn("of roof", True, drop=1),
@@ -291,17 +294,17 @@ def _error_table(errors: tuple[ErrorSummary, ...]) -> TableBlock:
     )
     rows = [
         (
-            one.op,
-            one.precision,
-            regime_words(one.cache, one.mode),
-            str(one.case_count),
-            format_percent(one.median_abs_error_ratio),
-            format_percent(one.median_error_ratio, signed=True),
-            format_percent(one.worst_error_ratio, signed=True),
-            format_percent(one.median_roof_share_ratio, 0),
-            format_percent(one.median_abs_expected_ratio),
+            error.op,
+            error.precision,
+            regime_words(error.cache, error.mode),
+            str(error.case_count),
+            format_percent(error.median_abs_error_ratio),
+            format_percent(error.median_error_ratio, signed=True),
+            format_percent(error.worst_error_ratio, signed=True),
+            format_percent(error.median_roof_share_ratio, 0),
+            format_percent(error.median_abs_expected_ratio),
         )
-        for one in errors
+        for error in errors
     ]
     return table(
         "", columns, rows, note="Off by: the median of |error|; of roof: the median share that kernels reached."
@@ -315,7 +318,7 @@ def _machine_blocks(view: ReportView) -> Iterator[Block]:
     yield Heading(2, "The machine over the run")
     if state.canaries:
         yield FigureBlock("canary")
-    sentences = [state.canary_sentence, *state.restarts, *(shown(one, 300) for one in state.warnings)]
+    sentences = [state.canary_sentence, *state.restarts, *(shown(warning, 300) for warning in state.warnings)]
     sentences += [f"Quarantined: {_first(state.quarantined)}."] if state.quarantined else []
     sentences += [f"Clock held down: {_first(state.capped)}."] if state.capped else []
     yield Bullets(tuple(sentences))

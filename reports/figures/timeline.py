@@ -106,16 +106,16 @@ def _channel(timeline: RunTimeline, name: str, unit_s: float) -> Iterator[Series
     colour, width = (INK, 1.05) if readings else (_LINE, 1.95)
     yield from _steps(f"average {name}", spans, lambda span: getattr(span, name), unit_s, scale, colour, width)
     if not readings:
-        serieses = [(place, span) for place, span in enumerate(spans) if getattr(span, name) is not None]
+        known_spans = [(place, span) for place, span in enumerate(spans) if getattr(span, name) is not None]
         yield Marks(
             f"case {name}",
-            tuple((span.begin_s + span.end_s) / 2 / unit_s for _, span in serieses),
-            tuple(getattr(span, name) * scale for _, span in serieses),
+            tuple((span.begin_s + span.end_s) / 2 / unit_s for _, span in known_spans),
+            tuple(getattr(span, name) * scale for _, span in known_spans),
             _LINE,
             size_points=4.0,
             edge=SURFACE,
             edge_width_points=0.6,
-            keys=tuple(place for place, _ in serieses),
+            keys=tuple(place for place, _ in known_spans),
             medium="live",
         )
     yield from readings

@@ -119,12 +119,12 @@ def _escaped_words(text: str) -> str:
 
 def _without_empty_sections(parts: list[str]) -> str:
     """Join the parts without headings that have nothing below them (a figure, or what was left out)."""
-    kept = []
+    without_empty_sections = []
     for part, following in zip(parts, [*parts[1:], "#"], strict=True):
         level, below = _level(part), _level(following)
         if not level or not below or below > level:
-            kept.append(part)
-    return "\n\n".join(kept)
+            without_empty_sections.append(part)
+    return "\n\n".join(without_empty_sections)
 
 
 def _level(part: str) -> int:

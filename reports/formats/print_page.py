@@ -33,7 +33,7 @@ def print_page(
     view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
 ) -> str:
     """Return the whole page; equal views give equal pages."""
-    figures = {one.name: one for one in report_figures(view)}
+    figures = {figure.name: figure for figure in report_figures(view)}
     blocks = list(_with_content(report_blocks(view, comparison, stored), figures))
     css = resources.files("reports.formats").joinpath("print_page.css").read_text(encoding="utf-8")
     return (
@@ -72,7 +72,7 @@ def _html(block: Paragraph | Bullets | TableBlock | Heading) -> str:
 
 
 def _table(block: TableBlock) -> str:
-    kinds = ["number" if one.is_number else "prose" if one.is_prose else "name" for one in block.columns]
+    kinds = ["number" if column.is_number else "prose" if column.is_prose else "name" for column in block.columns]
     head = "".join(_tag("th", kind, one.header, ' scope="col"') for kind, one in zip(kinds, block.columns, strict=True))
     rows = "\n".join(
         "<tr>" + "".join(_cell(kind, cell) for kind, cell in zip(kinds, row, strict=True)) + "</tr>"

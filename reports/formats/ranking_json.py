@@ -40,14 +40,14 @@ def shape_recommendation_json(one: ShapeRecommendation) -> dict[str, Any]:
     }
 
 
-def recommendations_json(found: StoredRecommendations) -> dict[str, Any]:
+def recommendations_json(recommendations: StoredRecommendations) -> dict[str, Any]:
     """Return the whole answer; every number's key ends in its unit, missing is null."""
     return {
-        "run_count": found.run_count,
-        "record_count": found.record_count,
-        "missing": list(found.missing),
-        "notes": list(found.notes),
-        "rankings": [ranking_json(one) for one in found.rankings],
+        "run_count": recommendations.run_count,
+        "record_count": recommendations.record_count,
+        "missing": list(recommendations.missing),
+        "notes": list(recommendations.notes),
+        "rankings": [ranking_json(ranking) for ranking in recommendations.rankings],
     }
 
 

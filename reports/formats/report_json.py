@@ -46,17 +46,18 @@ def report_json(
             "findings": list(view.findings),
             "warnings": list(view.warnings),
             "missing": list(view.missing),
-            "actions": [_action(chip.hardware_key, one) for chip in view.chips for one in chip.actions],
+            "actions": [_action(chip.hardware_key, action) for chip in view.chips for action in chip.actions],
         },
         "comparison": None if comparison is None else _comparison(comparison),
         "counts": dict(view.counts),
         "chips": [_chip(view, chip) for chip in view.chips],
         "stored": None if stored is None else recommendations_json(stored),
         "not_measured": [
-            {"status": one.status, "reason": one.reason, "cases": list(one.case_ids)} for one in view.reasons
+            {"status": reason.status, "reason": reason.reason, "cases": list(reason.case_ids)}
+            for reason in view.reasons
         ],
         "machine_state": {
-            "canaries": [asdict(one) for one in view.state.canaries],
+            "canaries": [asdict(canary) for canary in view.state.canaries],
             "quarantined": list(view.state.quarantined),
             "clock_held_down": list(view.state.capped),
             "worker_ends": list(view.state.restarts),
@@ -92,13 +93,15 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "hardware_name": chip.hardware_name,
         "roofline": _roofline(chip.roofline),
         "cases": [_case(case) for case in chip.cases],
-        "shapes": [_shape(one) for one in chip.shapes],
-        "models": [model_json(one) for one in chip.models],
-        "errors": [asdict(one) for one in chip.errors],
+        "shapes": [_shape(shape) for shape in chip.shapes],
+        "models": [model_json(model) for model in chip.models],
+        "errors": [asdict(error) for error in chip.errors],
         "calibration_doubts": [{"kind": kind, "reason": text} for kind, text in chip.doubtful_kinds.items()],
         "overall_error": None if chip.overall is None else asdict(chip.overall),
-        "recommendations": [shape_recommendation_json(one) for one in chip.recommendations],
-        "trade_offs": [asdict(one) for one in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)],
+        "recommendations": [shape_recommendation_json(recommendation) for recommendation in chip.recommendations],
+        "trade_offs": [
+            asdict(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
+        ],
     }
 
 
@@ -107,12 +110,12 @@ def _roofline(view: RooflineView) -> dict[str, Any]:
         "memory_bandwidth_bytes_per_s": view.memory_bandwidth_bytes_per_s,
         "memory_provenance": view.memory_provenance or None,
         "roofs": [
-            {**asdict(one), "critical_intensity_flop_per_byte": one.critical_intensity_flop_per_byte}
-            for one in view.roofs
+            {**asdict(roof), "critical_intensity_flop_per_byte": roof.critical_intensity_flop_per_byte}
+            for roof in view.roofs
         ],
-        "cache_roofs": [asdict(one) for one in view.cache_roofs],
+        "cache_roofs": [asdict(cache_roof) for cache_roof in view.cache_roofs],
         "points": [
-            {name: value for name, value in asdict(one).items() if name not in _FIGURE_ONLY} for one in view.points
+            {name: value for name, value in asdict(point).items() if name not in _FIGURE_ONLY} for point in view.points
         ],
         "missing": list(view.missing),
     }

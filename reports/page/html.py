@@ -122,7 +122,7 @@ def write_report(
     stem = "roofline" if page.stem == "report" else f"{page.stem}-roofline"
     files = ReportFiles(page, page.with_name(f"{stem}.png"), page.with_name(f"{stem}.svg"))
     records = store.records(run.run_id, with_samples=False)
-    is_flagged = any(one.measurement and set(SHAPE_FLAGS) & set(one.measurement.flags) for one in records)
+    is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
     if is_flagged or (len(records) <= SAMPLED_CASES and not is_static):
         records = store.records(run.run_id)  # their samples are drawn
     view = report_view(
@@ -153,8 +153,8 @@ def write_report(
 def stored_profiles(store: RecordSource, records: Iterable[Record]) -> dict[str, HardwareProfile]:
     """Return the chip profiles that the records' predictions used, by hash; unknown hashes are left out."""
     hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
-    found = {one: store.profile(one) for one in hashes if one}
-    return {one: profile for one, profile in found.items() if profile is not None}
+    profiles = {one: store.profile(one) for one in hashes if one}
+    return {one: profile for one, profile in profiles.items() if profile is not None}
 
 
 def render_page(
@@ -285,7 +285,9 @@ def _template() -> Template:
         state=case_state,
         row_state=lambda row: None if row.record.measurement is None else state_of([row.record.measurement]),
         gap=expected_gap,
-        attribution=lambda case: next((one.attribution for one in case.measurements if one.attribution), None),
+        attribution=lambda case: next(
+            (measurement.attribution for measurement in case.measurements if measurement.attribution), None
+        ),
         meaning=meaning,
         reason_spans=reason_spans,
         doubtful=lambda flag: flag in DOUBTFUL_FLAGS,
@@ -296,7 +298,7 @@ def _template() -> Template:
         model_title=model_title,
         model_sentences=model_sentences,
         # The page says `emulated` in words where other tables have a mark.
-        model_notes=lambda models: [one.removeprefix(f"{EMULATED_MARK} ") for one in model_notes(models)],
+        model_notes=lambda models: [model_note.removeprefix(f"{EMULATED_MARK} ") for model_note in model_notes(models)],
         part_columns=part_columns,
         bytes=format_memory,
         brief_time=lambda time_s: format_time(time_s, 3),

@@ -92,7 +92,7 @@ def _unwrapped(pieces: list[str]) -> list[str]:
 def _classed(pieces: list[str], prefix: str) -> str:
     """Return the text of the pieces, with a class in the place of each style that is repeated."""
     pattern = re.compile(r' style="([^"]*)"')
-    counts = Counter(found[1] for piece in pieces if piece.startswith("<") and (found := pattern.search(piece)))
+    counts = Counter(match[1] for piece in pieces if piece.startswith("<") and (match := pattern.search(piece)))
     repeated = [style for style, count in counts.items() if count >= _LEAST_REPEATS and style]
     classes = {style: f"{prefix}s{number}" for number, style in enumerate(repeated)}
 

@@ -20,7 +20,7 @@ def model_title(model: ModelResult) -> str:
 
 def model_sentences(model: ModelResult) -> list[str]:
     """Return what to take for each phase."""
-    return [shown(one, SENTENCE_CHARACTERS) for one in verdict_lines(model)]
+    return [shown(verdict_line, SENTENCE_CHARACTERS) for verdict_line in verdict_lines(model)]
 
 
 def part_columns(model: ModelResult) -> tuple[str, ...]:

@@ -350,9 +350,9 @@ def _claimed_quality(weight: str, activation: str) -> str:
     from reports.stored.quality import product_quality  # whose package ranks shapes by this file
     from roofline_model.recommend.claimed_losses import UNKNOWN
 
-    known = product_quality(weight, activation)
-    if known.source != "unknown":
-        return shown(known.text)
+    quality = product_quality(weight, activation)
+    if quality.source != "unknown":
+        return shown(quality.text)
     return UNKNOWN if weight else ""
 
 

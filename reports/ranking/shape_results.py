@@ -167,13 +167,13 @@ class ShapeResult:
         """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, predictions
         that every ranking takes for level (`are_level_predictions`). Empty without a best."""
         best = self.best
-        return () if best is None else (best, *(one for one in self._rivals if _is_level(best, one)))
+        return () if best is None else (best, *(rival for rival in self._rivals if _is_level(best, rival)))
 
     @property
     def is_clear(self) -> bool:
         """True when the intervals tell `best` from every other configuration of its evidence, not only from those of 16 bits."""
         best = self.best
-        return best is not None and not any(_overlap(best, one) or _is_level(best, one) for one in self._rivals)
+        return best is not None and not any(_overlap(best, rival) or _is_level(best, rival) for rival in self._rivals)
 
     @property
     def standing(self) -> str:
@@ -240,7 +240,9 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
         or [result for result in results if result.is_contest]
         or results
     )
-    candidates = [one for one in candidates if one.gain is None or not one.gain.is_doubtful] or candidates
+    candidates = [
+        candidate for candidate in candidates if candidate.gain is None or not candidate.gain.is_doubtful
+    ] or candidates
     for attribute in ("measured_speedup", "predicted_speedup"):
         known = [result for result in candidates if getattr(result, attribute) is not None]
         if known:
@@ -251,15 +253,15 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
 
 def fastest_by_case(results: Iterable[ShapeResult]) -> dict[str, ShapeResult]:
     """Return the shapes that something competes at by the case key of their fastest configuration."""
-    return {one.best.case_key: one for one in results if one.best is not None and one.is_contest}
+    return {result.best.case_key: result for result in results if result.best is not None and result.is_contest}
 
 
 def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
     """Return the results of one cache state and mode: of those with a measured best (else of all), the first by `regime_rank`."""
     results = list(results)
-    measured = [one for one in results if one.best is not None and one.best.is_measured]
+    measured = [result for result in results if result.best is not None and result.best.is_measured]
     ranks = [regime_rank(one.cache, one.mode) for one in measured or results]
-    return [one for one in results if regime_rank(one.cache, one.mode) == min(ranks)]
+    return [result for result in results if regime_rank(result.cache, result.mode) == min(ranks)]
 
 
 def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeResult:

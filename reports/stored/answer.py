@@ -195,7 +195,7 @@ class StoredRow:
     @property
     def record_ids(self) -> tuple[str, ...]:
         """The stored records behind it."""
-        return tuple(one for night in self.nights for one in night.record_ids)
+        return tuple(record_id for night in self.nights for record_id in night.record_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class StoredRecommendations:
     def basis_words(self) -> str:
         """What the rows shown rest on: `114 records of 1 run`."""
         nights = [night for ranking in self.rankings for row in ranking.rows for night in row.nights]
-        records = {one for night in nights for one in night.record_ids}
+        records = {record_id for night in nights for record_id in night.record_ids}
         return f"{counted(len(records), 'record')} of {counted(len({night.run_id for night in nights}), 'run')}"
 
     @property
@@ -314,4 +314,4 @@ class StoredRecommendations:
     @property
     def changes(self) -> tuple[RankChange, ...]:
         """All changes, ranking by ranking."""
-        return tuple(one for ranking in self.rankings for one in ranking.changes)
+        return tuple(change for ranking in self.rankings for change in ranking.changes)

@@ -103,11 +103,11 @@ def own_cause(move: Move) -> str:
     return ""
 
 
-def environment_texts(found: Sequence[Difference]) -> tuple[str, ...]:
+def environment_texts(differences: Sequence[Difference]) -> tuple[str, ...]:
     """Return differences in words, those of the environment class first; quiet ones only where there is no other."""
-    blocking = [one for one in found if one.is_blocking]
-    others = [one for one in found if not one.is_blocking]
-    kept = blocking or [one for one in others if one.name.partition(".")[0] in _QUIET]
+    blocking = [one for one in differences if one.is_blocking]
+    others = [one for one in differences if not one.is_blocking]
+    kept = blocking or [other for other in others if other.name.partition(".")[0] in _QUIET]
     return tuple(shown(change_words(one.name, one.before, one.after)) for one in kept[:SHOWN_DIFFERENCES])
 
 
@@ -189,9 +189,11 @@ def _replaced_by(before: StoredRow, moves: Sequence[Move]) -> str:
     formats = (before.weight_format, before.activation_format)
     kernel = next(
         (
-            one.after
-            for one in moves
-            if one.after and one.after.is_measured and (one.after.weight_format, one.after.activation_format) == formats
+            move.after
+            for move in moves
+            if move.after
+            and move.after.is_measured
+            and (move.after.weight_format, move.after.activation_format) == formats
         ),
         None,
     )

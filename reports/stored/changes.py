@@ -41,23 +41,23 @@ def changes_since(
     older = {
         key: left
         for key, records in groups.items()
-        if (left := [one for one in records if one.run_id != newest[key].run_id])
+        if (left := [record for record in records if record.run_id != newest[key].run_id])
     }
     newest_ids = {key: run.run_id for key, run in newest.items()}
     # What was measured in the newest run of its own ranking was not known before it.
-    known = MeasuredQualities((one for records in older.values() for one in records), evidence.runs)
-    before = ranked_groups(older, evidence, question, known)
+    qualities = MeasuredQualities((record for records in older.values() for record in records), evidence.runs)
+    before = ranked_groups(older, evidence, question, qualities)
     by_key = {one.ranking.key: one for one in before}
     diffs = _diffs(before, groups, newest, evidence)
-    found = []
+    changes_per_ranking = []
     for one in now:
         then = by_key.get(one.ranking.key)
         if then is None:
-            found.append(Changes((), ""))
+            changes_per_ranking.append(Changes((), ""))
             continue
         pair = _Pair(one, then, newest[one.group], diffs.get(newest_ids[one.group], {}))
-        found.append(Changes(pair.changes(), pair.compared()))
-    return found
+        changes_per_ranking.append(Changes(pair.changes(), pair.compared()))
+    return changes_per_ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Pair:
         now, then = self.now.ranking, self.then.ranking
         earlier = _earlier_rows(now, then)
         moves = [self._move(row, earlier[row.identity]) for row in now.rows]
-        gone = {id(one) for one in then.rows} - {id(one) for one in earlier.values()}
+        gone = {id(row) for row in then.rows} - {id(one) for one in earlier.values()}
         moves += [self._move(None, row) for row in then.rows if id(row) in gone]
         return tuple(
             RankChange(
@@ -123,7 +123,7 @@ def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, StoredRo
     """Return for every row now (by identity) the row that it was before; a kernel's row may have been the model's proposal."""
     by_identity = {row.identity: row for row in then.rows}
     proposals = {(row.weight_format, row.activation_format): row for row in then.rows if row.kernel is None}
-    found: dict[str, StoredRow | None] = {}
+    earlier_rows: dict[str, StoredRow | None] = {}
     taken: set[str] = set()
     for row in now.rows:
         before = by_identity.get(row.identity)
@@ -132,8 +132,8 @@ def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, StoredRo
             before = proposal if proposal is not None and proposal.identity not in taken else None
         if before is not None:
             taken.add(before.identity)
-        found[row.identity] = before
-    return found
+        earlier_rows[row.identity] = before
+    return earlier_rows
 
 
 def _diffs(
@@ -150,7 +150,7 @@ def _diffs(
             if level.is_measured:
                 runs |= {run.run_id: run for run in level.runs}
                 records |= {record.record_id: record for record in level.records}
-    found = {}
+    diffs = {}
     for run_id, (runs, records, keys) in sides.items():
         after = evidence.runs[run_id]
         measured = [
@@ -174,12 +174,12 @@ def _diffs(
             )
         except InvalidValueError:  # one side measured nothing
             continue
-        found[run_id] = {one.case_key: one for one in diff.cases}
-    return found
+        diffs[run_id] = {case.case_key: case for case in diff.cases}
+    return diffs
 
 
 def _newest_run(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> RunInfo:
-    return max((runs[one.run_id] for one in records), key=lambda run: (run.started_at, run.run_id))
+    return max((runs[record.run_id] for record in records), key=lambda run: (run.started_at, run.run_id))
 
 
 def _newest_of(ranked: Ranked) -> RunInfo:

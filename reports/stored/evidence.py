@@ -41,14 +41,16 @@ class StoredEvidence:
 
     def narrowed(self, question: StoredQuestion) -> StoredEvidence:
         """Return the evidence on the cases that a question is about, on every chip."""
-        kept = tuple(one for one in self.records if one.run_id in self.runs and question.is_about(one.case))
-        return replace(self, records=kept)
+        records = tuple(
+            record for record in self.records if record.run_id in self.runs and question.is_about(record.case)
+        )
+        return replace(self, records=records)
 
     def groups(self) -> dict[GroupKey, list[Record]]:
         """Return the records by what competes: a chip's shape in one mode, or its model at one batch and context."""
         found: dict[GroupKey, list[Record]] = {}
-        for one in self.records:
-            found.setdefault(group_key(one.case, chip_of(one, self.runs[one.run_id])), []).append(one)
+        for record in self.records:
+            found.setdefault(group_key(record.case, chip_of(record, self.runs[record.run_id])), []).append(record)
         return found
 
     def device(self, hardware_key: str, records: Iterable[Record]) -> Device | None:
@@ -66,7 +68,10 @@ class StoredEvidence:
 
     def chip_name(self, hardware_key: str) -> str:
         """Return the name of a chip, else its key."""
-        return next((one.name for one in self.profiles.values() if one.key == hardware_key and one.name), hardware_key)
+        return next(
+            (profile.name for profile in self.profiles.values() if profile.key == hardware_key and profile.name),
+            hardware_key,
+        )
 
 
 def group_key(case: Case, hardware_key: str) -> GroupKey:
@@ -83,7 +88,7 @@ def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidenc
     if not found.records:
         # The newest run tells an empty store from one that does not hold what was asked for.
         return StoredEvidence({run.run_id: run for run in store.runs(limit=1)}, ())
-    hashes = dict.fromkeys(one.profile_hash for record in found.records for one in record.predictions)
+    hashes = dict.fromkeys(prediction.profile_hash for record in found.records for prediction in record.predictions)
     profiles = {one.profile_hash: one for one in map(store.profile, hashes) if one is not None}
     classes = dict.fromkeys(run.environment.class_hash for run in found.runs.values())
     floors = {one: store.noise_floors(one) for one in classes}

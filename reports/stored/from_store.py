@@ -48,22 +48,22 @@ def recommend_from_runs(
 
 def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) -> StoredRecommendations:
     """Return the rankings that are asked for, each with its changes since the run before."""
-    known = MeasuredQualities(evidence.records, evidence.runs)
+    qualities = MeasuredQualities(evidence.records, evidence.runs)
     groups = {
         key: records
         for key, records in sorted(evidence.groups().items())
         if (not question.hardware_key or key[0] == question.hardware_key)
-        and any(question.asks_for(one.case) for one in records)
+        and any(question.asks_for(record.case) for record in records)
     }
     # Cases that failed before their prediction may name no chip; beside others they are no ranking of their own.
     groups = {key: them for key, them in groups.items() if key[0] or not any(other[0] for other in groups)}
-    now = ranked_groups(groups, evidence, question, known)
+    now = ranked_groups(groups, evidence, question, qualities)
     changes = changes_since(now, groups, evidence, question)
     rankings = [
         replace(one.ranking, changes=told.changes, compared=told.compared)
         for one, told in zip(now, changes, strict=True)
     ]
-    asked = [one for records in groups.values() for one in records if question.asks_for(one.case)]
+    asked = [record for records in groups.values() for record in records if question.asks_for(record.case)]
     levels = tuple({id(level): level for one in now for level in one.levels}.values())  # a model's phases share theirs
     return StoredRecommendations(
         rankings=tuple(sorted(rankings, key=_place)),
@@ -91,26 +91,26 @@ def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[
     if not evidence.runs:
         return (f"nothing is stored{question.words}: measure first, `pytest bench_cases` (docs/measuring.md)",)
     if not evidence.records or not rankings:
-        keys = {chip_of(one, evidence.runs[one.run_id]) for one in evidence.records}
+        keys = {chip_of(record, evidence.runs[record.run_id]) for record in evidence.records}
         chips = sorted((keys or {run.hardware_key for run in evidence.runs.values()}) - {""})
-        known = f"; stored chips: {', '.join(shown(one, 60) for one in chips)}" if chips else ""
+        known = f"; stored chips: {', '.join(shown(chip, 60) for chip in chips)}" if chips else ""
         return (f"no record{question.words} is stored{known}; `roofline runs` lists what is",)
     found = []
-    measured = [one for one in evidence.records if one.status == "measured" and question.asks_for(one.case)]
+    measured = [record for record in evidence.records if record.status == "measured" and question.asks_for(record.case)]
     if not measured:
         found.append("no record is measured: every time is a prediction, nothing is known of this machine's kernels")
     elif not any(is_of_this_chip(one, evidence.runs[one.run_id]) for one in measured):
         found.append("every time was measured by force on another machine: none is of its chip")
-    if not any(one.quality.source == "measured" for ranking in rankings for one in ranking.rows):
+    if not any(row.quality.source == "measured" for ranking in rankings for row in ranking.rows):
         found.append(
             "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline losses` measure it)"
         )
-    chips = sorted({one.hardware_key for one in rankings})
+    chips = sorted({ranking.hardware_key for ranking in rankings})
     if len(chips) > 1:
         found.append(
             f"{counted(len(chips), 'chip')} are stored ({', '.join(chips)}): each has rankings of its own, never mixed"
         )
-    nameless = sum(not chip_of(one, evidence.runs[one.run_id]) for one in evidence.records)
+    nameless = sum(not chip_of(record, evidence.runs[record.run_id]) for record in evidence.records)
     if nameless:
         found.append(
             f"{counted(nameless, 'record')} without a chip: stored by another tool, or failed before a prediction"

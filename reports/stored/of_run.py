@@ -32,33 +32,37 @@ def recommend_for_run(
     records = tuple(records)
     if is_wanted is False or not records or (is_wanted is None and len(store.runs(limit=2)) < 2):
         return None
-    found = recommend_from_store(store, question_of_run(records))
-    return _with_origin(found, records[0].run_id) if is_wanted or found.run_count > 1 else None
+    recommendations = recommend_from_store(store, question_of_run(records))
+    return _with_origin(recommendations, records[0].run_id) if is_wanted or recommendations.run_count > 1 else None
 
 
-def _with_origin(found: StoredRecommendations, run_id: str) -> StoredRecommendations:
+def _with_origin(recommendations: StoredRecommendations, run_id: str) -> StoredRecommendations:
     """Return the answer with a note where it rests on other runs alone than the one that is reported, and why."""
-    nights = {night.run_id: night for one in found.rankings for row in one.rows for night in row.nights}
+    nights = {
+        night.run_id: night for ranking in recommendations.rankings for row in ranking.rows for night in row.nights
+    }
     if not nights or run_id in nights:
-        return found
+        return recommendations
     others = runs_text(
-        [shown(one[:8], 8) for one in sorted(nights, key=lambda one: nights[one].started_at, reverse=True)]
+        [shown(night[:8], 8) for night in sorted(nights, key=lambda one: nights[one].started_at, reverse=True)]
     )
-    lost = found.left_out.get(run_id)
+    lost = recommendations.left_out.get(run_id)
     reason = (
         f", which is left out: {lost.why}" if lost else ", because theirs are the newest comparable nights of its cases"
     )
     note = f"these answers come from {others}, not from the run reported here, {shown(run_id[:8], 8)}{reason}"
     # The note says what the line of the run alone would repeat.
-    return replace(found, notes=(note, *(one for one in found.notes if lost is None or one != lost.note)))
+    return replace(
+        recommendations, notes=(note, *(one for one in recommendations.notes if lost is None or one != lost.note))
+    )
 
 
 def question_of_run(records: Iterable[Record]) -> StoredQuestion:
     """Return the question that a run's records ask: its models, and its first `MOST_SHAPES` shapes, on its chip if it has one."""
     records = tuple(records)
-    shapes = dict.fromkeys(subject_of(one.case) for one in records if not is_model_case(one.case))
-    models = dict.fromkeys(subject_of(one.case) for one in records if is_model_case(one.case))
-    chips = {one.hardware_key for record in records for one in record.predictions}
+    shapes = dict.fromkeys(subject_of(record.case) for record in records if not is_model_case(record.case))
+    models = dict.fromkeys(subject_of(record.case) for record in records if is_model_case(record.case))
+    chips = {prediction.hardware_key for record in records for prediction in record.predictions}
     return StoredQuestion(
         hardware_key=next(iter(chips)) if len(chips) == 1 else "",
         subjects=frozenset((*models, *list(shapes)[:MOST_SHAPES])),

@@ -89,12 +89,12 @@ def is_wide(format_key: str) -> bool:
 
 def _claim(weight: str, activation: str, model: str = "") -> RowQuality:
     """Return what was published of the formats (`claimed_losses.py`); unknown where nothing was found."""
-    found = None
+    loss = None
     if weight and (weight == activation or not activation or is_wide(activation)):
-        found = claimed_loss_of(weight, is_both=weight == activation, model=model)
-    if found is None:
+        loss = claimed_loss_of(weight, is_both=weight == activation, model=model)
+    if loss is None:
         return RowQuality("unknown", "unknown: neither measured nor claimed")
-    return RowQuality("claimed", found.text, found.high_pct)
+    return RowQuality("claimed", loss.text, loss.high_pct)
 
 
 def _measured_text(figures: ModelFigures) -> str:
@@ -127,7 +127,7 @@ def _added_up(file: MeasuredLosses, weight: str, activation: str) -> RowQuality 
             pair.activations == activation or (is_wide(pair.activations) and is_wide(activation))
         ):
             layers[name] = value
-    values = [one for one in layers.values() if one is not None]
+    values = [layer for layer in layers.values() if layer is not None]
     if not values or len(values) < len(layers):
         return None
     total = math.fsum(values)

@@ -62,21 +62,21 @@ def ranked_groups(
         )
         for hardware_key in dict.fromkeys(key[0] for key in groups)
     }
-    found = []
+    rankeds = []
     for key, members in levels.items():
         chip = chips[key[0]]
         if is_model_case(groups[key][0].case):
             made = _of_model(members, groups[key], chip, question, known)
         else:
             made = _of_shape(members, groups[key], chip, question)
-        found += [Ranked(one, key, tuple(members)) for one in made]
-    return found
+        rankeds += [Ranked(one, key, tuple(members)) for one in made]
+    return rankeds
 
 
 def _levels(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[CaseLevel]:
     by_case: dict[str, list[Record]] = {}
-    for one in records:
-        by_case.setdefault(one.case.case_key, []).append(one)
+    for record in records:
+        by_case.setdefault(record.case.case_key, []).append(record)
     # In an order of their own: an answer does not depend on the order of the records.
     return [case_level(by_case[key], runs) for key in sorted(by_case)]
 
@@ -111,23 +111,23 @@ def _of_shape(
         return []
     # The chip as these records knew it: ceilings are measured anew from time to time, and ideal times compare within one set.
     device = chip.evidence.device(chip.hardware_key, (row.record for row in rows))
-    found = rank_shape(chip.hardware_key, rows, device, chip.totals)
+    recommendation = rank_shape(chip.hardware_key, rows, device, chip.totals)
     case = rows[0].record.case
-    cached = [level for level in levels if level.records and level.records[0].case.cache == found.cache]
-    lost = [*refused, *(Refused(name, reason) for name, reason in found.excluded)]
-    regime = regime_title(found.cache, found.mode)
+    cached = [level for level in levels if level.records and level.records[0].case.cache == recommendation.cache]
+    lost = [*refused, *(Refused(name, reason) for name, reason in recommendation.excluded)]
+    regime = regime_title(recommendation.cache, recommendation.mode)
     bare = StoredRanking(
         subject="shape",
-        hardware_key=found.hardware_key,
+        hardware_key=recommendation.hardware_key,
         hardware_name=chip.hardware_name,
         title=shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else ""),
-        op=found.op,
+        op=recommendation.op,
         model="",
-        shape_label=found.shape_label,
-        phase=found.phase,
-        cache=found.cache,
-        mode=found.mode,
-        baseline_label=found.baseline_label,
+        shape_label=recommendation.shape_label,
+        phase=recommendation.phase,
+        cache=recommendation.cache,
+        mode=recommendation.mode,
+        baseline_label=recommendation.baseline_label,
         rows=(),
         refused=(),
         summary="",
@@ -135,7 +135,9 @@ def _of_shape(
     by_case = levels_by_case(levels)
     speedups = NightSpeedups(records, by_case, chip.evidence.runs)
     doubt = expected_doubt(device)
-    made = shape_rows(found, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=bool(doubt))
+    made = shape_rows(
+        recommendation, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=bool(doubt)
+    )
     return [_finished(replace(bare, calibration_doubt=doubt), made, lost, cached, question)]
 
 

@@ -24,7 +24,7 @@ def stored_chip(name: str, stored: Collection[str], find_key: Callable[[str], st
         key = find_key(name)
     except UnknownNameError:
         chips = list_hardware()
-        known = {*stored, *(one.key for one in chips), *(alias for one in chips for alias in one.aliases)}
+        known = {*stored, *(chip.key for chip in chips), *(alias for chip in chips for alias in chip.aliases)}
         raise UnknownNameError("hardware", name, known, fix=f"{listed[0].upper()}{listed[1:]}.") from None
     if key in stored or not stored:
         return key

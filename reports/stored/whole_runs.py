@@ -33,9 +33,9 @@ class GivenRuns:
     def __init__(self, runs: Mapping[str, RunInfo] | None = None, records: Iterable[Record] = ()) -> None:
         self._by_run: dict[str, list[Record]] = {}
         known = runs or {}
-        for one in records:
-            if one.status == "measured" and one.run_id in known:
-                self._by_run.setdefault(one.run_id, []).append(one)
+        for record in records:
+            if record.status == "measured" and record.run_id in known:
+                self._by_run.setdefault(record.run_id, []).append(record)
         self._newest = newest_by_chip(run for run_id, run in known.items() if run_id in self._by_run)
 
     def measured(self, run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
@@ -57,11 +57,11 @@ class StoreRuns:
 
     def measured(self, run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
         """Return all that a run measured on a chip, without samples."""
-        found = self._by_run.get(run.run_id)
-        if found is None:
-            found = possible_records(self._store.records(run.run_id, with_samples=False))
-            self._by_run[run.run_id] = found
-        return _of_chip(found, run, hardware_key)
+        records = self._by_run.get(run.run_id)
+        if records is None:
+            records = possible_records(self._store.records(run.run_id, with_samples=False))
+            self._by_run[run.run_id] = records
+        return _of_chip(records, run, hardware_key)
 
     def newest(self, hardware_key: str) -> RunInfo | None:
         """Return the newest run that measured something on the chip it asked for; None without one."""
@@ -83,7 +83,7 @@ def newest_by_chip(runs: Iterable[RunInfo]) -> dict[str, RunInfo]:
 
 def _of_chip(records: Iterable[Record], run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
     return tuple(
-        one
-        for one in records
-        if one.status == "measured" and chip_of(one, run) == hardware_key and is_of_this_chip(one, run)
+        record
+        for record in records
+        if record.status == "measured" and chip_of(record, run) == hardware_key and is_of_this_chip(record, run)
     )

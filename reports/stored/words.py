@@ -25,7 +25,7 @@ def summary_of(ranking: StoredRanking) -> str:
         return "nothing could be ranked: no case was measured or predicted"
     if best.is_emulated and not best.is_measured:
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
-    faster = [one for one in level_with(best, ranking.rows) if one.rank > best.rank]
+    faster = [row for row in level_with(best, ranking.rows) if row.rank > best.rank]
     told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
     more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
     level = f"; level with it: {told}{more}" if faster else ""
@@ -70,7 +70,7 @@ def _again_words(ranking: StoredRanking, best: StoredRow) -> str:
 
 def _overlap_words(ranking: StoredRanking, best: StoredRow) -> str:
     """Return `, though their intervals overlap` where the gain of a measured row could be chance."""
-    base = next((one for one in ranking.rows if one.is_baseline and one.is_measured), None)
+    base = next((row for row in ranking.rows if row.is_baseline and row.is_measured), None)
     if base is None or not best.is_measured or base.low_s is None or best.high_s is None:
         return ""
     return ", though their intervals overlap" if base.low_s <= best.high_s else ""
@@ -79,24 +79,24 @@ def _overlap_words(ranking: StoredRanking, best: StoredRow) -> str:
 def missing_of(ranking: StoredRanking, rows: Sequence[StoredRow], levels: Sequence[CaseLevel]) -> tuple[str, ...]:
     """Return what is not known of a ranking, and what would tell. `rows`: all of it, those beyond the limits too."""
     found = []
-    measured = [one for one in rows if one.is_measured]
+    measured = [row for row in rows if row.is_measured]
     if not measured:
         found.append("nothing of it was measured on this chip: every time is a prediction")
     elif len(measured) == 1:
         found.append(f"only {measured[0].label} was measured: there is nothing measured to compare it with")
     if not ranking.baseline_label:
         found.append("no 16-bit or FP32 configuration: speed-ups have nothing to refer to (measure BF16)")
-    elif measured and not any(one.is_baseline and one.is_measured for one in rows):
+    elif measured and not any(row.is_baseline and row.is_measured for row in rows):
         found.append(
             f"the baseline {ranking.baseline_label} was not measured: measured speed-ups have nothing to refer to"
         )
-    unknown = [one for one in rows if one.quality.source == "unknown"]
+    unknown = [row for row in rows if row.quality.source == "unknown"]
     if unknown:
         found.append(f"no quality is known of {_listed(unknown)}")
     forced = sum(level.runs[-1].is_forced for level in levels)
     if forced:
         found.append(f"{counted(forced, 'case')} measured by force on another machine: not used")
-    stale = [one for one in rows if one.stale_reason]
+    stale = [row for row in rows if row.stale_reason]
     if stale:
         found.append(f"stale: {_listed(stale)} ({stale[0].stale_reason}): measure again")
     classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
@@ -110,7 +110,7 @@ def _worth_trying(ranking: StoredRanking, best: StoredRow) -> str:
     if not best.is_measured:
         return ""
     promise = next(
-        (one for one in ranking.rows if not one.is_measured and not one.is_emulated and not one.kernel_gap), None
+        (row for row in ranking.rows if not row.is_measured and not row.is_emulated and not row.kernel_gap), None
     )
     if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
         return ""
@@ -119,5 +119,5 @@ def _worth_trying(ranking: StoredRanking, best: StoredRow) -> str:
 
 
 def _listed(rows: Sequence[StoredRow]) -> str:
-    names = list(dict.fromkeys(one.label for one in rows))
+    names = list(dict.fromkeys(row.label for row in rows))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

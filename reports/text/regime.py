@@ -43,10 +43,10 @@ def regime_rank(cache: str, mode: str) -> tuple[int, int]:
 
 def regime_meanings(regimes: Iterable[Regime]) -> tuple[tuple[str, str], ...]:
     """Return (word, meaning) of every cache state and mode that occurs, in the order of `regime_rank`."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for cache, mode in sorted(set(regimes), key=lambda one: regime_rank(*one)):
         if cache in _CACHE_MEANINGS:
-            found.setdefault(_CACHE_WORDS[cache], _CACHE_MEANINGS[cache])
+            meanings.setdefault(_CACHE_WORDS[cache], _CACHE_MEANINGS[cache])
         if mode in _MODE_MEANINGS:
-            found.setdefault(mode, _MODE_MEANINGS[mode])
-    return tuple(found.items())
+            meanings.setdefault(mode, _MODE_MEANINGS[mode])
+    return tuple(meanings.items())

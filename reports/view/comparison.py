@@ -58,7 +58,12 @@ class Comparison:
     @property
     def changes(self) -> tuple[tuple[CaseHistory, Change], ...]:
         """Every step and drift that stands, open alerts first, then the newest."""
-        found = [(one, change) for one in self.histories for change in one.changes if change.status != "withdrawn"]
+        found = [
+            (history, change)
+            for history in self.histories
+            for change in history.changes
+            if change.status != "withdrawn"
+        ]
         found.sort(key=lambda pair: pair[1].started_at, reverse=True)
         return tuple(sorted(found, key=lambda pair: not pair[1].is_open))
 
@@ -72,7 +77,7 @@ class Comparison:
     @property
     def alert_count(self) -> int:
         """Changes that nobody has explained."""
-        return sum(len(one.alerts) for one in self.histories)
+        return sum(len(history.alerts) for history in self.histories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +115,11 @@ def compared_rows(comparison: Comparison) -> tuple[ComparedRow, ...]:
     """Return the cases that changed, the gravest verdict first and of each the largest changes."""
     if comparison.diff is None:
         return ()
-    found: list[ComparedRow] = []
+    rows: list[ComparedRow] = []
     for verdict in VERDICTS:
         if verdict != "SAME":
-            found += [_row(case) for case in comparison.diff.of(verdict)[:ROWS_PER_VERDICT]]
-    return tuple(found)
+            rows += [_row(case) for case in comparison.diff.of(verdict)[:ROWS_PER_VERDICT]]
+    return tuple(rows)
 
 
 def against_text(comparison: Comparison) -> str:

@@ -166,17 +166,17 @@ def rate_unit(roofs: Iterable[Roof]) -> tuple[float, str]:
 
 def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
     bandwidth, _ = _memory(rows, device)
-    found: dict[tuple[str, str, str], Roof] = {}
+    roofs: dict[tuple[str, str, str], Roof] = {}
     for row in (*(one for one in rows if not one.is_model), *_one_per_format(rows, device)):
         # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
         own = row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
         if own and row.peak_flops_per_s:
             # A stored peak is FLOPs over time, and differs between shapes in its last digits.
             key = (row.precision, f"{own:.9g}", f"{row.peak_flops_per_s:.9g}")
-            found.setdefault(
+            roofs.setdefault(
                 key, Roof(row.precision, row.compute_format, row.path, own, row.peak_flops_per_s, row.provenance)
             )
-    return tuple(sorted(found.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
+    return tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
 
 
 def _one_per_format(rows: tuple[CaseRow, ...], device: Device | None) -> Iterator[CaseRow]:
@@ -203,15 +203,15 @@ def _memory(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[float | N
 
 
 def _cache_roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[CacheRoof, ...]:
-    found: dict[str, float] = {}
+    roofs: dict[str, float] = {}
     for row in rows:
         if row.memory_level and row.memory_level != "DRAM" and row.bandwidth_bytes_per_s:
-            found.setdefault(shown(row.memory_level, 30), row.bandwidth_bytes_per_s)
+            roofs.setdefault(shown(row.memory_level, 30), row.bandwidth_bytes_per_s)
     if device is not None and rows:
         for level in device.levels:
             if level.bandwidth is not None:
-                found.setdefault(shown(level.name, 30), level.bandwidth.value)
-    return tuple(CacheRoof(name, bandwidth) for name, bandwidth in sorted(found.items(), key=lambda item: item[1]))
+                roofs.setdefault(shown(level.name, 30), level.bandwidth.value)
+    return tuple(CacheRoof(name, bandwidth) for name, bandwidth in sorted(roofs.items(), key=lambda item: item[1]))
 
 
 def _expected_roofs(rows: Iterable[CaseRow]) -> tuple[ExpectedRoof, ...]:

@@ -47,12 +47,12 @@ class RunState:
     @property
     def has_time_axis(self) -> bool:
         """Whether every reading has a time; else they are drawn by their number."""
-        return all(one.offset_s is not None for one in self.canaries)
+        return all(canary.offset_s is not None for canary in self.canaries)
 
     @property
     def slow(self) -> tuple[CanaryPoint, ...]:
         """The slow readings."""
-        return tuple(one for one in self.canaries if one.is_slow)
+        return tuple(canary for canary in self.canaries if canary.is_slow)
 
     @property
     def is_known(self) -> bool:
@@ -66,7 +66,7 @@ class RunState:
             return "No canary ran: an invisible slow state of the machine would not have been noticed."
         count, slow = counted(len(self.canaries), "canary reading"), self.slow
         if not slow:
-            worst = max(one.slowdown_ratio for one in self.canaries)
+            worst = max(canary.slowdown_ratio for canary in self.canaries)
             return f"{count}, none slow: the slowest took {times_faster(worst)} its usual time."
         worst = max(one.slowdown_ratio for one in slow)
         return f"{count}, {len(slow)} slow: up to {times_faster(worst)} the usual time."
@@ -79,13 +79,13 @@ def run_state(
     readings = sorted(canaries, key=lambda one: (one.created_at, one.process_ordinal, one.ordinal))
     records, summaries = tuple(records), tuple(summaries)
     start_s = utc_seconds(run.started_at)
-    held = [one for one in records if one.measurement and "quarantined" in one.measurement.flags]
+    held = [record for record in records if record.measurement and "quarantined" in record.measurement.flags]
     offsets_s = [seconds_since(start_s, one.created_at) for one in held]
     return RunState(
-        canaries=tuple(_point(one, readings, seconds_since(start_s, one.created_at)) for one in readings),
-        quarantined_offsets_s=tuple(one for one in offsets_s if one is not None),
-        quarantined=tuple(one.lead.case_id for one in summaries if "quarantined" in one.flags),
-        capped=tuple(one.lead.case_id for one in summaries if "capped" in one.flags),
+        canaries=tuple(_point(reading, readings, seconds_since(start_s, reading.created_at)) for reading in readings),
+        quarantined_offsets_s=tuple(offset_s for offset_s in offsets_s if offset_s is not None),
+        quarantined=tuple(summary.lead.case_id for summary in summaries if "quarantined" in summary.flags),
+        capped=tuple(summary.lead.case_id for summary in summaries if "capped" in summary.flags),
         restarts=_restarts(records),
         warnings=_stored_warnings(run),
     )
@@ -107,20 +107,20 @@ def _point(reading: CanaryReading, readings: list[CanaryReading], offset_s: floa
 
 
 def _restarts(records: tuple[Record, ...]) -> tuple[str, ...]:
-    found: dict[int, str] = {}
+    restarts: dict[int, str] = {}
     for record in records:
         process = record.process
         if process.end_reason:
-            found[process.ordinal] = (
+            restarts[process.ordinal] = (
                 f"process {process.ordinal}{f' (pid {process.pid})' if process.pid is not None else ''}: "
                 f"{shown(process.end_reason, 160)}; a fresh one took over"
             )
-    return tuple(found[ordinal] for ordinal in sorted(found))
+    return tuple(restarts[ordinal] for ordinal in sorted(restarts))
 
 
 def _stored_warnings(run: RunInfo) -> tuple[str, ...]:
     warnings = run.environment.facts.get("warnings")
-    return tuple(shown(one) for one in warnings) if isinstance(warnings, list | tuple) else ()
+    return tuple(shown(warning) for warning in warnings) if isinstance(warnings, list | tuple) else ()
 
 
 def seconds_since(start_s: float | None, timestamp: str) -> float | None:

@@ -58,7 +58,9 @@ class CaseSpan:
 
     def has(self, channel: str) -> bool:
         """Return whether an average or a reading of a channel is there."""
-        return getattr(self, channel) is not None or any(reading_of(one, channel) is not None for one in self.readings)
+        return getattr(self, channel) is not None or any(
+            reading_of(reading, channel) is not None for reading in self.readings
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ class RunTimeline:
     def reading_count(self) -> int:
         """Readings over time of any channel, of all spans."""
         return sum(
-            any(reading_of(one, name) is not None for name in CHANNELS) for span in self.spans for one in span.readings
+            any(reading_of(reading, name) is not None for name in CHANNELS)
+            for span in self.spans
+            for reading in span.readings
         )
 
     @property
@@ -86,8 +90,8 @@ class RunTimeline:
         """What the figure shows and what is not stored, with the option that records it; empty for a run without measured cases."""
         if not self.spans:
             return ""
-        known = self.channels
-        if not known:
+        channels = self.channels
+        if not channels:
             return (
                 "No power, clock or temperature is stored with this run, so there is nothing to draw over its time. Where the machine "
                 "has sensors --roofline-power records power and energy; clock and temperature come along unless --roofline-no-power is given."
@@ -97,7 +101,7 @@ class RunTimeline:
             if self.reading_count
             else "Only averages per case are stored: each step is one case."
         )
-        lacking = [_RECORDED_BY[name] for name in CHANNELS if name not in known]
+        lacking = [_RECORDED_BY[name] for name in CHANNELS if name not in channels]
         return f"{drawn} Not stored: {'; '.join(lacking)}." if lacking else drawn
 
 

@@ -24,50 +24,50 @@ def run_warnings(
     run: RunInfo, chips: tuple[ChipView, ...], cases: tuple[CaseSummary, ...], state: RunState
 ) -> list[str]:
     """Return one sentence per thing that weakens the run as a whole or some of its cases."""
-    found = []
+    warnings = []
     if run.status != "complete":
-        found.append(f"The run is {run.status}: cases that were still to come are not here.")
+        warnings.append(f"The run is {run.status}: cases that were still to come are not here.")
     if run.finished_at and run.finished_at < run.started_at:
-        found.append(
+        warnings.append(
             "The run ends before it begins: its clock was set back meanwhile, no time of day of it can be trusted."
         )
     forced = sum(case.lead.is_forced for case in cases)
     if forced:
-        found.append(
+        warnings.append(
             f"{counted(forced, 'case was', 'cases were')} measured with --roofline-force-measure on a machine that is not the predicted chip; "
             "their errors are shown but count in no summary."
         )
     if len(chips) > 1:
         names = ", ".join(chip.hardware_name for chip in chips)
-        found.append(
+        warnings.append(
             f"Records of {len(chips)} chip profiles are in this run ({names}); they are never compared with each other."
         )
     doubts = dict.fromkeys(text for chip in chips for text in chip.doubtful_kinds.values())
-    found += [f"{text[0].upper()}{text[1:]}." for text in doubts]
+    warnings += [f"{text[0].upper()}{text[1:]}." for text in doubts]
     comparable = {row.case_key for row in comparable_rows(case.pooled for case in cases)}
     beaten = [case.lead for case in cases if case.lead.case_key in comparable and case.is_faster_than_roof]
     if beaten:
-        found.append(
+        warnings.append(
             f"{counted(len(beaten), 'case')} ran faster than the roof by more than the interval explains ({_named(row.case_id for row in beaten)}): "
             "operands came from a cache, or the stored ceiling is too low."
         )
-    known = [case.plus_minus_ratio for case in cases if case.plus_minus_ratio is not None]
-    wide = [ratio for ratio in known if ratio > WIDE_RATIO]
+    plus_minus_ratios = [case.plus_minus_ratio for case in cases if case.plus_minus_ratio is not None]
+    wide = [ratio for ratio in plus_minus_ratios if ratio > WIDE_RATIO]
     if wide:
         count = sum(case.measured_s is not None for case in cases)
         which = "The measured case has" if count == 1 else f"{len(wide)} of {count} measured cases have"
         which = f"All {count} measured cases have" if len(wide) == count > 1 else which
-        none = f", {count - len(known)} no interval at all" if count > len(known) else ""
-        found.append(
+        none = f", {count - len(plus_minus_ratios)} no interval at all" if count > len(plus_minus_ratios) else ""
+        warnings.append(
             f"{which} an interval wider than ±5 % (median ±{median(wide) * 100:.0f} %, widest ±{max(wide) * 100:.0f} %){none}: "
             "treat their ranking with care."
         )
-    found += _flagged(cases, said_already={"noisy"} if wide else set())
+    warnings += _flagged(cases, said_already={"noisy"} if wide else set())
     if state.restarts:
-        found.append(
+        warnings.append(
             f"{counted(len(state.restarts), 'worker process')} did not end by itself: {'; '.join(state.restarts[:2])}."
         )
-    return found
+    return warnings
 
 
 def missing(

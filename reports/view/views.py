@@ -195,10 +195,10 @@ def _chips(
     warnings: list[str],
     most_ranked: int | None,
 ) -> tuple[ChipView, ...]:
-    known = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
+    counter = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
     # A case that failed before its prediction belongs to the chip the run was about.
-    home = next((key for key, _ in known.most_common() if key[0] == run.hardware_key), None)
-    home = home or next((key for key, _ in known.most_common()), (run.hardware_key, ""))
+    home = next((key for key, _ in counter.most_common() if key[0] == run.hardware_key), None)
+    home = home or next((key for key, _ in counter.most_common()), (run.hardware_key, ""))
     groups: dict[tuple[str, str], list[int]] = {}
     for index, row in enumerate(rows):
         groups.setdefault((row.hardware_key, row.profile_hash) if row.hardware_key else home, []).append(index)
@@ -270,7 +270,9 @@ def _chip(
 
 def _ranked(records: list[Record], most_ranked: int | None) -> tuple[list[Record], int]:
     """Return the records of the first shapes, and how many shapes are left out: a ranking costs milliseconds each."""
-    shapes = list(dict.fromkeys((one.case.op, one.case.shape) for one in records if not is_model_case(one.case)))
+    shapes = list(
+        dict.fromkeys((record.case.op, record.case.shape) for record in records if not is_model_case(record.case))
+    )
     if most_ranked is None or len(shapes) <= most_ranked:
         return records, 0
     chosen = set(shapes[:most_ranked])
@@ -290,11 +292,11 @@ def _device(profile: HardwareProfile | None, warnings: list[str]) -> Device | No
 def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[str, ...]:
     if not sum(counts.values()):
         return ("The run holds no cases, so there is nothing to judge.",)
-    found = []
+    headlines = []
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
-        found += [f"{where}{line}" for line in operator_headlines(chip.shapes)]
-    return tuple(found) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
+        headlines += [f"{where}{line}" for line in operator_headlines(chip.shapes)]
+    return tuple(headlines) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
 
 
 def _findings(
@@ -305,29 +307,29 @@ def _findings(
     parts = [f"{count} {status}" for status, count in counts.items() if count]
     most = max(case.process_count for case in cases)
     replicated = f", in up to {most} processes each" if most > 1 else ""
-    found = [f"{counted(len(cases), 'case')}: {', '.join(parts)}{replicated}."]
+    findings = [f"{counted(len(cases), 'case')}: {', '.join(parts)}{replicated}."]
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
         if chip.overall is not None:
-            one = chip.overall
+            overall = chip.overall
             doubt = {
                 kind: ", but is itself in doubt" if kind in chip.doubtful_kinds else ""
                 for kind in ("ideal", "expected")
             }
-            regime = regime_title(one.cache, one.mode)
+            regime = regime_title(overall.cache, overall.mode)
             where += f"{regime} cases: " if regime else ""
-            found.append(
-                f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median {format_percent(one.median_abs_error_ratio, 0)} "
-                f"over {counted(one.case_count, 'case')}{doubt['ideal']}: kernels reached {format_percent(one.median_roof_share_ratio, 0)} of their roof "
-                f"in the median, {format_percent(one.best_roof_share_ratio, 0)} at best "
-                f"(worst error {format_percent(one.worst_error_ratio, signed=True)}, {one.worst_case_id})."
+            findings.append(
+                f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median {format_percent(overall.median_abs_error_ratio, 0)} "
+                f"over {counted(overall.case_count, 'case')}{doubt['ideal']}: kernels reached {format_percent(overall.median_roof_share_ratio, 0)} of their roof "
+                f"in the median, {format_percent(overall.best_roof_share_ratio, 0)} at best "
+                f"(worst error {format_percent(overall.worst_error_ratio, signed=True)}, {overall.worst_case_id})."
             )
-            if one.median_abs_expected_ratio is not None:
-                found.append(
+            if overall.median_abs_expected_ratio is not None:
+                findings.append(
                     f"The expected time{f' of {regime} cases' if regime else ''} missed it by a median "
-                    f"{format_percent(one.median_abs_expected_ratio, 0)} over {counted(one.expected_count, 'case')}{doubt['expected']}."
+                    f"{format_percent(overall.median_abs_expected_ratio, 0)} over {counted(overall.expected_count, 'case')}{doubt['expected']}."
                 )
-    return tuple(found)
+    return tuple(findings)
 
 
 def _machine(run: RunInfo) -> str:
@@ -361,10 +363,10 @@ def record_anchors(view: ReportView, limit: int | None) -> dict[str, str]:
 
 def case_anchors(view: ReportView, limit: int | None) -> dict[tuple[str, str, str], str]:
     """Return (case id, cache state, mode) → id of the case's row, of the first where chips share a case."""
-    found: dict[tuple[str, str, str], str] = {}
+    anchors: dict[tuple[str, str, str], str] = {}
     for anchor, case in _rows(view, limit):
-        found.setdefault((case.lead.case_id, case.lead.cache, case.lead.mode), anchor)
-    return found
+        anchors.setdefault((case.lead.case_id, case.lead.cache, case.lead.mode), anchor)
+    return anchors
 
 
 def _rows(view: ReportView, limit: int | None) -> Iterator[tuple[str, CaseSummary]]:

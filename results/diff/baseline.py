@@ -113,13 +113,13 @@ def _check_branch(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo
     if not against.startswith("branch:"):
         return
     complete = [run for run in _older(after, runs) if run.status == "complete"]
-    known = {run.git_branch for run in complete if run.git_branch}
+    git_branches = {run.git_branch for run in complete if run.git_branch}
     name = against.removeprefix("branch:").strip()
-    if complete and not known:
+    if complete and not git_branches:
         raise StoreError(f"no run of branch {name[:40]!r} is stored: the older runs were taken outside a git checkout")
-    if known and name not in known:
+    if git_branches and name not in git_branches:
         raise UnknownNameError(
-            "branch", name, known, fix="A complete run of it must be stored; `roofline runs` lists the runs."
+            "branch", name, git_branches, fix="A complete run of it must be stored; `roofline runs` lists the runs."
         )
 
 

@@ -104,10 +104,10 @@ class SuiteDiff:
     @property
     def is_comparable(self) -> bool:
         """Whether machine and software are the same on both sides, and a case was measured on both by the same method."""
-        both = [one for one in self.cases if one.before_s is not None and one.after_s is not None]
+        both = [case for case in self.cases if case.before_s is not None and case.after_s is not None]
         return not self.blocking and any(one.reason != "method-differs" for one in both)
 
     def of(self, *verdicts: Verdict) -> tuple[CaseDiff, ...]:
         """Return the cases of these verdicts, the largest change first."""
-        found = [one for one in self.cases if one.verdict in verdicts]
-        return tuple(sorted(found, key=lambda one: -abs(one.change_ratio or 0.0)))
+        cases = [case for case in self.cases if case.verdict in verdicts]
+        return tuple(sorted(cases, key=lambda one: -abs(one.change_ratio or 0.0)))

@@ -68,7 +68,7 @@ class CaseSide:
     def squares(self) -> float:
         """Sum of the squared deviations of the logarithms from their mean."""
         middle = self.mean_log
-        return math.fsum((one - middle) ** 2 for one in self.logs.values())
+        return math.fsum((log - middle) ** 2 for log in self.logs.values())
 
     @property
     def run_count(self) -> int:
@@ -210,8 +210,8 @@ def _wild(logs: Mapping[ProcessKey, float]) -> set[ProcessKey]:
     if len(logs) < LEAST_FOR_WILD:
         return set()
     middle = median(logs.values())
-    found = {key for key, log in logs.items() if abs(log - middle) > math.log(WILD_RATIO)}
-    return found if len(found) <= len(logs) // LEAST_FOR_WILD else set()
+    keys = {key for key, log in logs.items() if abs(log - middle) > math.log(WILD_RATIO)}
+    return keys if len(keys) <= len(logs) // LEAST_FOR_WILD else set()
 
 
 def _clock(measured: Measurement, name: str) -> float | None:

@@ -39,8 +39,13 @@ def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRul
         "largest_smallest_step_ratio": diff.largest_smallest_step_ratio,
         "unused_quarantine": list(diff.unused_quarantine),
         "failures": [
-            {"case_key": one.case.case_key, "case": one.case.name, "rule": one.rule.text, "why": one.why}
-            for one in result.failures
+            {
+                "case_key": failure.case.case_key,
+                "case": failure.case.name,
+                "rule": failure.rule.text,
+                "why": failure.why,
+            }
+            for failure in result.failures
         ],
         "cases": [_case(case) for case in diff.cases],
     }

@@ -115,12 +115,12 @@ def _difference(name: str, before: list[Any], after: list[Any], is_blocking: boo
 
 def _values(side: Sequence[RunInfo], get: Any) -> list[Any]:
     """Return the distinct values of a side's runs, in order."""
-    found: list[Any] = []
+    values: list[Any] = []
     for run in side:
         value = get(run)
-        if value not in found:
-            found.append(value)
-    return found
+        if value not in values:
+            values.append(value)
+    return values
 
 
 def _commit(run: RunInfo) -> str | None:

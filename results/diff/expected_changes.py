@@ -24,9 +24,11 @@ def reason_of_change(
     name = f"{case.op} {case.id}"
     first, last = max(run.started_at for run in before)[:10], min(run.started_at for run in after)[:10]
     commits = [run.git_commit for run in after]
-    for one in annotations:
-        if one.covers_case(name, case_key) and one.covers("time", min(first, last), max(first, last), commits):
-            return one.reason
+    for annotation in annotations:
+        if annotation.covers_case(name, case_key) and annotation.covers(
+            "time", min(first, last), max(first, last), commits
+        ):
+            return annotation.reason
     return ""
 
 

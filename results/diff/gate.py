@@ -81,7 +81,9 @@ def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int 
     if not diff.is_comparable:
         return GateResult(EXIT_NOT_COMPARABLE, (), _not_comparable(diff))
     watched = [case for case in diff.cases if not case.quarantine_reason]
-    failures = tuple(found for rule in fail_on for case in watched if (found := _failure(diff, case, rule)) is not None)
+    failures = tuple(
+        failure for rule in fail_on for case in watched if (failure := _failure(diff, case, rule)) is not None
+    )
     if failures:
         count = len({failure.case.case_key for failure in failures})
         rules = ", ".join(dict.fromkeys(failure.rule.text for failure in failures))
@@ -112,7 +114,7 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
             if case.verdict == "GONE" and is_whole and not case.expected_reason
             else None
         )
-    worse = [one for one in case.metrics if one.group == rule.kind and one.verdict == "WORSE"]
+    worse = [metric for metric in case.metrics if metric.group == rule.kind and metric.verdict == "WORSE"]
     worse = [one for one in worse if _loss_ratio(one) >= rule.least_ratio]
     if not worse:
         return None

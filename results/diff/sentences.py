@@ -121,9 +121,9 @@ def told_metrics(case: CaseDiff) -> list[str]:
     """Return the figures beside the time that changed, in words; an error that moved only because the called time did is no news."""
     is_called = case.verdict in ("SLOWER", "FASTER")
     return [
-        metric_text(one)
-        for one in case.metrics
-        if one.verdict != "SAME" and not (is_called and one.group == "error" and one.reason == TIME_MOVED)
+        metric_text(metric)
+        for metric in case.metrics
+        if metric.verdict != "SAME" and not (is_called and metric.group == "error" and metric.reason == TIME_MOVED)
     ]
 
 
@@ -185,7 +185,7 @@ def _excuse(slower: Sequence[CaseDiff]) -> str:
     return f"fails nothing: {', '.join(parts)}"
 
 
-def _named(found: Sequence[CaseDiff], word: str, case_count: int) -> str:
-    verb = "is" if len(found) == 1 else "are"
-    which = "" if len(found) == 1 else "the most " if found[0].change_ratio is not None else "e.g. "
-    return f"{len(found)} of {counted(case_count, 'case')} {verb} {word}: {which}{case_sentence(found[0])}"
+def _named(diffs: Sequence[CaseDiff], word: str, case_count: int) -> str:
+    verb = "is" if len(diffs) == 1 else "are"
+    which = "" if len(diffs) == 1 else "the most " if diffs[0].change_ratio is not None else "e.g. "
+    return f"{len(diffs)} of {counted(case_count, 'case')} {verb} {word}: {which}{case_sentence(diffs[0])}"

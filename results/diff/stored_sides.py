@@ -61,10 +61,10 @@ def baseline_side(
     if not wanted.chosen:
         return None
     measured = _case_methods(after.records)
-    found = _sharing(store, wanted, measured) or [side_of(store, wanted.chosen)]
+    sides = _sharing(store, wanted, measured) or [side_of(store, wanted.chosen)]
     if not is_rolling(against):
-        return found[0]
-    pool = [*found, *_filling(store, wanted, found, measured)]
+        return sides[0]
+    pool = [*sides, *_filling(store, wanted, sides, measured)]
     side = SuiteSide(
         tuple(run for one in pool for run in one.runs), tuple(record for one in pool for record in one.records)
     )
@@ -86,13 +86,13 @@ def _sharing(store: ResultStore, wanted: Wanted, measured: set[CaseMethod]) -> l
 
 
 def _filling(
-    store: ResultStore, wanted: Wanted, found: Sequence[SuiteSide], measured: set[CaseMethod]
+    store: ResultStore, wanted: Wanted, sides: Sequence[SuiteSide], measured: set[CaseMethod]
 ) -> list[SuiteSide]:
     """Return older runs with those cases only of which the newest ones hold too few."""
-    held = Counter(one for side in found for one in _case_methods(side.records) & measured)
+    held = Counter(one for side in sides for one in _case_methods(side.records) & measured)
     lacking = {one: wanted.count - held[one] for one in measured if held[one] < wanted.count}
-    known = {run.run_id for side in found for run in side.runs}
-    older = [run for run in wanted.runs if run.run_id not in known][:MOST_FILLING]
+    run_ids = {run.run_id for side in sides for run in side.runs}
+    older = [run for run in wanted.runs if run.run_id not in run_ids][:MOST_FILLING]
     if not lacking or not older:
         return []
     holders = store.query(lambda connection: _holders(connection, {key for key, _ in lacking}, older))
@@ -103,16 +103,16 @@ def _filling(
             for one in holders[run.run_id]:
                 lacking[one] = lacking.get(one, 0) - 1
             records = store.records(run.run_id, with_samples=False)
-            filling.append(SuiteSide((run,), tuple(one for one in records if one.case.case_key in keys)))
+            filling.append(SuiteSide((run,), tuple(record for record in records if record.case.case_key in keys)))
     return filling
 
 
 def _case_methods(records: Iterable[Record]) -> set[CaseMethod]:
     # Records share few cases and methods, and hashing their canonical JSON is most of the work.
     pairs = {
-        (id(one.case), id(one.method)): (one.case, one.method)
-        for one in records
-        if one.status == "measured" and one.method is not None
+        (id(record.case), id(record.method)): (record.case, record.method)
+        for record in records
+        if record.status == "measured" and record.method is not None
     }
     return {(case.case_key, method.method_hash) for case, method in pairs.values() if method is not None}
 
@@ -121,7 +121,7 @@ def _holders(connection: Connection, keys: Iterable[str], runs: Sequence[RunInfo
     """Return run id → which of these cases it measured, by which method."""
     wanted, ids = sorted(keys), [run.run_id for run in runs]
     joined = RECORD.join(CASE, CASE.c.id == RECORD.c.case_id).join(METHOD, METHOD.c.id == RECORD.c.method_id)
-    found: dict[str, set[CaseMethod]] = {}
+    holders: dict[str, set[CaseMethod]] = {}
     for start in range(0, len(wanted), _IN_ONE_QUERY):
         statement = (
             select(RECORD.c.run_id, CASE.c.case_key, METHOD.c.method_hash)
@@ -131,5 +131,5 @@ def _holders(connection: Connection, keys: Iterable[str], runs: Sequence[RunInfo
             .distinct()
         )
         for run_id, case_key, method_hash in connection.execute(statement):
-            found.setdefault(run_id, set()).add((case_key, method_hash))
-    return found
+            holders.setdefault(run_id, set()).add((case_key, method_hash))
+    return holders

@@ -123,19 +123,19 @@ def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> Case
     if is_before != is_after:
         lost = before if is_after else after
         status, detail = ("absent", "") if lost is None else lost.status_text
-        found = CaseDiff(known.case, key, "NEW" if is_after else "GONE", status, detail)
+        diff = CaseDiff(known.case, key, "NEW" if is_after else "GONE", status, detail)
     else:
         assert before is not None
         assert after is not None
         if _are_methods_two(before, after):
-            found = CaseDiff(known.case, key, "INVALID", "method-differs", _methods(before, after))
+            diff = CaseDiff(known.case, key, "INVALID", "method-differs", _methods(before, after))
         elif not before.is_judgeable or not after.is_judgeable:
             flags = {flag for side in (before, after) if not side.is_judgeable for flag, _ in side.set_aside}
             reason = min(flags, key=INVALIDATING_FLAGS.index)
-            found = CaseDiff(known.case, key, "INVALID", reason, "")
+            diff = CaseDiff(known.case, key, "INVALID", reason, "")
         else:
             return None
-    return replace(found, **sizes(before, after))  # type: ignore[arg-type]
+    return replace(diff, **sizes(before, after))  # type: ignore[arg-type]
 
 
 def _are_methods_two(before: CaseSide, after: CaseSide) -> bool:

@@ -103,13 +103,13 @@ class Fields:
 
     def _within(self, name: str, value: float, least: float, below: float) -> float:
         try:
-            found = float(value)
+            inf = float(value)
         except OverflowError:
-            found = math.inf
-        if not math.isfinite(found) or not least <= found < below:
+            inf = math.inf
+        if not math.isfinite(inf) or not least <= inf < below:
             limits = "" if least == -math.inf else f" of {least:g} or more"
-            raise FormError(f"{self._name(name)} is {found:g}, not a finite number{limits}")
-        return found
+            raise FormError(f"{self._name(name)} is {inf:g}, not a finite number{limits}")
+        return inf
 
     def _name(self, name: str) -> str:
         return f"{self.where}.{name}" if self.where else name

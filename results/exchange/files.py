@@ -115,15 +115,15 @@ def _check_parquet(path: Path) -> None:
     except ImportError:  # reading it will say what to install
         return
     try:
-        found = pyarrow.parquet.ParquetFile(path).metadata
-        unpacked = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+        metadata = pyarrow.parquet.ParquetFile(path).metadata
+        unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     except (pyarrow.ArrowException, OSError) as error:
         raise _refused(path, f"is no readable Parquet file ({str(error)[:120]});") from None
-    if {"run_id", "run_label"} <= set(found.schema.names):
+    if {"run_id", "run_label"} <= set(metadata.schema.names):
         raise _part_of_a_run(path, "Parquet")
-    if found.num_rows > MAX_PARQUET_ROWS or unpacked > MAX_JSON_BYTES:
+    if metadata.num_rows > MAX_PARQUET_ROWS or unpacked > MAX_JSON_BYTES:
         raise _refused(
-            path, f"holds {found.num_rows:,} rows, more than an import reads ({MAX_PARQUET_ROWS:,}): split it, or"
+            path, f"holds {metadata.num_rows:,} rows, more than an import reads ({MAX_PARQUET_ROWS:,}): split it, or"
         )
 
 
@@ -162,10 +162,10 @@ def _json_kind(path: Path) -> Recognised:
     except RecursionError:
         raise _refused(path, "is nested too deeply") from None
     except ValueError as error:
-        found = _json_lines(text)
-        if found is None:
+        json_lines = _json_lines(text)
+        if json_lines is None:
             raise _refused(path, f"is not JSON ({str(error)[:120]}): the file is damaged;") from None
-        return Recognised(path, _kind_of_objects(path, found), "json lines", found)
+        return Recognised(path, _kind_of_objects(path, json_lines), "json lines", json_lines)
     if isinstance(document, dict) and document.get("format") in (EXPORT_FORMAT, RUNS_FORMAT):
         return Recognised(path, OURS, "json", document)
     if is_pytest_benchmark(document):
@@ -177,10 +177,10 @@ def _json_kind(path: Path) -> Recognised:
 def _json_lines(text: str) -> list[Any] | None:
     """Return the values of JSON lines, None where some line is none."""
     try:
-        found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        documents = [json.loads(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError):
         return None
-    return found if len(found) > 1 else None
+    return documents if len(documents) > 1 else None
 
 
 def _kind_of_objects(path: Path, objects: list[Any]) -> str:

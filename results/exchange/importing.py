@@ -40,11 +40,11 @@ def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance
     """
     file, said = Path(path), stated or Stated()
     tell = advance or (lambda what, done, total: None)
-    found = recognise(file)
+    recognised = recognise(file)
     with reading_errors(file):
-        if found.kind == OURS:
-            return ReadFile(file, OURS, exported=tuple(parse_exports(found.document)))
-        foreign = _foreign(found, said, tell)
+        if recognised.kind == OURS:
+            return ReadFile(file, OURS, exported=tuple(parse_exports(recognised.document)))
+        foreign = _foreign(recognised, said, tell)
     run = to_records(
         foreign, said, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
     )
@@ -73,7 +73,7 @@ def import_any(store: ResultStore, path: str | Path, stated: Stated | None = Non
     return store_read(store, read_any(path, stated))
 
 
-def _foreign(found: Recognised, stated: Stated, tell: Advance) -> ForeignFile:
+def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFile:
     from results.exchange import llama_bench
     from results.exchange.kernel_rows import read_kernel_rows
     from results.exchange.llama_rows import read_llama_bench
@@ -81,20 +81,20 @@ def _foreign(found: Recognised, stated: Stated, tell: Advance) -> ForeignFile:
     from results.exchange.pytest_benchmark import read_pytest_benchmark
     from results.exchange.vllm_bench import read_vllm
 
-    name = _printable(found.path.name)
-    if found.kind == KERNEL_TABLE:
-        return read_kernel_rows(found.path, lambda done, total: tell("predicting", done, total))
-    if found.kind == PYTEST_BENCHMARK:
-        return read_pytest_benchmark(found.document, name, stated)
-    if found.form in ("csv", "markdown"):
-        rows = llama_bench.rows_of_csv if found.form == "csv" else llama_bench.rows_of_markdown
-        return read_llama_bench(rows(lines_of(found.path)), name, stated)
-    prefix = "line " if found.form == "json lines" else ""
+    name = _printable(recognised.path.name)
+    if recognised.kind == KERNEL_TABLE:
+        return read_kernel_rows(recognised.path, lambda done, total: tell("predicting", done, total))
+    if recognised.kind == PYTEST_BENCHMARK:
+        return read_pytest_benchmark(recognised.document, name, stated)
+    if recognised.form in ("csv", "markdown"):
+        rows = llama_bench.rows_of_csv if recognised.form == "csv" else llama_bench.rows_of_markdown
+        return read_llama_bench(rows(lines_of(recognised.path)), name, stated)
+    prefix = "line " if recognised.form == "json lines" else ""
     numbered = [
-        (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(found.document) > 1 else "", one)
-        for i, one in enumerate(found.document)
+        (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(recognised.document) > 1 else "", one)
+        for i, one in enumerate(recognised.document)
     ]
-    if found.kind == llama_bench.KIND:
+    if recognised.kind == llama_bench.KIND:
         named = [(where or "[0]", one) for where, one in numbered]
         return read_llama_bench(llama_bench.rows_of_objects(named), name, stated)
     return read_vllm(numbered, name, stated)

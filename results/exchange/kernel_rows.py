@@ -49,9 +49,9 @@ def read_kernel_rows(path: Path, advance: Advance | None = None) -> ForeignFile:
             raise FormError(problem)
         if math.isnan(table.numbers["time_s"][i]):
             raise FormError(f"row {table.line_numbers[i]}: time_s is empty: nothing was measured")
-    found = predict_table(table, progress=None if advance is None else lambda done: advance(done, len(table)))
+    prediction = predict_table(table, progress=None if advance is None else lambda done: advance(done, len(table)))
     chips = {name: _chip(name) for name in dict.fromkeys(table.texts["device"])}
-    rows = tuple(_row(found, i, chips[table.texts["device"][i]]) for i in range(len(table)))
+    rows = tuple(_row(prediction, i, chips[table.texts["device"][i]]) for i in range(len(table)))
     known = {chip.device.key: chip.device for chip in chips.values() if chip is not None}
     facts = {"sha256": table.sha256, "devices": sorted(dict.fromkeys(table.texts["device"]))}
     return ForeignFile(KIND, table.name, rows, facts=facts, class_facts={"engine": KIND}, devices=tuple(known.values()))
@@ -73,12 +73,12 @@ def _chip(name: str) -> _Chip | None:
     return _Chip(device, device.content_hash)
 
 
-def _row(found: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
-    table = found.table
+def _row(prediction: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
+    table = prediction.table
     where = f"row {table.line_numbers[i]}"
     measured_s = float(table.numbers["time_s"][i])
     ask: ModelAsk | None = None
-    reason = found.reasons[i]
+    reason = prediction.reasons[i]
     predictions: tuple[PredictionRecord, ...] = ()
     tokens: int | None = None
     try:
@@ -92,7 +92,7 @@ def _row(found: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
         else:
             case = _work(table, i).case(_kernel(table, i), cache="none")
             if chip is not None:
-                predictions = _predictions(found, i, _work(table, i, has_scales=True), chip, measured_s)
+                predictions = _predictions(prediction, i, _work(table, i, has_scales=True), chip, measured_s)
     except RooflineError as error:
         raise FormError(f"{where}: {error}") from None
     content = {name: cell for name, cell in zip(table.header, table.cells[i], strict=True) if cell}
@@ -150,11 +150,11 @@ def _kernel(table: KernelTable, i: int) -> str:
 
 
 def _predictions(
-    found: TablePrediction, i: int, work: Operator, chip: _Chip, measured_s: float
+    prediction: TablePrediction, i: int, work: Operator, chip: _Chip, measured_s: float
 ) -> tuple[PredictionRecord, ...]:
     ideal = predict(work, chip.device)
     first = PredictionRecord.from_prediction(ideal, chip.profile_hash, measured_s)
-    expected_s = float(found.expected_s[i])
+    expected_s = float(prediction.expected_s[i])
     if math.isnan(expected_s):
         return (first,)
     expected = PredictionRecord(
@@ -174,10 +174,10 @@ def _predictions(
         compute_format=ideal.compute_format,
         path=ideal.path,
         memory_level=ideal.memory_level,
-        provenance=found.provenance[i],
-        low_s=float(found.low_s[i]),
-        high_s=float(found.high_s[i]),
-        findings=(finding("mostly-bound", binding=found.binding[i]),) if found.binding[i] else (),
+        provenance=prediction.provenance[i],
+        low_s=float(prediction.low_s[i]),
+        high_s=float(prediction.high_s[i]),
+        findings=(finding("mostly-bound", binding=prediction.binding[i]),) if prediction.binding[i] else (),
         error_ratio=error_ratio(expected_s, measured_s),
     )
     return first, expected
@@ -188,9 +188,9 @@ def _model_row(table: KernelTable, i: int, measured_s: float) -> tuple[Case, Mod
     from results.exchange.foreign import Stated
 
     row = read_model_row(table, i)
-    one = PassRun(row.phase, row.batch_count, row.context_count, row.new_count, 1.0)
+    run = PassRun(row.phase, row.batch_count, row.context_count, row.new_count, 1.0)
     named = NamedModel(row.shape.name, row.shape, "named", "", row.formats, row.kv, row.weight_bytes)
     stated = Stated(device_count=row.device_count, link_bytes_per_s=LINK_BYTES_PER_S if row.device_count > 1 else None)
     words: list[Any] = [_kernel(table, i), f"tp{row.device_count}" if row.device_count > 1 else ""]
-    case, ask, reason = model_case(named, row.phase, (one,), kernel_name(*words), stated, "")
+    case, ask, reason = model_case(named, row.phase, (run,), kernel_name(*words), stated, "")
     return case, ask, measured_s / row.steps_count, row.batch_count * row.new_count, reason

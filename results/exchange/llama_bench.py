@@ -133,7 +133,7 @@ def rows_of_markdown(lines: Iterable[str]) -> Iterator[BenchRow]:
     A table has rounded rates and no date: everything else is in the other forms.
     """
     header: list[str] = []
-    found: list[tuple[str, dict[str, Any]]] = []
+    rows: list[tuple[str, dict[str, Any]]] = []
     build: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         if (match := _BUILD.search(line)) is not None:
@@ -146,8 +146,8 @@ def rows_of_markdown(lines: Iterable[str]) -> Iterator[BenchRow]:
         elif header and not set("".join(cells)) <= set("-: "):
             if len(cells) != len(header):
                 raise FormError(f"line {number} has {len(cells)} cells, the header {len(header)}")
-            found.append((f"line {number}", _from_cells(dict(zip(header, cells, strict=True)), f"line {number}")))
-    for where, values in found:
+            rows.append((f"line {number}", _from_cells(dict(zip(header, cells, strict=True)), f"line {number}")))
+    for where, values in rows:
         yield _row(Fields({**values, **build}, where), ())
 
 

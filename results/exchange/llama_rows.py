@@ -179,15 +179,15 @@ def _old_backend(fields: Fields) -> str:
 
 def _words(fields: Fields) -> Sequence[str]:
     """Return how it ran, as words of the kernel's name: tests that differ in one are different cases."""
-    found: list[str] = []
+    words: list[str] = []
     for name, word, usual in _WORDS:
         value: Any = fields.data.get(name)
         if value is None or (usual is not None and value == usual):
             continue
-        found.append(f"{word}{int(value) if isinstance(value, bool) else value}")
+        words.append(f"{word}{int(value) if isinstance(value, bool) else value}")
     if "CPU" in fields.text("backends", _old_backend(fields)) and fields.has("n_threads"):
-        found.append(f"t{fields.count('n_threads', least=1)}")
-    return found
+        words.append(f"t{fields.count('n_threads', least=1)}")
+    return words
 
 
 def _passes(row: BenchRow) -> tuple[str, tuple[PassRun, ...], int]:

@@ -69,14 +69,14 @@ def stated_model(name: str) -> KnownModel:
 
 def model_of_hub_id(name: str) -> tuple[KnownModel | None, str | None]:
     """Return the model of a hub id or served name, and the formats its suffix says (None: as published)."""
-    found = _without_owner(name)
-    if found is not None:
-        return KnownModel(found, f"called {name[:80]}"), None
+    shape = _without_owner(name)
+    if shape is not None:
+        return KnownModel(shape, f"called {name[:80]}"), None
     for pattern, formats in _HUB_SUFFIXES:
         base = re.sub(rf"[-_.](?:{pattern})$", "", name.strip(), flags=re.IGNORECASE)
         if base != name.strip():
-            found = _without_owner(base)
-            return (KnownModel(found, f"called {base[:80]}") if found is not None else None), formats
+            shape = _without_owner(base)
+            return (KnownModel(shape, f"called {base[:80]}") if shape is not None else None), formats
     return None, None
 
 
@@ -112,13 +112,13 @@ def model_of_gguf(file_name: str, description: str, parameter_count: float | Non
 
 def quantization_of(description: str, file_name: str) -> Quantization | None:
     """Return how a GGUF file stores its weights, by llama.cpp's description of it or by its name; None: neither says."""
-    found = _GGUF_NAME.search(description)
-    if found is None:
+    match = _GGUF_NAME.search(description)
+    if match is None:
         stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", file_name, flags=re.IGNORECASE)
-        found = _FILE_QUANT.search(stem)
-        if found is None:
+        match = _FILE_QUANT.search(stem)
+        if match is None:
             return None
-    name = found.group(1)
+    name = match.group(1)
     word = name.upper().split(" ")[0]
     if word in _GGUF_WIDE:
         return Quantization(name, _GGUF_WIDE[word], is_mixed=False)

@@ -106,7 +106,7 @@ def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | Non
         chip, _ = match_device(facts)
         if chip is not None:
             return chip, f"the file names {device_name[:80]}"
-        several = [one.key for one in list_hardware() if match_device(facts, [one])[0] is not None]
+        several = [device.key for device in list_hardware() if match_device(facts, [device])[0] is not None]
         which = f"it may be {' or '.join(several)}" if several else "which is no known chip"
         return None, f"the file names {device_name[:80]}, {which}: give --hw"
     if not stated.match.device_names or match_device(facts, [stated])[0] is not None:

@@ -62,7 +62,7 @@ def _is_latency_with_arguments(value: Mapping[str, Any]) -> bool:
 
 def read_vllm(values: Iterable[tuple[str, Any]], name: str, stated: Stated) -> ForeignFile:
     """Return the results of a file, all of one benchmark. Raises `FormError` naming the result and the field."""
-    found: list[ForeignRow] = []
+    rows: list[ForeignRow] = []
     kinds: set[str] = set()
     for where, value in values:
         kind = vllm_kind(value)
@@ -71,14 +71,14 @@ def read_vllm(values: Iterable[tuple[str, Any]], name: str, stated: Stated) -> F
         kinds.add(kind)
         fields = Fields(value, where)
         if kind == SERVE:
-            found += _serve_rows(fields, stated)
+            rows += _serve_rows(fields, stated)
         else:
-            found.append(_latency_row(fields, stated) if kind == LATENCY else _throughput_row(fields, stated))
+            rows.append(_latency_row(fields, stated) if kind == LATENCY else _throughput_row(fields, stated))
     if len(kinds) != 1:
         raise FormError(f"it mixes results of {' and '.join(sorted(kinds))}: import them one by one")
-    started = min((row.created_at for row in found if row.created_at), default="")
+    started = min((row.created_at for row in rows if row.created_at), default="")
     facts = {"engine": "vllm"}
-    return ForeignFile(kinds.pop(), name, tuple(found), started_at=started, facts=facts, class_facts=facts)
+    return ForeignFile(kinds.pop(), name, tuple(rows), started_at=started, facts=facts, class_facts=facts)
 
 
 def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
@@ -300,27 +300,27 @@ def _named(model_id: str, stated: Stated) -> tuple[NamedModel, str]:
     """Return the model of a result and why it is not known; vLLM names a checkpoint, whose formats are its own."""
     from roofline_model.models.format_plan import AS_PUBLISHED
 
-    known: KnownModel | None
+    model: KnownModel | None
     formats: str | None = None
     if stated.model is not None:
-        known = stated_model(stated.model)
+        model = stated_model(stated.model)
     elif model_id:
-        known, formats = model_of_hub_id(model_id)
+        model, formats = model_of_hub_id(model_id)
     else:
-        known = None
+        model = None
     why = ""
-    if known is None:
+    if model is None:
         why = (
             f"{model_id[:80]!r} is no model that is known here: give --model"
             if model_id
             else "the file does not name the model: give --model"
         )
-    plan = stated.formats or formats or (AS_PUBLISHED if known is not None else None)
-    name = known.shape.name if known is not None else model_id or "unnamed"
+    plan = stated.formats or formats or (AS_PUBLISHED if model is not None else None)
+    name = model.shape.name if model is not None else model_id or "unnamed"
     return NamedModel(
         name=name,
-        shape=known.shape if known is not None else None,
-        recognised=known.why if known is not None else "",
+        shape=model.shape if model is not None else None,
+        recognised=model.why if model is not None else "",
         quantization="" if plan in (None, AS_PUBLISHED) else str(plan),
         formats=plan,
         kv_format=stated.kv_format,

@@ -86,20 +86,20 @@ class Watch:
 
 def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
     """Return the steps and drifts of all segments, oldest first."""
-    found: list[Change] = []
+    changes: list[Change] = []
     for number, segment in enumerate(segments):
         later = segments[number + 1 :]
         standing = 0
         for step in segment.steps:
             if not step.is_withdrawn:
                 standing += 1
-            found.append(_step(number, segment, step, standing, later, watch))
-        found += [
+            changes.append(_step(number, segment, step, standing, later, watch))
+        changes += [
             _drift(number, segment, place, later, watch)
             for place, level in enumerate(segment.levels)
             if level.drift_value is not None
         ]
-    return tuple(sorted(found, key=lambda one: (one.started_at, one.found_at, one.kind)))
+    return tuple(sorted(changes, key=lambda one: (one.started_at, one.found_at, one.kind)))
 
 
 def _step(number: int, segment: Segment, step: Step, standing: int, later: Sequence[Segment], watch: Watch) -> Change:
@@ -214,7 +214,10 @@ def _is_continued(segment: Segment, other: Segment) -> bool:
 
 
 def _annotated(watch: Watch, days: tuple[str, str], commits: Sequence[str | None]) -> str:
-    return next((one.reason for one in watch.annotations if one.covers(watch.metric.key, *days, commits)), "")
+    return next(
+        (annotation.reason for annotation in watch.annotations if annotation.covers(watch.metric.key, *days, commits)),
+        "",
+    )
 
 
 def _status(fixed_at: str, reason: str, segment: Segment, later: Sequence[Segment], watch: Watch) -> Status:

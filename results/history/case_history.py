@@ -55,7 +55,7 @@ class CaseHistory:
     @property
     def points(self) -> tuple[Night, ...]:
         """The nights of all segments in the order of their runs, from `since` on."""
-        nights = (night for one in self.segments for night in self.shown_nights(one))
+        nights = (night for segment in self.segments for night in self.shown_nights(segment))
         return tuple(sorted(nights, key=lambda night: night.started_at))
 
     def shown_nights(self, segment: Segment) -> tuple[Night, ...]:
@@ -65,17 +65,17 @@ class CaseHistory:
     @property
     def change_points(self) -> tuple[Change, ...]:
         """The steps that stand."""
-        return tuple(one for one in self.changes if one.kind == "step" and one.status != "withdrawn")
+        return tuple(change for change in self.changes if change.kind == "step" and change.status != "withdrawn")
 
     @property
     def drifts(self) -> tuple[Change, ...]:
         """The slow movements."""
-        return tuple(one for one in self.changes if one.kind == "drift")
+        return tuple(change for change in self.changes if change.kind == "drift")
 
     @property
     def alerts(self) -> tuple[Change, ...]:
         """What somebody has to look at."""
-        return tuple(one for one in self.changes if one.is_open)
+        return tuple(change for change in self.changes if change.is_open)
 
     @property
     def is_too_short(self) -> bool:
@@ -120,8 +120,8 @@ def case_history(
         from results.history import reading
 
         found = reading.find_case(source, case) if isinstance(case, str) else case
-        known = reading.read_series(source, options.metric, case_key=found.case_key)
-        observations, by_id, wanted = known.observations, known.runs, found.case_key
+        series = reading.read_series(source, options.metric, case_key=found.case_key)
+        observations, by_id, wanted = series.observations, series.runs, found.case_key
         called = case_name(found)
     else:
         wanted = case.case_key if isinstance(case, Case) else case
@@ -140,14 +140,14 @@ def case_histories(store: ResultStore, *, options: HistoryOptions) -> list[CaseH
     """Return the history of every case with at least one night of the metric to show, by name; raises as `case_history`."""
     from results.history import reading
 
-    known = reading.read_series(store, options.metric)
-    made = _histories(known.observations, known.runs, options)
+    series = reading.read_series(store, options.metric)
+    made = _histories(series.observations, series.runs, options)
     return [one for one in made if one.points or one.alerts]
 
 
 def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metric: Metric) -> list[Observation]:
     """Return what the records of these runs say of a metric; records without it, or of other runs, are passed over."""
-    found = []
+    observations = []
     for record in records:
         run, measured = runs.get(record.run_id), record.measurement
         if run is None or measured is None or record.status != "measured":
@@ -155,7 +155,7 @@ def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metr
         value, predictor = record_value(record, metric)
         if value is None:
             continue
-        found.append(
+        observations.append(
             Observation(
                 case=record.case,
                 run_id=record.run_id,
@@ -170,7 +170,7 @@ def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metr
                 prediction_version=predictor,
             )
         )
-    return found
+    return observations
 
 
 def record_value(record: Record, metric: Metric) -> tuple[float | None, str]:
@@ -198,8 +198,8 @@ def _histories(
     _check_branch(options.branch, runs.values())
     # By the object first: a key is a hash of the whole case, and there are far fewer cases than observations.
     by_object: dict[int, list[Observation]] = {}
-    for one in observations:
-        by_object.setdefault(id(one.case), []).append(one)
+    for observation in observations:
+        by_object.setdefault(id(observation.case), []).append(observation)
     by_case: dict[str, list[Observation]] = {}
     for members in by_object.values():
         by_case.setdefault(members[0].case.case_key, []).extend(members)
@@ -209,9 +209,11 @@ def _histories(
 
 def _check_branch(branch: str | None, runs: Iterable[RunInfo]) -> None:
     """Raise `UnknownNameError` for a branch that no run is of: its history would have no alert for ever."""
-    known = {run.git_branch for run in runs if run.git_branch}
-    if branch not in (None, ALL_BRANCHES) and known and branch not in known:
-        raise UnknownNameError("branch", branch or "", known, fix="Or `all`, or none for the branch with most nights.")
+    git_branches = {run.git_branch for run in runs if run.git_branch}
+    if branch not in (None, ALL_BRANCHES) and git_branches and branch not in git_branches:
+        raise UnknownNameError(
+            "branch", branch or "", git_branches, fix="Or `all`, or none for the branch with most nights."
+        )
 
 
 def _history(
@@ -220,7 +222,9 @@ def _history(
     case, metric = observations[0].case, options.metric
     branch = options.branch
     if branch is None:
-        branch = main_branch(runs[run_id] for run_id in {one.run_id for one in observations} if run_id in runs)
+        branch = main_branch(
+            runs[run_id] for run_id in {observation.run_id for observation in observations} if run_id in runs
+        )
     elif branch == ALL_BRANCHES:
         branch = None
     segments = segments_of(observations, runs, metric, branch)
@@ -228,10 +232,12 @@ def _history(
         return None
     name, key = case_name(case), case.case_key
     reason = options.quarantine.reason_of(name, key) if options.quarantine is not None else ""
-    about = tuple(one for one in options.annotations if one.covers_case(name, key))
+    about = tuple(annotation for annotation in options.annotations if annotation.covers_case(name, key))
     changes = changes_of(segments, Watch(name, key, metric, runs, about, reason))
     if options.since is not None:
-        changes = tuple(one for one in changes if one.is_open or max(one.found_at, one.fixed_at) >= options.since)
+        changes = tuple(
+            change for change in changes if change.is_open or max(change.found_at, change.fixed_at) >= options.since
+        )
     return CaseHistory(case, metric, segments, changes, about, reason, branch, options.since)
 
 
@@ -240,24 +246,24 @@ def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) ->
 
     `histories`: of every case. An annotation that merely covers no change is not told: it outlives its step on purpose.
     """
-    names = [(one.name, one.case.case_key) for one in histories]
-    found = [
-        f"annotation {one.match} (matches no case)"
-        for one in options.annotations
-        if not any(one.covers_case(*name) for name in names)
+    names = [(history.name, history.case.case_key) for history in histories]
+    entries = [
+        f"annotation {annotation.match} (matches no case)"
+        for annotation in options.annotations
+        if not any(annotation.covers_case(*name) for name in names)
     ]
     commits = {
         night.git_commit
-        for one in histories
-        for segment in one.segments
+        for history in histories
+        for segment in history.segments
         for night in segment.nights
         if night.git_commit is not None
     }
-    found += [
-        f"annotation {one.match} (no night is of commit {one.commit})"
-        for one in options.annotations
-        if one.commit and not any(known.startswith(one.commit) for known in commits)
+    entries += [
+        f"annotation {annotation.match} (no night is of commit {annotation.commit})"
+        for annotation in options.annotations
+        if annotation.commit and not any(commit.startswith(annotation.commit) for commit in commits)
     ]
     if options.quarantine is not None:
-        found += [f"quarantine entry {text}" for text in options.quarantine.unused(names)]
-    return tuple(found)
+        entries += [f"quarantine entry {text}" for text in options.quarantine.unused(names)]
+    return tuple(entries)

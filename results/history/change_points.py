@@ -78,7 +78,7 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
     import numpy as np
 
     series = np.asarray(values, dtype=float)
-    found: list[Step] = []
+    steps: list[Step] = []
     level_index, first_index = 0, 0
     earlier_squares, earlier_df = 0.0, 0
     while len(series) - level_index >= (LEAST_NIGHTS if level_index == 0 else 3):
@@ -91,7 +91,7 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
         judged = max(night, start + CONFIRMING_NIGHTS - 1)
         is_judged = judged < len(level)
         withdrawn = is_judged and not _is_confirmed(level, start, judged, earlier_squares, earlier_df, least)
-        found.append(Step(level_index + start, level_index + night, is_judged and not withdrawn, withdrawn))
+        steps.append(Step(level_index + start, level_index + night, is_judged and not withdrawn, withdrawn))
         if withdrawn:
             first_index = judged + 1
             continue
@@ -99,7 +99,7 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
         earlier_squares += float(np.sum((before - before.mean()) ** 2))
         earlier_df += start - 1
         level_index, first_index = level_index + start, 0
-    return tuple(found)
+    return tuple(steps)
 
 
 def _first_step(

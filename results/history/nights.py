@@ -75,9 +75,9 @@ def nights_of(
     half of its processes carry a flag of `UNUSABLE_FLAGS`; otherwise the processes without such a flag make its value.
     """
     by_run: dict[str, list[Observation]] = {}
-    for one in observations:
-        if one.run_id in runs and metric.scaled(one.value) is not None:
-            by_run.setdefault(one.run_id, []).append(one)
+    for observation in observations:
+        if observation.run_id in runs and metric.scaled(observation.value) is not None:
+            by_run.setdefault(observation.run_id, []).append(observation)
     ordered = sorted(by_run, key=lambda run_id: (runs[run_id].started_at, run_id))
     return [_night(runs[run_id], by_run[run_id], metric, branch) for run_id in ordered]
 
@@ -85,9 +85,9 @@ def nights_of(
 def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch: str | None) -> Night:
     flags: tuple[str, ...] = ()
     clear = members
-    if any(one.flags for one in members):
-        flags = tuple(sorted({flag for one in members for flag in one.flags}))
-        clear = [one for one in members if UNUSABLE_FLAGS.isdisjoint(one.flags)]
+    if any(member.flags for member in members):
+        flags = tuple(sorted({flag for member in members for flag in member.flags}))
+        clear = [member for member in members if UNUSABLE_FLAGS.isdisjoint(member.flags)]
     doubt = ""
     if run.status != "complete":
         doubt = f"the run is {run.status}"
@@ -98,7 +98,7 @@ def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch:
     by_process: dict[int, list[float]] = {}
     for one in clear or members:
         by_process.setdefault(one.process_ordinal, []).append(one.value)
-    clocks = [one.sm_clock_hz for one in members if one.sm_clock_hz is not None]
+    clocks = [member.sm_clock_hz for member in members if member.sm_clock_hz is not None]
     return Night(
         run_id=run.run_id,
         started_at=run.started_at,

@@ -73,15 +73,15 @@ def _named(typed: str, known: list[Case]) -> Case:
 
 def _cases(connection: Connection, statement: Select[Any]) -> list[Case]:
     """Return the cases of a query, those that differ in the order of dimensions only once."""
-    found = (rows.case_from(row) for row in connection.execute(statement).mappings())
-    return list({one.case_key: one for one in found}.values())
+    cases = (rows.case_from(row) for row in connection.execute(statement).mappings())
+    return list({one.case_key: one for one in cases}.values())
 
 
-def _only(typed: str, found: list[Case]) -> Case:
-    if len(found) == 1:
-        return found[0]
-    shown = ", ".join(f"{case_name(one)} ({one.case_key[:8]})" for one in found[:_LISTED])
-    more = f", … ({len(found)} in all)" if len(found) > _LISTED else ""
+def _only(typed: str, cases: list[Case]) -> Case:
+    if len(cases) == 1:
+        return cases[0]
+    shown = ", ".join(f"{case_name(one)} ({one.case_key[:8]})" for one in cases[:_LISTED])
+    more = f", … ({len(cases)} in all)" if len(cases) > _LISTED else ""
     raise InvalidValueError(f"{typed[:60]!r} names several cases: {shown}{more}; give more of the id, or a key")
 
 
@@ -123,7 +123,7 @@ def _read_series(connection: Connection, metric: Metric, case_key: str | None) -
                 predictor,
             )
         )
-    runs = _runs(connection, {one.run_id for one in observations})
+    runs = _runs(connection, {observation.run_id for observation in observations})
     return Series(observations, runs)
 
 
@@ -136,12 +136,12 @@ def _flags(text: str) -> tuple[str, ...]:
 def _cases_by_id(connection: Connection, case_key: str | None) -> dict[int, Case]:
     statement = select(CASE) if case_key is None else select(CASE).where(CASE.c.case_key == case_key)
     first: dict[str, Case] = {}
-    found = {}
+    cases = {}
     for row in connection.execute(statement.order_by(CASE.c.id)).mappings():
         case = rows.case_from(row)
         # One case, whatever the order of its dimensions: histories are by key, and the names are the first one's.
-        found[row["id"]] = first.setdefault(row["case_key"], case)
-    return found
+        cases[row["id"]] = first.setdefault(row["case_key"], case)
+    return cases
 
 
 def _columns(metric: Metric) -> list[Any]:

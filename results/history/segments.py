@@ -67,19 +67,19 @@ def segments_of(
 ) -> tuple[Segment, ...]:
     """Return the segments of one case in the order of their first nights."""
     by_key: dict[tuple[str, str, str], list[Observation]] = {}
-    for one in observations:
-        by_key.setdefault(one.segment_key, []).append(one)
-    found: list[tuple[Segment, Observation]] = []
+    for observation in observations:
+        by_key.setdefault(observation.segment_key, []).append(observation)
+    segments: list[tuple[Segment, Observation]] = []
     nights_by_key = [(nights_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
     stretches = [(nights, first) for nights, first in nights_by_key if nights]
     for nights, first in sorted(stretches, key=lambda one: (one[0][0].started_at, one[1].segment_key)):
         levels, steps = _levels([night for night in nights if night.is_used], metric)
-        split, change = _split(nights[0], first, levels, found, runs, metric)
+        split, change = _split(nights[0], first, levels, segments, runs, metric)
         segment = Segment(
             first.history_key, first.hardware_key, first.method_version, tuple(nights), levels, steps, split, change
         )
-        found.append((segment, first))
-    return tuple(segment for segment, _ in found)
+        segments.append((segment, first))
+    return tuple(segment for segment, _ in segments)
 
 
 def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...]]:
@@ -135,20 +135,20 @@ def split_reasons(
     segment: Segment, its_first: Observation, night: Night, first: Observation, runs: Mapping[str, RunInfo]
 ) -> tuple[str, ...]:
     """Return in words why a night does not continue a segment: chip, method, model, facts of the environment class."""
-    found = []
+    reasons = []
     if its_first.hardware_key != first.hardware_key:
-        found.append(f"chip {its_first.hardware_key or 'unknown'} → {first.hardware_key or 'unknown'}")
+        reasons.append(f"chip {its_first.hardware_key or 'unknown'} → {first.hardware_key or 'unknown'}")
     if its_first.method_version != first.method_version:
-        found.append(f"method {its_first.method_version or 'unknown'} → {first.method_version or 'unknown'}")
+        reasons.append(f"method {its_first.method_version or 'unknown'} → {first.method_version or 'unknown'}")
     elif its_first.method_hash != first.method_hash:
-        found.append("settings of the measuring method")
+        reasons.append("settings of the measuring method")
     if its_first.prediction_version != first.prediction_version:
-        found.append(f"prediction by {its_first.prediction_version} → {first.prediction_version}")
+        reasons.append(f"prediction by {its_first.prediction_version} → {first.prediction_version}")
     # The nights next to each other in time: facts may come and go inside a segment that went on meanwhile.
     before = next((one for one in reversed(segment.nights) if one.started_at < night.started_at), segment.nights[0])
     between = differences([runs[before.run_id]], [runs[night.run_id]])
-    found += [one.text for one in between if one.is_blocking and one.name != "chip"]
-    return tuple(found) or ("environment class",)
+    reasons += [one.text for one in between if one.is_blocking and one.name != "chip"]
+    return tuple(reasons) or ("environment class",)
 
 
 def changes_at(segment: Segment, step: Step, runs: Mapping[str, RunInfo]) -> tuple[str, ...]:

@@ -164,17 +164,17 @@ class _Wander:
         divisor = np.maximum(nights, 1)
         mean = sums / divisor
         variance = np.maximum(squares / divisor - mean**2, 1e-300)
-        found = np.zeros((count + 1, _MOST_LAGS))
+        zeros = np.zeros((count + 1, _MOST_LAGS))
         for lag in range(1, min(_MOST_LAGS, count // 4) + 1):
             products = _running(values[lag:] * values[:-lag])
             pairs = np.maximum(nights - lag, 0)
             ends = sums[pairs] + sums - sums[np.minimum(lag, nights)]
             covariance = (products[pairs] - mean * ends + pairs * mean**2) / divisor
-            found[:, lag - 1] = np.where(nights >= 4 * lag, covariance / variance + 1 / divisor, 0.0)
+            zeros[:, lag - 1] = np.where(nights >= 4 * lag, covariance / variance + 1 / divisor, 0.0)
         scaled = np.sqrt(divisor)
-        seen = (found[:, :4].sum(axis=1) / 2 * scaled > _WANDER_SUM) | (found[:, 0] * scaled > _WANDER_FIRST)
+        seen = (zeros[:, :4].sum(axis=1) / 2 * scaled > _WANDER_SUM) | (zeros[:, 0] * scaled > _WANDER_FIRST)
         seen &= nights >= LEAST_BEFORE
-        return cls(seen, np.where(seen[:, None], found, 0.0))
+        return cls(seen, np.where(seen[:, None], zeros, 0.0))
 
     def growth(self, at: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return by what the variance of a window's mean, and of the mean before it, exceeds that of white noise.

@@ -57,8 +57,8 @@ def check_store(
 def _storage(connection: Connection) -> Iterator[Problem]:
     """SQLite looks at every page and index of its file; PostgreSQL checks pages by itself as it reads them."""
     if connection.dialect.name == "sqlite":
-        found = connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})").scalars()
-        yield from (Problem("storage", "", line) for line in found if line != "ok")
+        scalars = connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})").scalars()
+        yield from (Problem("storage", "", line) for line in scalars if line != "ok")
 
 
 def _references(connection: Connection) -> Iterator[Problem]:
@@ -94,5 +94,5 @@ def _indexes(connection: Connection) -> Iterator[Problem]:
             "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
             "JOIN pg_class t ON t.oid = i.indrelid WHERE NOT i.indisvalid AND t.relname = ANY(:names)"
         )
-        for found in connection.execute(text(invalid), {"names": list(TABLES)}).scalars():
-            yield Problem("index", "", f"index {found} is invalid: REINDEX INDEX {found}")
+        for scalar in connection.execute(text(invalid), {"names": list(TABLES)}).scalars():
+            yield Problem("index", "", f"index {scalar} is invalid: REINDEX INDEX {scalar}")

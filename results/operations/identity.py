@@ -38,19 +38,19 @@ def check_same_store(here: Connection, there: Connection, source: str, target: s
 def _check_keys(here: Connection, there: Connection, table: Table, source: str, target: str) -> None:
     assert table in (RUN, PROFILE)
     key = next(iter(table.primary_key))
-    known = set(here.execute(select(key)).scalars())
-    for found in there.execute(select(key)).scalars():
-        if found not in known:
-            raise _refused(source, target, f"{table.name} {str(found)[:12]}")
+    scalars = set(here.execute(select(key)).scalars())
+    for scalar in there.execute(select(key)).scalars():
+        if scalar not in scalars:
+            raise _refused(source, target, f"{table.name} {str(scalar)[:12]}")
 
 
 def _check_rows(here: Connection, there: Connection, table: Table, source: str, target: str) -> None:
     columns = [table.c.id, *(table.c[name] for name in _IDENTITY[table.name])]
     for low, high in id_ranges(there, table, _PORTION_ROWS):
         statement = select(*columns).where(table.c.id.between(low, high))
-        known = {tuple(row) for row in here.execute(statement)}
+        check_rows = {tuple(row) for row in here.execute(statement)}
         for row in there.execute(statement):
-            if tuple(row) not in known:
+            if tuple(row) not in check_rows:
                 raise _refused(source, target, f"row {row[0]} of {table.name}")
 
 

@@ -84,12 +84,12 @@ class PruneReport:
 
 def parse_age(text: str) -> datetime.timedelta:
     """Return the age typed as `90d`, `12w`, `6m` (of 30 days) or `2y` (of 365). Raises `InvalidValueError`."""
-    found = re.fullmatch(r"([0-9]{1,5})([dwmy])", text.strip().lower(), re.ASCII)
-    if found is None or int(found.group(1)) == 0:
+    match = re.fullmatch(r"([0-9]{1,5})([dwmy])", text.strip().lower(), re.ASCII)
+    if match is None or int(match.group(1)) == 0:
         raise InvalidValueError(
             f"an age is a whole number of days, weeks, months or years such as 90d, 12w, 6m or 2y, got {text[:40]!r}"
         )
-    return datetime.timedelta(days=int(found.group(1)) * _UNITS_DAYS[found.group(2)])
+    return datetime.timedelta(days=int(match.group(1)) * _UNITS_DAYS[match.group(2)])
 
 
 def named_runs(text: str, runs: Iterable[RunInfo]) -> list[RunInfo]:
@@ -151,7 +151,7 @@ def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequ
         is_wish = (
             run.label
             and not _DATED.search(run.label)
-            and not any(name_matches(one, run.label) for one in ignored_labels)
+            and not any(name_matches(ignored_label, run.label) for ignored_label in ignored_labels)
         )
         if is_wish and (run.label, machine) not in labels:
             labels.add((run.label, machine))

@@ -66,7 +66,7 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
         named = select(RECORD.c.run_id, PREDICTION.c.hardware_key).join_from(RECORD, PREDICTION).where(of_runs)
         for run_id, key in connection.execute(named.distinct()):
             chips[run_id].append(key)
-    known = _cases(connection, sorted({case_id for found in outcomes.values() for case_id in found}))
+    known = _cases(connection, sorted({case_id for outcome in outcomes.values() for case_id in outcome}))
     return {
         run_id: RunContents(
             _counted(found.values()),

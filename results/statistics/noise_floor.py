@@ -81,7 +81,7 @@ def sensitivities(floors: Sequence[NoiseFloor]) -> list[Sensitivity]:
     prior = fit_prior(variances)
     seen = []
     for floor, own in zip(floors, variances, strict=True):
-        others = math.fsum(one.df for one in variances) - own.df
+        others = math.fsum(variance.df for variance in variances) - own.df
         drawn = own.drawn_to(prior.capped(others) if prior is not None else None)
         seen.append(Sensitivity(floor, math.sqrt(drawn.value), drawn.df))
     return seen

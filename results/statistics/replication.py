@@ -103,10 +103,10 @@ def total_intervals(
     if not cases:
         return {}
     run = cases if learnt_from is None else [_Replicates.of(members) for members in _by_case(learnt_from).values()]
-    known = _usable_floors([*cases, *run], floors or {})
-    if not known and all(case.count < 2 for case in (*cases, *run)):
+    usable_floors = _usable_floors([*cases, *run], floors or {})
+    if not usable_floors and all(case.count < 2 for case in (*cases, *run)):
         return {case.case_key: case.interval(None) for case in cases}
-    noise = _Noise.of(run, known)
+    noise = _Noise.of(run, usable_floors)
     return {case.case_key: case.interval(noise) for case in cases}
 
 
@@ -167,7 +167,7 @@ class _Replicates:
             logs=logs,
             centre=centre,
             estimate_s=math.exp(centre) if df else next(iter(medians_s.values())),
-            own=Variance(math.fsum((one - centre) ** 2 for one in logs.values()) / df, df) if df else None,
+            own=Variance(math.fsum((log - centre) ** 2 for log in logs.values()) / df, df) if df else None,
             sampling_variance=fmean(known) if known else 0.0,
         )
 
@@ -296,7 +296,7 @@ def _shared_ratio(cases: Sequence[_Replicates]) -> float:
     if len(members) < 2:
         return 0.0
     processes = members[0].keys()
-    spread = math.fsum(fmean(one[key] for one in members) ** 2 for key in processes) / (len(processes) - 1)
+    spread = math.fsum(fmean(member[key] for member in members) ** 2 for key in processes) / (len(processes) - 1)
     return min(1.0, max(0.0, (spread * len(members) - 1) / (len(members) - 1)))
 
 

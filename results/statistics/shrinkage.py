@@ -50,17 +50,17 @@ class VariancePrior:
 
 def fit_prior(variances: Sequence[Variance]) -> VariancePrior | None:
     """Return the prior of a population of variances; None with fewer than two above zero (nothing to learn from)."""
-    positive = [one.value for one in variances if one.value > 0]
+    positive = [variance.value for variance in variances if variance.value > 0]
     if len(positive) < 2:
         return None
     from scipy.special import digamma
 
     least = _LEAST_SHARE * median(positive)
-    centred = [math.log(max(one.value, least)) - _log_bias(one.df) for one in variances]
+    centred = [math.log(max(variance.value, least)) - _log_bias(variance.df) for variance in variances]
     centred = _without_peaks(centred)
     middle = fmean(centred)
     spread = math.fsum((one - middle) ** 2 for one in centred) / (len(centred) - 1)
-    excess = spread - fmean(_log_spread(one.df) for one in variances)
+    excess = spread - fmean(_log_spread(variance.df) for variance in variances)
     if excess <= 0:
         return VariancePrior(math.exp(middle), math.inf)
     half_df = trigamma_inverse(excess)
@@ -74,8 +74,8 @@ def _without_peaks(logs: list[float]) -> list[float]:
     logarithm has a long tail on the other side only.
     """
     middle = median(logs)
-    most = middle + 3 * 1.4826 * median(abs(one - middle) for one in logs)
-    return [min(one, most) for one in logs] if most > middle else logs
+    most = middle + 3 * 1.4826 * median(abs(log - middle) for log in logs)
+    return [min(log, most) for log in logs] if most > middle else logs
 
 
 def log_ratio(variances: Sequence[tuple[Variance, Variance]]) -> float | None:

@@ -66,7 +66,7 @@ def _newest(connection: Connection, is_meant: Callable[[Case], bool] | None, nig
     for some in in_parts(sorted(pks)):
         records += read.read_chosen(connection, RECORD.c.id.in_(some), with_samples=False)
     runs: list[RunInfo] = []
-    for some in in_parts(sorted({one.run_id for one in records})):
+    for some in in_parts(sorted({record.run_id for record in records})):
         runs += read.read_runs(connection, read.select_runs().where(RUN.c.run_id.in_(some)))
     return NewestRecords({run.run_id: run for run in runs}, tuple(records))
 

@@ -65,10 +65,10 @@ def find_records(store: ResultStore, query: RecordQuery) -> list[FoundRun]:
     return store.query(lambda connection: _found(connection, query))
 
 
-def read_lots(store: ResultStore, found: FoundRun, *, with_samples: bool) -> Iterator[list[Record]]:
+def read_lots(store: ResultStore, run: FoundRun, *, with_samples: bool) -> Iterator[list[Record]]:
     """Yield the records of a run that were found, in the order they were stored, `LOT_COUNT` at a time."""
-    for start in range(0, len(found.record_pks), LOT_COUNT):
-        pks = found.record_pks[start : start + LOT_COUNT]
+    for start in range(0, len(run.record_pks), LOT_COUNT):
+        pks = run.record_pks[start : start + LOT_COUNT]
         yield store.query(partial(_read_lot, pks=pks, with_samples=with_samples))
 
 
@@ -76,13 +76,13 @@ def _read_lot(connection: Connection, *, pks: Sequence[int], with_samples: bool)
     return read.read_chosen(connection, RECORD.c.id.in_(pks), with_samples=with_samples)
 
 
-def profile_hashes(store: ResultStore, found: FoundRun) -> list[str]:
+def profile_hashes(store: ResultStore, run: FoundRun) -> list[str]:
     """Return the hashes of the chip descriptions that the predictions of these records used, each once."""
 
     def hashes(connection: Connection) -> list[str]:
         seen: dict[str, None] = {}
-        for start in range(0, len(found.record_pks), LOT_COUNT):
-            chosen = PREDICTION.c.record_pk.in_(found.record_pks[start : start + LOT_COUNT])
+        for start in range(0, len(run.record_pks), LOT_COUNT):
+            chosen = PREDICTION.c.record_pk.in_(run.record_pks[start : start + LOT_COUNT])
             statement = select(PREDICTION.c.profile_hash).where(chosen).order_by(PREDICTION.c.record_pk)
             seen.update(dict.fromkeys(connection.execute(statement).scalars()))
         return list(seen)
@@ -124,12 +124,12 @@ def _record_pks_by_word(connection: Connection, query: RecordQuery) -> dict[str,
     # Cases are few beside records, and only `Case` knows what their ids look like: chosen here, joined there.
     cases = connection.execute(select(CASE)).mappings()
     meant = [row["id"] for row in cases if query.fits(rows.case_from(row))]
-    found: dict[str, list[int]] = {}
+    record_pks: dict[str, list[int]] = {}
     for start in range(0, len(meant), LOT_COUNT):
         wanted = RECORD.c.case_id.in_(meant[start : start + LOT_COUNT])
         for row in connection.execute(select(RECORD.c.run_id, RECORD.c.id).where(wanted)):
-            found.setdefault(row.run_id, []).append(row.id)
-    return found
+            record_pks.setdefault(row.run_id, []).append(row.id)
+    return record_pks
 
 
 def _moment(text: str, option: str, *, is_end: bool) -> str:

@@ -53,8 +53,8 @@ def read_runs(connection: Connection, statement: Select[Any]) -> list[RunInfo]:
 
 def read_run(connection: Connection, run_id: str) -> RunInfo | None:
     """Return the run of exactly this id, or None."""
-    found = read_runs(connection, select_runs().where(RUN.c.run_id == run_id))
-    return found[0] if found else None
+    infos = read_runs(connection, select_runs().where(RUN.c.run_id == run_id))
+    return infos[0] if infos else None
 
 
 def count_runs(connection: Connection) -> int:
@@ -135,11 +135,11 @@ def _measurements(connection: Connection, chosen: ColumnElement[bool], *, with_s
     states = _parts(connection, STATE, rows.state_from, chosen)
     attributions = _parts(connection, ATTRIBUTION, rows.attribution_from, chosen)
     columns = [column for column in MEASUREMENT.c if with_samples or column.name not in ("samples", "clocks")]
-    found = {}
+    measurements = {}
     for row in connection.execute(select(*columns).join(RECORD).where(chosen)).mappings():
         pk = row["record_pk"]
-        found[pk] = rows.measurement_from(row, energies.get(pk), states.get(pk), attributions.get(pk))
-    return found
+        measurements[pk] = rows.measurement_from(row, energies.get(pk), states.get(pk), attributions.get(pk))
+    return measurements
 
 
 def _parts(

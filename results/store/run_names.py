@@ -65,12 +65,12 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
         return exact
     labelled = read_runs(connection, select_runs().where(RUN.c.label == name).order_by(*NEWEST_FIRST).limit(1))
     is_prefix = re.fullmatch(r"[0-9a-fA-F]+", name) is not None and len(name) >= SHORTEST_PREFIX
-    found: list[RunInfo] = []
+    infos: list[RunInfo] = []
     if is_prefix:
         matching = select_runs().where(RUN.c.run_id.startswith(name.lower())).order_by(*NEWEST_FIRST)
-        found = read_runs(connection, matching.limit(_LISTED + 1))
+        infos = read_runs(connection, matching.limit(_LISTED + 1))
     if name and labelled:
-        others = [one for one in found if one.label != name]
+        others = [one for one in infos if one.label != name]
         if others:
             # Neither is the likelier one, and the wrong one may be about to be deleted.
             raise NoSuchRunError(
@@ -78,10 +78,10 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
             )
         return labelled[0]
     if is_prefix:
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise NoSuchRunError(f"{name} begins the ids of several runs: {_listed(found)}. Give more digits.")
+        if len(infos) == 1:
+            return infos[0]
+        if infos:
+            raise NoSuchRunError(f"{name} begins the ids of several runs: {_listed(infos)}. Give more digits.")
     raise _unknown(connection, name, place)
 
 
@@ -90,8 +90,8 @@ def _latest(connection: Connection, back: int, place: str, host: str) -> RunInfo
     ours = complete.where(RUN.c.command.not_like(f"{FOREIGN_COMMAND}%"))
     of_host = [(ours, ours.where(_ran_on(host)))] if host else []
     for kind, chosen in (*of_host, (ours, ours), (complete, complete)):
-        if found := read_runs(connection, chosen.limit(1)):
-            return found[0] if back == 0 else _before(connection, found[0], kind, back, place)
+        if infos := read_runs(connection, chosen.limit(1)):
+            return infos[0] if back == 0 else _before(connection, infos[0], kind, back, place)
     newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
     if not newest:
         raise _no_runs(place)
@@ -107,8 +107,8 @@ def _before(connection: Connection, latest: RunInfo, kind: Select[Any], back: in
     same = or_(alike, _ran_on(host)) if isinstance(host, str) and host else alike
     not_later = tuple_(RUN.c.started_at, RUN.c.run_id) <= tuple_(latest.started_at, latest.run_id)
     of_machine = kind.where(same, not_later)
-    if found := read_runs(connection, of_machine.offset(back).limit(1)):
-        return found[0]
+    if infos := read_runs(connection, of_machine.offset(back).limit(1)):
+        return infos[0]
     count = _count(connection, of_machine)
     oldest = "latest" if count == 1 else f"latest~{count - 1}"
     of_others = _count(connection, kind) - count

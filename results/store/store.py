@@ -177,7 +177,7 @@ class ResultStore:
                 write.insert_process(connection, run.run_id, process)
             readings = list(canaries)
             write.insert_canaries(connection, run.run_id, readings)
-            write.rejudge_canaries(connection, run.run_id, [one for one in readings if one.is_slow])
+            write.rejudge_canaries(connection, run.run_id, [reading for reading in readings if reading.is_slow])
             write.insert_floors(connection, noise_floors)
             owners = write.present_record_runs(connection, [record.record_id for record in given])
             self._refuse_records_of_others(run, owners)
@@ -211,7 +211,7 @@ class ResultStore:
 
         A slow reading is never made healthy again; one that is not there is passed over.
         """
-        slow = tuple(one for one in readings if one.is_slow)
+        slow = tuple(reading for reading in readings if reading.is_slow)
         if slow:
             self._store("judging the canary again", run_id, SlowCanaries(slow))
 
@@ -285,8 +285,8 @@ class ResultStore:
         if self._file is not None:
             self._file.check()
         statement = select(write.RECORD.c.record_id).where(write.RECORD.c.run_id == run_id)
-        kept = self._outbox.record_ids(run_id) if self._outbox is not None else set()
-        return kept | self._read(lambda connection: set(connection.execute(statement).scalars()), away=set())
+        ids = self._outbox.record_ids(run_id) if self._outbox is not None else set()
+        return ids | self._read(lambda connection: set(connection.execute(statement).scalars()), away=set())
 
     def profile(self, profile_hash: str) -> HardwareProfile | None:
         """Return the chip description of this hash, or None."""

@@ -154,11 +154,11 @@ def insert_profile(connection: Connection, profile: HardwareProfile) -> None:
 
 def present_record_runs(connection: Connection, record_ids: Sequence[str]) -> dict[str, str]:
     """Return which of the record ids the database already holds, and the run that each belongs to."""
-    found: dict[str, str] = {}
+    runs: dict[str, str] = {}
     for some in in_parts(record_ids):
         owned = select(RECORD.c.record_id, RECORD.c.run_id).where(RECORD.c.record_id.in_(some))
-        found.update((row.record_id, row.run_id) for row in connection.execute(owned))
-    return found
+        runs.update((row.record_id, row.run_id) for row in connection.execute(owned))
+    return runs
 
 
 def insert_process(connection: Connection, run_id: str, process: ProcessInfo) -> int:
@@ -188,11 +188,11 @@ def in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _class_hash(connection: Connection, known: KnownIds, run_id: str) -> str:
-    found: str | None = known.get(("run", run_id))
-    if found is None:
-        found = class_hash_of(connection, run_id)
-        known.note(("run", run_id), found)
-    return found
+    class_hash: str | None = known.get(("run", run_id))
+    if class_hash is None:
+        class_hash = class_hash_of(connection, run_id)
+        known.note(("run", run_id), class_hash)
+    return class_hash
 
 
 def _process_id(connection: Connection, known: KnownIds, process: ProcessInfo, run_id: str) -> int:

@@ -94,7 +94,7 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
     if emulated:
         # In a decode step hardly anything else is allocated.
         steps = [one for one in emulated if one.figures.phase == "decode"] or emulated
-        peak_bytes = max(one.figures.peak_bytes or 0 for one in steps)
+        peak_bytes = max(step.figures.peak_bytes or 0 for step in steps)
         peak = f"; the peak of a call holds the largest of them ({format_memory(peak_bytes)})" if peak_bytes else ""
         names = _listed(list(dict.fromkeys(one.label for one in emulated)))
         notes.append(f"{EMULATED_MARK} emulated ({names}): every call decodes the weights in steps of their own{peak}")
@@ -157,16 +157,24 @@ def interval_text(one: Interval | None, show: Callable[[float], str]) -> str:
 
 def kl_text(one: ModelFigures) -> str:
     """Print the KL with its interval."""
-    found = one.kl_nats_per_token
-    return "–" if found is None else interval_text(found, lambda value: nats_text(value, found.value))
+    kl_nats_per_token = one.kl_nats_per_token
+    return (
+        "–"
+        if kl_nats_per_token is None
+        else interval_text(kl_nats_per_token, lambda value: nats_text(value, kl_nats_per_token.value))
+    )
 
 
 def top1_text(one: ModelFigures) -> str:
     """Print the share of tokens whose likeliest next token is the 16-bit model's: `27 % [24, 30]`."""
-    found = one.top1_agreement_ratio
-    if found is None or found.low_value is None or found.high_value is None:
-        return "–" if found is None else format_percent(found.value, 0)
-    return f"{format_percent(found.value, 0)} [{100 * found.low_value:.0f}, {100 * found.high_value:.0f}]"
+    top1_agreement_ratio = one.top1_agreement_ratio
+    if (
+        top1_agreement_ratio is None
+        or top1_agreement_ratio.low_value is None
+        or top1_agreement_ratio.high_value is None
+    ):
+        return "–" if top1_agreement_ratio is None else format_percent(top1_agreement_ratio.value, 0)
+    return f"{format_percent(top1_agreement_ratio.value, 0)} [{100 * top1_agreement_ratio.low_value:.0f}, {100 * top1_agreement_ratio.high_value:.0f}]"
 
 
 def perplexity_text(one: ModelFigures) -> str:
@@ -295,24 +303,24 @@ def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
     rows = tuple(rows)
     headers = ("memory", "held", "share", "stated", "cache", "peak decode", "peak prefill", "process")
     firsts = [_held(passes).figures for _, passes in rows]
-    differ = any(one.stated_bytes is not None and one.stated_bytes != one.held_bytes for one in firsts)
+    differ = any(first.stated_bytes is not None and first.stated_bytes != first.held_bytes for first in firsts)
     cells = []
     for _, passes in rows:
-        one = _held(passes).figures
+        figures = _held(passes).figures
         peaks = {member.figures.phase: member.figures.peak_bytes for member in passes}
         cells.append(
             (
                 mark(passes[0]),
-                format_memory(one.held_bytes),
-                format_percent(one.held_ratio, 0),
-                format_memory(one.stated_bytes) if differ else "–",
-                format_memory(one.cache_bytes),
+                format_memory(figures.held_bytes),
+                format_percent(figures.held_ratio, 0),
+                format_memory(figures.stated_bytes) if differ else "–",
+                format_memory(figures.cache_bytes),
                 format_memory(peaks.get("decode")),
                 format_memory(peaks.get("prefill")),
-                format_memory(one.process_bytes),
+                format_memory(figures.process_bytes),
             )
         )
-    stated = "" if differ or not any(one.stated_bytes for one in firsts) else " (what the formats state)"
+    stated = "" if differ or not any(first.stated_bytes for first in firsts) else " (what the formats state)"
     return _table(f"memory: held by the model{stated}, share of its 16-bit bytes, peak of one call", headers, cells)
 
 

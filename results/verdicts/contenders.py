@@ -112,7 +112,9 @@ class Contender:
     @property
     def flags(self) -> frozenset[str]:
         """The flags of all its measurements."""
-        return frozenset(flag for one in self.records if one.measurement is not None for flag in one.measurement.flags)
+        return frozenset(
+            flag for record in self.records if record.measurement is not None for flag in record.measurement.flags
+        )
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -183,9 +185,9 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
 
 
 def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
-    timed = [(time_s, one.measurement) for one in records if (time_s := _median_s(one)) is not None]
-    ideals_s = [one.ideal.time_s for one in records if one.ideal is not None]
-    expected_s = [one.expected.time_s for one in records if one.expected is not None]
+    timed = [(time_s, record.measurement) for record in records if (time_s := _median_s(record)) is not None]
+    ideals_s = [record.ideal.time_s for record in records if record.ideal is not None]
+    expected_s = [record.expected.time_s for record in records if record.expected is not None]
     # Fewer samples than an interval needs still have a range.
     lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
     highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]

@@ -73,7 +73,7 @@ class PassResult:
     def parts_s(self) -> tuple[tuple[str, float], ...]:
         """Part of the pass → expected seconds, the longest first; they add up to the expected time on a CPU, and on a GPU,
         where `host` is what the device waits. Empty where none were stored."""
-        expected = next((one.expected for one in self.records if one.expected is not None), None)
+        expected = next((record.expected for record in self.records if record.expected is not None), None)
         terms = {} if expected is None or expected.terms_s is None else expected.terms_s
         parts = [(name.removeprefix(PASS_PART), time_s) for name, time_s in terms.items() if name.startswith(PASS_PART)]
         return tuple(sorted(parts, key=lambda part: -part[1]))
@@ -134,21 +134,21 @@ def model_results(records: Iterable[Record], totals: Totals | None = None) -> tu
     """
     records = tuple(one for one in records if pass_name(one.case.op, one.case.shape) and model_figures(one))
     totals = total_intervals(records) if totals is None else totals
-    found: dict[tuple[object, ...], list[Record]] = {}
+    results: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
         name = pass_name(record.case.op, record.case.shape)
         assert name is not None  # kept above
         sizes = name.batch_count, name.context_count
-        chip = next((one.hardware_key for one in record.predictions), "")
-        found.setdefault((name.model_name, sizes, record.case.cache, record.case.mode, chip), []).append(record)
-    _move_unpredicted(found)
-    return tuple(_model(str(key[-1]), members, totals) for key, members in found.items())
+        chip = next((prediction.hardware_key for prediction in record.predictions), "")
+        results.setdefault((name.model_name, sizes, record.case.cache, record.case.mode, chip), []).append(record)
+    _move_unpredicted(results)
+    return tuple(_model(str(key[-1]), members, totals) for key, members in results.items())
 
 
 def pass_label(case: Case, figures: ModelFigures) -> str:
     """Return what a reader calls a precision of a model; a plan by its name, a method that is more than rounding with it."""
     words = case.kernel.split(".")
-    plan = next((one.removeprefix("plan_") for one in words if one.startswith("plan_")), "")
+    plan = next((word.removeprefix("plan_") for word in words if word.startswith("plan_")), "")
     label = f"plan {plan}" if plan else case.precision_label
     if plan and is_narrow_format(figures.kv_format or "BF16"):
         label += f" + {figures.kv_format} cache"
@@ -193,13 +193,13 @@ def _phase(records: list[Record], totals: Totals) -> PhaseResult:
 def _pass(
     records: tuple[Record, ...], contender: Contender | None, baseline: Contender | None, total: TotalInterval | None
 ) -> PassResult:
-    lead = next((one for one in records if one.status == "measured"), records[0])
-    ordered = (lead, *(one for one in records if one is not lead))
+    lead = next((record for record in records if record.status == "measured"), records[0])
+    ordered = (lead, *(record for record in records if record is not lead))
     figures = model_figures(lead)
     assert figures is not None  # model_results keeps no others
     ideal, measured = speedups(contender, baseline)
     over_processes = None if total is None else total.half_width_ratio
-    within = [one.measurement.ci_half_width_ratio for one in records if one.measurement is not None]
+    within = [record.measurement.ci_half_width_ratio for record in records if record.measurement is not None]
     widest = max((ratio for ratio in within if ratio is not None), default=None)
     return PassResult(
         label=pass_label(lead.case, figures),

@@ -120,7 +120,9 @@ class ShapeVerdict:
     def equals(self) -> tuple[Contender, ...]:
         """The others, without the baseline, that are level with the best."""
         others = (one for one in self.ranked if one is not self.best and one is not self.baseline)
-        return tuple(one for one in others if are_level(self.best, one) and (one.is_measured or not one.is_emulated))
+        return tuple(
+            other for other in others if are_level(self.best, other) and (other.is_measured or not other.is_emulated)
+        )
 
     @property
     def rival(self) -> Contender | None:
@@ -133,7 +135,7 @@ class ShapeVerdict:
     def runner_up(self) -> Contender | None:
         """The next after the best on the same evidence; None where nothing competes with it."""
         others = (one for one in self.ranked if one is not self.best and (one.is_measured or not one.is_emulated))
-        return next((one for one in others if self.best and one.is_measured == self.best.is_measured), None)
+        return next((other for other in others if self.best and other.is_measured == self.best.is_measured), None)
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class Annotation:
             return False
         if self.on is not None and not first_day <= self.on.isoformat() <= last_day:
             return False
-        return not self.commit or any(one is not None and one.startswith(self.commit) for one in commits)
+        return not self.commit or any(commit is not None and commit.startswith(self.commit) for commit in commits)
 
 
 def load_annotations(path: str | Path) -> tuple[Annotation, ...]:

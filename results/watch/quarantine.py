@@ -42,17 +42,17 @@ class Quarantine:
 
     def reason_of(self, name: str, case_key: str) -> str:
         """Return why a case is quarantined; empty where it is not. The first entry that covers it counts."""
-        return next((one.reason for one in self.entries if one.covers(name, case_key)), "")
+        return next((entry.reason for entry in self.entries if entry.covers(name, case_key)), "")
 
     def unused(self, cases: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the entries that cover none of these (name, case key), and those that have expired, in words."""
         known = list(cases)
         found = []
-        for one in self.entries:
-            if one.has_expired:
-                found.append(f"{one.match} (expired {one.until})")
-            elif not any(one.covers(*case) for case in known):
-                found.append(f"{one.match} (matches no case)")
+        for entry in self.entries:
+            if entry.has_expired:
+                found.append(f"{entry.match} (expired {entry.until})")
+            elif not any(entry.covers(*case) for case in known):
+                found.append(f"{entry.match} (matches no case)")
         return tuple(found)
 
 

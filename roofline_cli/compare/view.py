@@ -106,7 +106,7 @@ def print_comparison(comparison: Comparison) -> None:
 
     doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
     rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
-    times_s = [[one.ideal_s, one.expected_s, one.measured_s] for one in (row.case for row in rows)]
+    times_s = [[case.ideal_s, case.expected_s, case.measured_s] for case in (row.case for row in rows)]
     prefix = shared_prefix(*times_s)
     shown_times = [[in_prefix(time_s, prefix) for time_s in times] for times in times_s]
     columns = (
@@ -181,7 +181,7 @@ def best_doubts(comparison: Comparison, recommendation: ShapeRecommendation) -> 
     if best is None or best.source != "measured":
         return ()
     sides = {best.label, recommendation.baseline_label}
-    records = {one for row in recommendation.rows if row.label in sides for one in row.record_ids}
+    records = {record_id for row in recommendation.rows if row.label in sides for record_id in row.record_ids}
     doubts = [doubts_of(row.case) for row in comparison.rows if row.case.record_id in records]
     return tuple(sorted(frozenset().union(*doubts)))
 

@@ -121,23 +121,23 @@ def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> l
     return found
 
 
-def _write(store: ResultStore, found: list[FoundRun], wanted: str, output: Path | None, *, is_part: bool) -> None:
+def _write(store: ResultStore, runs: list[FoundRun], wanted: str, output: Path | None, *, is_part: bool) -> None:
     from results.exchange.exported.export import write_json, write_rows
     from results.exchange.exported.parquet import write_parquet
     from roofline_cli.screen.output_file import written_file
 
     if output is None:
         if wanted == "json":
-            write_json(store, found, sys.stdout, is_part=is_part)
+            write_json(store, runs, sys.stdout, is_part=is_part)
         else:
-            write_rows(store, found, sys.stdout)
+            write_rows(store, runs, sys.stdout)
         return
     with written_file(output) as place:
         if wanted == "parquet":
-            write_parquet(store, found, place)
+            write_parquet(store, runs, place)
             return
         with place.open("w", encoding="utf-8", newline="") as stream:
             if wanted == "json":
-                write_json(store, found, stream, is_part=is_part)
+                write_json(store, runs, stream, is_part=is_part)
             else:
-                write_rows(store, found, stream)
+                write_rows(store, runs, stream)

@@ -113,7 +113,7 @@ def _print_stats(shown: str, schema: int, found: StoreStats) -> None:
     from roofline_cli.screen.tables import decimal_bytes
 
     columns = (Column("Table"), Column("Rows", "right"), Column("Size", "right", hide_empty=True))
-    rows = [[one.name, f"{one.row_count:,}", decimal_bytes(one.size_bytes)] for one in found.tables]
+    rows = [[table.name, f"{table.row_count:,}", decimal_bytes(table.size_bytes)] for table in found.tables]
     show_table(columns, rows)
     runs = ", ".join(f"{count:,} {status}" for status, count in found.run_counts.items()) or "none"
     since = f", {found.first_started_at[:10]} to {str(found.last_started_at)[:10]}" if found.first_started_at else ""

@@ -111,7 +111,7 @@ def deliver_results(
 
     shown, folder = shown_target(db)[0], spool or SPOOL_FOLDER
     with writing(db, create=False) as store:
-        found = deliver_files(store, files) if files else deliver_waiting(store, folder)
+        deliveries = deliver_files(store, files) if files else deliver_waiting(store, folder)
     if as_json:
         rows = [
             {
@@ -121,17 +121,17 @@ def deliver_results(
                 "added_count": one.added_count,
                 "reason": one.reason,
             }
-            for one in found
+            for one in deliveries
         ]
         show_json({"database": shown, "files": rows})
     else:
-        for one in found:
+        for one in deliveries:
             if one.outcome == "delivered":
                 there = one.record_count - one.added_count
                 show_line(f"{one.path}: {counted(one.added_count, 'record')} delivered, {there} already there")
             else:
                 show_line(f"{one.path}: left alone, {one.reason}", "red" if one.outcome == "failed" else "yellow")
-        if not found:
+        if not deliveries:
             show_line(f"nothing waits in {folder}")
-    if any(one.outcome == "failed" for one in found):
+    if any(one.outcome == "failed" for one in deliveries):
         raise typer.Exit(EXIT_FOUND)

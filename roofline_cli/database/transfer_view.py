@@ -35,13 +35,13 @@ def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
     return {
         "hardware": None if foreign.chip is None else foreign.chip.key,
         "repeated_count": foreign.repeated_count,
-        "records": [_record_json(one) for one in foreign.records],
+        "records": [_record_json(record) for record in foreign.records],
     }
 
 
 def show_comparison(foreign: ForeignRun) -> None:
     """Print the measurements of models beside their predictions, a summary of anything else, and what was not matched."""
-    models = [one for one in foreign.records if "model" in one.extra]
+    models = [record for record in foreign.records if "model" in record.extra]
     shown = models[:SHOWN_ROWS]
     if shown:
         chip = "" if foreign.chip is None else f" on {foreign.chip.key}: {foreign.chip.name}"
@@ -53,7 +53,7 @@ def show_comparison(foreign: ForeignRun) -> None:
             show_line(
                 "Error = (predicted − measured) / measured time, of the expected time: negative, the prediction was too fast."
             )
-    others = [one for one in foreign.records if "model" not in one.extra]
+    others = [record for record in foreign.records if "model" not in record.extra]
     if others:
         _summarise(others)
     if foreign.repeated_count:
@@ -115,9 +115,11 @@ def _tokens_per_s(record: Record, time_s: float | None) -> float | None:
 def _summarise(records: list[Record]) -> None:
     """Print one line about measurements that are no models: how many, and how far the predictions are off."""
     errors = [
-        one.expected.error_ratio for one in records if one.expected is not None and one.expected.error_ratio is not None
+        record.expected.error_ratio
+        for record in records
+        if record.expected is not None and record.expected.error_ratio is not None
     ]
-    kinds = ", ".join(sorted({one.case.op for one in records})[:6])
+    kinds = ", ".join(sorted({record.case.op for record in records})[:6])
     text = f"{counted(len(records), 'measurement')} ({kinds})"
     if errors:
         middle = statistics.median(abs(error) for error in errors)

@@ -65,11 +65,11 @@ def history(
         if every:
             from results.history.case_history import case_histories
 
-            found = case_histories(store, options=options)
+            histories = case_histories(store, options=options)
         else:
             from results.history.case_history import case_history
 
-            found = [
+            histories = [
                 case_history(
                     store,
                     words,
@@ -81,10 +81,10 @@ def history(
                 )
             ]
     if every:
-        show_all(found, options, as_json=as_json)
+        show_all(histories, options, as_json=as_json)
     else:
-        show_case(found[0], as_json=as_json)
-    if fail_on_alert and any(one.alerts for one in found):
+        show_case(histories[0], as_json=as_json)
+    if fail_on_alert and any(one.alerts for one in histories):
         raise typer.Exit(EXIT_FOUND)
 
 

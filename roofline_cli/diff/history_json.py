@@ -24,24 +24,24 @@ def history_json(history: CaseHistory) -> dict[str, Any]:
         "changes": [change_json(change) for change in history.changes],
         "annotations": [
             {
-                "match": one.match,
-                "reason": one.reason,
-                "on": one.on.isoformat() if one.on else None,
-                "commit": one.commit or None,
+                "match": annotation.match,
+                "reason": annotation.reason,
+                "on": annotation.on.isoformat() if annotation.on else None,
+                "commit": annotation.commit or None,
             }
-            for one in history.annotations
+            for annotation in history.annotations
         ],
     }
 
 
 def all_json(histories: Sequence[CaseHistory], metric: Metric, unused: Sequence[str] = ()) -> dict[str, Any]:
     """Return the changes of every case that has one, without its nights, and the counts."""
-    changed = [one for one in histories if one.changes]
+    changed = [history for history in histories if history.changes]
     return {
         "metric": _metric_json(metric),
         "case_count": len(histories),
-        "too_short_count": sum(one.is_too_short for one in histories),
-        "alert_count": sum(len(one.alerts) for one in histories),
+        "too_short_count": sum(history.is_too_short for history in histories),
+        "alert_count": sum(len(history.alerts) for history in histories),
         "unused_entries": list(unused),
         "cases": [
             {**_head(one), "changes": [{**change_json(change), **_place(one, change)} for change in one.changes]}

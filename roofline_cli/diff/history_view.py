@@ -66,7 +66,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
         show_json(all_json(histories, metric, unused))
         return
-    changed = [one for one in histories if any(change.status != "withdrawn" for change in one.changes)]
+    changed = [history for history in histories if any(change.status != "withdrawn" for change in history.changes)]
     changed.sort(key=lambda one: (not one.alerts, one.name))
     if changed:
         columns = (
@@ -82,8 +82,8 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         )
         show_table(columns, [_line(one) for one in changed])
         show_line()
-    alerts = sum(len(one.alerts) for one in histories)
-    short = sum(one.is_too_short for one in histories)
+    alerts = sum(len(history.alerts) for history in histories)
+    short = sum(history.is_too_short for history in histories)
     show_line(
         f"{counted(len(histories), 'case')} with {metric.key}: {counted(len(changed), 'case')} changed, "
         f"{counted(alerts, 'alert')} open" + (f"; {short} too short to tell" if short else ""),
@@ -99,7 +99,7 @@ def _line(history: CaseHistory) -> list[Cell]:
     """Return the row of a case: its newest open alert, else its newest change."""
     from results.records.case_names import case_title
 
-    standing = [one for one in history.changes if one.status != "withdrawn"]
+    standing = [change for change in history.changes if change.status != "withdrawn"]
     told = next((one for one in reversed(standing) if one.is_open), standing[-1])
     values = [night.value for night in history.points if night.is_used]
     more = f" (+{len(standing) - 1})" if len(standing) > 1 else ""

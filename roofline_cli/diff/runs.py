@@ -114,9 +114,9 @@ def diff_runs(
     if before is None:
         _first(after_runs[0], output, form)
         return
-    found = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
-    result = gate(found, fails, max_ambiguous)
-    _deliver(_rendered(found, result, fails, form, show_all, is_file=output is not None), output)
+    diff = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
+    result = gate(diff, fails, max_ambiguous)
+    _deliver(_rendered(diff, result, fails, form, show_all, is_file=output is not None), output)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
@@ -157,7 +157,7 @@ def _format(file_format: str, as_json: bool) -> str:
 
 
 def _rendered(
-    found: SuiteDiff, result: GateResult, fails: Sequence[FailRule], form: str, show_all: bool, *, is_file: bool
+    diff: SuiteDiff, result: GateResult, fails: Sequence[FailRule], form: str, show_all: bool, *, is_file: bool
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
     from results.diff.document import diff_document
@@ -165,19 +165,19 @@ def _rendered(
     if form == "md":
         from reports.formats.diff_markdown import diff_markdown
 
-        return diff_markdown(found, result)
+        return diff_markdown(diff, result)
     if form == "junit":
         from reports.formats.junit import diff_junit
 
-        return diff_junit(found, result)
+        return diff_junit(diff, result)
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream) if is_file or form == "json" else contextlib.nullcontext():
         if form == "json":
-            show_json(diff_document(found, result, fails))
+            show_json(diff_document(diff, result, fails))
         else:
             from roofline_cli.diff.view import show_diff
 
-            show_diff(found, result, show_all=show_all)
+            show_diff(diff, result, show_all=show_all)
     return stream.getvalue()
 
 

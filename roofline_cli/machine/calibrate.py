@@ -130,10 +130,10 @@ def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) 
 
     assert chip.calibration is not None
     look = time_kernels(seconds, _report)
-    kept = keep_kernel_times(
+    device = keep_kernel_times(
         machine, chip.calibration, look.calls, _report, disturbed_by=look.disturbed_by, forget=forget
     )
-    return kept, look.failed
+    return device, look.failed
 
 
 def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
@@ -158,13 +158,14 @@ def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
 
 
 def _show(chip: Device) -> None:
-    known = chip.calibration
-    assert known is not None
+    calibration = chip.calibration
+    assert calibration is not None
     show_line(f"{chip.key}: {chip.name}", "bold")
-    show_line(f"measured {known.measured_at} with {', '.join(_conditions(known)) or 'no condition known'}")
-    if known.disturbed_by:
+    show_line(f"measured {calibration.measured_at} with {', '.join(_conditions(calibration)) or 'no condition known'}")
+    if calibration.disturbed_by:
         show_line(
-            f"doubtful: the machine was busy ({', '.join(known.disturbed_by)}); run it again when it is quiet", "yellow"
+            f"doubtful: the machine was busy ({', '.join(calibration.disturbed_by)}); run it again when it is quiet",
+            "yellow",
         )
     columns = (
         Column("Constant"),
@@ -175,7 +176,7 @@ def _show(chip: Device) -> None:
         Column("Of", "right", drop=3),
         Column("By", drop=1),
     )
-    show_table(columns, [_row(label, constant) for label, constant in _constants(known)])
+    show_table(columns, [_row(label, constant) for label, constant in _constants(calibration)])
     show_line(
         "Best: ever seen here. Of the last quiet measuring: Typical, the median; Slow, 95 % were faster; Spread, standard "
         "deviation over mean; Of, repetitions.",
@@ -196,14 +197,16 @@ def _conditions(known: Calibration) -> list[str]:
         "power_limit_w": "power limit {} W",
     }
     values = {**known.conditions, "threads": known.threads_text}
-    told = [text.format(values[name]) for name, text in shown.items() if name in known.conditions]
+    conditions = [text.format(values[name]) for name, text in shown.items() if name in known.conditions]
     for name, text in (("sm_clock_hz", "SM clock"), ("cpu_clock_hz", "CPU clock")):
         if name in known.conditions:
-            told.append(f"{text} {float(known.conditions[name]) / 1e6:.0f} MHz")
+            conditions.append(f"{text} {float(known.conditions[name]) / 1e6:.0f} MHz")
     for name, text in (("others_ratio", "others"), ("stolen_ratio", "stolen")):
         if name in known.conditions:
-            told.append(f"{text} {format_percent(float(known.conditions[name]))} of the CPUs")
-    return told + ([] if known.cache_capacity_bytes is None else [f"cache {format_bytes(known.cache_capacity_bytes)}"])
+            conditions.append(f"{text} {format_percent(float(known.conditions[name]))} of the CPUs")
+    return conditions + (
+        [] if known.cache_capacity_bytes is None else [f"cache {format_bytes(known.cache_capacity_bytes)}"]
+    )
 
 
 def _constants(known: Calibration) -> list[tuple[str, Constant]]:

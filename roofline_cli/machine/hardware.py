@@ -221,15 +221,15 @@ def _print_paths(chip: Device) -> None:
 
 
 def _quantities(chip: Device) -> list[tuple[str, Quantity]]:
-    found: list[tuple[str, Quantity | None]] = [
+    quantities: list[tuple[str, Quantity | None]] = [
         ("memory bandwidth", chip.bandwidth),
         ("memory bandwidth achieved", chip.bandwidth_achieved),
         ("memory capacity", chip.capacity),
         *((f"{level.name} bandwidth", level.bandwidth) for level in chip.levels),
         *((name.replace("_", " "), quantity) for name, quantity in chip.chip.items()),
     ]
-    found += _peak_quantities(chip)
-    return [(label, quantity) for label, quantity in found if quantity is not None]
+    quantities += _peak_quantities(chip)
+    return [(label, quantity) for label, quantity in quantities if quantity is not None]
 
 
 def _peak_quantities(chip: Device) -> list[tuple[str, Quantity | None]]:
@@ -238,11 +238,15 @@ def _peak_quantities(chip: Device) -> list[tuple[str, Quantity | None]]:
     for key, path in chip.paths.items():
         if path.kind == "native":
             formats.setdefault((path.dense, path.sparse, path.achieved), []).append(key)
-    found: list[tuple[str, Quantity | None]] = []
+    peak_quantities: list[tuple[str, Quantity | None]] = []
     for (dense, sparse, achieved), keys in formats.items():
         name = " ".join(keys)
-        found += [(f"dense peak {name}", dense), (f"2:4 sparse peak {name}", sparse), (f"achieved {name}", achieved)]
-    return found
+        peak_quantities += [
+            (f"dense peak {name}", dense),
+            (f"2:4 sparse peak {name}", sparse),
+            (f"achieved {name}", achieved),
+        ]
+    return peak_quantities
 
 
 def _quantity_row(label: str, quantity: Quantity) -> list[Cell]:

@@ -48,7 +48,7 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
     from roofline_model.chips.curve import TimedCall
 
     specs = {spec.case.case_key: spec for spec in selected_cases(SHAPES, "cpu", None, "cold", ("eager",))}
-    kernels = {(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()}
+    kernels = {(spec.work.op, spec.kernel.name, spec.work.formats) for spec in specs.values()}
     report(f"timing {counted(len(kernels), 'kernel')} at {counted(len(specs), 'size')}")
     sampling_s = budget_s / len(specs) - (SECONDS_PER_CASE - _LEAST_SAMPLING_S)
     measured, failed = _timed(min(max(sampling_s, _LEAST_SAMPLING_S), _MOST_SAMPLING_S))
@@ -59,9 +59,9 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
 
 def load_flags(flags_of_cases: Iterable[str | None]) -> tuple[str, ...]:
     """Return the flags of the CPUs' load that `DISTURBED_SHARE` of the cases carry; each text holds flags joined by `;`."""
-    told = [set((text or "").split(";")) for text in flags_of_cases]
+    flags = [set((text or "").split(";")) for text in flags_of_cases]
     return tuple(
-        flag for flag in ("contended", "stolen") if sum(flag in one for one in told) > DISTURBED_SHARE * len(told)
+        flag for flag in ("contended", "stolen") if sum(flag in one for one in flags) > DISTURBED_SHARE * len(flags)
     )
 
 
@@ -85,9 +85,9 @@ def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
         )
         exit_code, errors = run_workloads(command)
         if not database.exists():
-            told = errors.strip().splitlines()
+            lines = errors.strip().splitlines()
             raise RooflineError(
-                f"timing the kernels failed (pytest exit code {exit_code}): {told[-1] if told else 'it said nothing'}. "
+                f"timing the kernels failed (pytest exit code {exit_code}): {lines[-1] if lines else 'it said nothing'}. "
                 "--no-kernels measures the ceilings alone"
             )
         frame = load_frame(database)

@@ -88,11 +88,11 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
             err=True,
         )
     is_correct = _run(plan, label)
-    found = _stored_noise(plan.db, label)
+    noise = _stored_noise(plan.db, label)
     if as_json:
-        show_json(_document(found))
+        show_json(_document(noise))
     else:
-        _show(found)
+        _show(noise)
     if not is_correct:
         raise typer.Exit(EXIT_FOUND)
 
@@ -124,9 +124,9 @@ def _run(plan: NoisePlan, label: str) -> bool:
     from roofline_model.core.errors import RooflineError, UnsupportedError
 
     exit_code, errors = run_workloads(plan.command(label))
-    known = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
-    if exit_code not in (0, _TESTS_FAILED) and known:
-        raise RooflineError(known[1].replace("--roofline-", "--"))
+    match = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
+    if exit_code not in (0, _TESTS_FAILED) and match:
+        raise RooflineError(match[1].replace("--roofline-", "--"))
     sys.stderr.write(errors)
     if exit_code == _NOTHING_SELECTED:
         wanted = f"-k {plan.keyword}" if plan.keyword is not None else f"--shapes {plan.shapes}"
@@ -168,14 +168,14 @@ def _stored_noise(db: str | None, label: str) -> _Found:
         if is_stored:
             store.add_noise_floors(floors)
     cases = {record.case.case_key: record.case for record in records}
-    noises = tuple(CaseNoise(cases[one.floor.case_key], one) for one in sensitivities(floors))
+    noises = tuple(CaseNoise(cases[sensitivity.floor.case_key], sensitivity) for sensitivity in sensitivities(floors))
     return _Found(run, noises, disturbed_ratio, is_stored)
 
 
 def _show(found: _Found) -> None:
     shapes: dict[tuple[str, str], list[CaseNoise]] = {}
-    for one in found.cases:
-        shapes.setdefault((one.case.op, one.case.shape_label), []).append(one)
+    for case in found.cases:
+        shapes.setdefault((case.case.op, case.case.shape_label), []).append(case)
     has_caches = len({(one.case.cache, one.case.mode) for one in found.cases}) > 1
     for (op, shape), members in shapes.items():
         _show_shape(f"{op} {shape}".rstrip(), members, has_caches)
@@ -190,7 +190,7 @@ def _show(found: _Found) -> None:
             "not stored: this is the noise of other work, not the machine's own; the run itself is kept", "yellow"
         )
         return
-    counts = sorted({one.sensitivity.floor.process_count for one in found.cases})
+    counts = sorted({case.sensitivity.floor.process_count for case in found.cases})
     spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     show_line(f"stored as this machine's floor ({spread} processes): later runs in one process take their ± from it")
 
@@ -206,14 +206,14 @@ def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> N
         *(Column(f"Step {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
     )
     rows: list[list[Cell]] = []
-    for one in members:
-        seen, floor = one.sensitivity, one.sensitivity.floor
+    for member in members:
+        seen, floor = member.sensitivity, member.sensitivity.floor
         rows.append(
             [
-                one.case.format_label or "–",
-                one.case.kernel,
-                one.case.cache,
-                one.case.mode,
+                member.case.format_label or "–",
+                member.case.kernel,
+                member.case.cache,
+                member.case.mode,
                 _percent(floor.within_sd_ratio),
                 Styled(_percent(floor.between_sd_ratio), _style(floor.between_sd_ratio)),
                 *(_percent(seen.smallest_step_ratio(count)) for count in SHOWN_PROCESSES),
@@ -231,18 +231,18 @@ def _document(found: _Found) -> dict[str, Any]:
         "verdict": found.verdict,
         "cases": [
             {
-                "case_id": one.name,
-                "case_key": one.sensitivity.floor.case_key,
-                "method_hash": one.sensitivity.floor.method_hash,
-                "process_count": one.sensitivity.floor.process_count,
-                "within_sd_ratio": one.sensitivity.floor.within_sd_ratio,
-                "between_sd_ratio": one.sensitivity.floor.between_sd_ratio,
-                "pooled_between_sd_ratio": one.sensitivity.between_sd_ratio,
+                "case_id": case.name,
+                "case_key": case.sensitivity.floor.case_key,
+                "method_hash": case.sensitivity.floor.method_hash,
+                "process_count": case.sensitivity.floor.process_count,
+                "within_sd_ratio": case.sensitivity.floor.within_sd_ratio,
+                "between_sd_ratio": case.sensitivity.floor.between_sd_ratio,
+                "pooled_between_sd_ratio": case.sensitivity.between_sd_ratio,
                 "smallest_step_ratio": {
-                    str(count): one.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES
+                    str(count): case.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES
                 },
             }
-            for one in found.cases
+            for case in found.cases
         ],
     }
 

@@ -107,13 +107,13 @@ def _gpu_checks(machine: Machine) -> list[Check]:
 
 def gpu_state(facts: Mapping[str, Any], other_processes: int | None) -> list[Check]:
     """Return the checks of a GPU's settings from `NvmlDevice.facts`."""
-    found = []
+    checks = []
     lock_hz, max_hz = facts.get("clock_lock_hz"), facts.get("max_clock_hz")
     if lock_hz is not None:
-        found.append(Check("clocks", "ok", f"set to {lock_hz / 1e6:.0f} MHz"))
+        checks.append(Check("clocks", "ok", f"set to {lock_hz / 1e6:.0f} MHz"))
     else:
         wanted = "MHZ" if max_hz is None else f"{max_hz / 1e6:.0f}"
-        found.append(
+        checks.append(
             Check(
                 "clocks",
                 "warn",
@@ -124,25 +124,25 @@ def gpu_state(facts: Mapping[str, Any], other_processes: int | None) -> list[Che
     persistence = facts.get("persistence")
     if persistence is False:
         detail = "off: the driver unloads between runs and clocks start cold"
-        found.append(Check("persistence", "warn", detail, "sudo nvidia-smi -pm 1"))
+        checks.append(Check("persistence", "warn", detail, "sudo nvidia-smi -pm 1"))
     else:
-        found.append(
+        checks.append(
             Check("persistence", "ok" if persistence else "info", "on" if persistence else "not told by the driver")
         )
     if other_processes:
         noun = "process has" if other_processes == 1 else "processes have"
         detail = f"{other_processes} other {noun} work on this GPU: times are too long"
-        found.append(Check("gpu processes", "warn", detail, f"name them, then stop them or wait: {_PROCESSES}"))
+        checks.append(Check("gpu processes", "warn", detail, f"name them, then stop them or wait: {_PROCESSES}"))
     else:
         known = other_processes is not None
-        found.append(
+        checks.append(
             Check("gpu processes", "ok" if known else "info", "no other" if known else "not told by the driver")
         )
     limit_w, default_w = facts.get("power_limit_w"), facts.get("power_limit_default_w")
     if limit_w is not None and default_w is not None and limit_w < default_w:
         detail = f"limit {limit_w:.0f} W, the default is {default_w:.0f} W"
-        found.append(Check("power limit", "warn", detail, f"sudo nvidia-smi -pl {default_w:.0f}"))
-    return found
+        checks.append(Check("power limit", "warn", detail, f"sudo nvidia-smi -pl {default_w:.0f}"))
+    return checks
 
 
 def _cpu_checks(load: LoadWatch | None) -> list[Check]:
@@ -183,18 +183,18 @@ def load_checks(load: LoadWatch) -> list[Check]:
     others, stolen = load.others_ratio, load.stolen_ratio
     if others is None or stolen is None:
         return [Check("cpu load", "info", "not told by the system: other processes and stolen time go unseen")]
-    found = []
+    checks = []
     if others > CONTENDED_RATIO:
         detail = f"other processes use {others:.0%} of the CPUs now: times are too long"
-        found.append(Check("cpu load", "warn", detail, "name them, then stop them or wait: top -o %CPU"))
+        checks.append(Check("cpu load", "warn", detail, "name them, then stop them or wait: top -o %CPU"))
     else:
-        found.append(Check("cpu load", "ok", f"other processes use {others:.0%} of the CPUs"))
+        checks.append(Check("cpu load", "ok", f"other processes use {others:.0%} of the CPUs"))
     if stolen > STOLEN_RATIO:
         detail = f"the hypervisor gives {stolen:.0%} of our CPUs to other machines"
-        found.append(Check("steal", "warn", detail, "use a dedicated host or instance type; watch it with: vmstat 1"))
+        checks.append(Check("steal", "warn", detail, "use a dedicated host or instance type; watch it with: vmstat 1"))
     else:
-        found.append(Check("steal", "ok", f"{stolen:.1%} of the CPUs go to other machines"))
-    return found
+        checks.append(Check("steal", "ok", f"{stolen:.1%} of the CPUs go to other machines"))
+    return checks
 
 
 def _look() -> LoadWatch:

@@ -186,7 +186,7 @@ def _show(found: TableFit, table: KernelTable) -> None:
         Column("Start", drop=4),
         Column("At a bound", is_prose=True, drop=3, hide_empty=True),
     )
-    show_table(columns, [_row(one) for one in found.reports])
+    show_table(columns, [_row(report) for report in found.reports])
     show_line(
         "Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).",
         "dim",
@@ -226,18 +226,18 @@ def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[
         "written": [str(path) for path in written],
         "fits": [
             {
-                "device": one.device,
-                "op": one.op,
-                "part": one.part,
-                "started_from": one.started_from,
-                "row_count": one.fitted.row_count,
-                "constants": dict(one.fitted.values),
-                "relative_spreads": dict(one.fitted.spreads),
-                "at_bound": list(one.fitted.at_bound),
-                "in_sample": accuracy_json(one.in_sample),
-                "cross_validated": None if one.cross_validated is None else accuracy_json(one.cross_validated),
+                "device": report.device,
+                "op": report.op,
+                "part": report.part,
+                "started_from": report.started_from,
+                "row_count": report.fitted.row_count,
+                "constants": dict(report.fitted.values),
+                "relative_spreads": dict(report.fitted.spreads),
+                "at_bound": list(report.fitted.at_bound),
+                "in_sample": accuracy_json(report.in_sample),
+                "cross_validated": None if report.cross_validated is None else accuracy_json(report.cross_validated),
             }
-            for one in found.reports
+            for report in found.reports
         ],
         "left_out": findings_json(found.left_out),
         "doubts": findings_json(found.doubts),

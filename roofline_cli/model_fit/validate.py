@@ -83,10 +83,10 @@ def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:
     """Return the files that are read, by what they are."""
     from roofline_model.expected.fitting.fitted_files import fitted_paths
 
-    found = {"the table itself": table_file}
+    inputs = {"the table itself": table_file}
     if constants is not None:
-        found |= dict(zip(("the file of constants", "a file of constants"), fitted_paths(constants), strict=True))
-    return found
+        inputs |= dict(zip(("the file of constants", "a file of constants"), fitted_paths(constants), strict=True))
+    return inputs
 
 
 def _known(constants: Path | None, *, with_local: bool) -> KnownConstants:
@@ -106,25 +106,31 @@ def _predicted(table: KernelTable, known: KnownConstants, is_crossed: bool, adva
     from roofline_model.validation.table_prediction import predict_table
 
     count = len(table)
-    found = predict_table(table, known, progress=lambda done: advance("predicting", done, count))
+    prediction = predict_table(table, known, progress=lambda done: advance("predicting", done, count))
     if not is_crossed:
-        return found
+        return prediction
     from roofline_model.validation.crossed_table import cross_validated_table
 
-    return cross_validated_table(found, progress=advance)
+    return cross_validated_table(prediction, progress=advance)
 
 
-def predictions_text(found: TablePrediction) -> str:
+def predictions_text(prediction: TablePrediction) -> str:
     """Return the table as CSV with `ADDED_COLUMNS` behind its own; an empty cell where there is no number."""
-    table = found.table
+    table = prediction.table
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     kept = [i for i, name in enumerate(table.header) if name not in ADDED_COLUMNS]
     writer.writerow([*(table.header[i] for i in kept), *ADDED_COLUMNS])
     times = zip(
-        found.ideal_s.tolist(), found.expected_s.tolist(), found.low_s.tolist(), found.high_s.tolist(), strict=True
+        prediction.ideal_s.tolist(),
+        prediction.expected_s.tolist(),
+        prediction.low_s.tolist(),
+        prediction.high_s.tolist(),
+        strict=True,
     )
-    for cells, seconds, origin, reason in zip(table.cells, times, found.provenance, found.reasons, strict=True):
+    for cells, seconds, origin, reason in zip(
+        table.cells, times, prediction.provenance, prediction.reasons, strict=True
+    ):
         writer.writerow([*(cells[i] for i in kept), *(_number(value) for value in seconds), origin, reason])
     return out.getvalue()
 
@@ -139,18 +145,18 @@ def _method(constants: Path | None, is_crossed: bool) -> str:
     return "shipped constants" if constants is None else f"constants of {constants}, else shipped ones"
 
 
-def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
+def _show(prediction: TablePrediction, method: str, is_crossed: bool) -> None:
     from roofline_model.expected.fitting.accuracy import mean_over_groups
     from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
-    groups = sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats))
-    total = total_accuracy(found)
-    show_line(f"{found.table.name}: {counted(len(found.table), 'row')}, {method}", "bold")
-    show_line(f"SHA-256 {found.table.sha256}", "dim")
-    for op, phase in dict.fromkeys((one.op, one.phase) for one in groups):
-        members = [one for one in groups if (one.op, one.phase) == (op, phase)]
+    groups = sorted(group_accuracies(prediction), key=lambda one: (one.op, one.phase, one.device, one.formats))
+    total = total_accuracy(prediction)
+    show_line(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}", "bold")
+    show_line(f"SHA-256 {prediction.table.sha256}", "dim")
+    for op, phase in dict.fromkeys((group.op, group.phase) for group in groups):
+        members = [group for group in groups if (group.op, group.phase) == (op, phase)]
         show_line()
-        show_table(_COLUMNS, [_row(one) for one in members], title=f"{op} {phase}".strip())
+        show_table(_COLUMNS, [_row(member) for member in members], title=f"{op} {phase}".strip())
     means = mean_over_groups(groups)
     if len(groups) > 1 and means:
         show_line()
@@ -169,9 +175,9 @@ def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
         show_table(columns, rows, title="mean over chips")
     show_line()
     show_line(_summary(total), "bold")
-    if not is_crossed and total.expected.row_count and "fitted" in found.provenance:
+    if not is_crossed and total.expected.row_count and "fitted" in prediction.provenance:
         show_line("fitted: the constants may have seen these very rows; --cross-validate scores unseen ones", "dim")
-    _show_reasons(found)
+    _show_reasons(prediction)
 
 
 _COLUMNS = (
@@ -189,56 +195,58 @@ _COLUMNS = (
 
 
 def _row(one: GroupAccuracy) -> list[Cell]:
-    told = one.expected
-    count = f"{told.row_count}" if told.row_count == one.row_count else f"{told.row_count} of {one.row_count}"
+    expected = one.expected
+    count = (
+        f"{expected.row_count}" if expected.row_count == one.row_count else f"{expected.row_count} of {one.row_count}"
+    )
     return [
         one.device,
         one.formats or "–",
         count,
-        _percent(told.mape_ratio),
-        _percent(told.median_ratio),
-        _percent(told.p90_ratio),
-        _percent(told.bias_ratio, signed=True),
-        _coverage(told),
+        _percent(expected.mape_ratio),
+        _percent(expected.median_ratio),
+        _percent(expected.p90_ratio),
+        _percent(expected.bias_ratio, signed=True),
+        _coverage(expected),
         _percent(one.ideal.mape_ratio),
         one.provenance or "–",
     ]
 
 
-def _coverage(told: Accuracy) -> Cell:
-    if told.coverage_ratio is None:
+def _coverage(accuracy: Accuracy) -> Cell:
+    if accuracy.coverage_ratio is None:
         return "–"
-    text = f"{told.coverage_ratio * 100:.0f} %"
-    return text if 0.7 <= told.coverage_ratio <= 0.92 or told.row_count < 30 else Styled(text, "yellow")
+    text = f"{accuracy.coverage_ratio * 100:.0f} %"
+    return text if 0.7 <= accuracy.coverage_ratio <= 0.92 or accuracy.row_count < 30 else Styled(text, "yellow")
 
 
 def _summary(total: GroupAccuracy) -> str:
-    told = total.expected
-    if told.row_count == 0:
+    expected = total.expected
+    if expected.row_count == 0:
         whole = "the one row has not" if total.row_count == 1 else f"none of {counted(total.row_count, 'row')} has"
         return f"{whole} both a predicted and a measured time"
     text = (
-        f"{told.row_count:,} of {counted(total.row_count, 'row')} scored: mean |error| {_percent(told.mape_ratio)}, median "
-        f"{_percent(told.median_ratio)}, bias {_percent(told.bias_ratio, signed=True)}"
+        f"{expected.row_count:,} of {counted(total.row_count, 'row')} scored: mean |error| {_percent(expected.mape_ratio)}, median "
+        f"{_percent(expected.median_ratio)}, bias {_percent(expected.bias_ratio, signed=True)}"
     )
-    if told.coverage_ratio is not None:
-        text += f", {told.coverage_ratio * 100:.0f} % inside the 80 % interval"
+    if expected.coverage_ratio is not None:
+        text += f", {expected.coverage_ratio * 100:.0f} % inside the 80 % interval"
     return f"{text}; the ideal roofline's mean |error| is {_percent(total.ideal.mape_ratio)}"
 
 
-def _show_reasons(found: TablePrediction) -> None:
+def _show_reasons(prediction: TablePrediction) -> None:
     """Print why rows were not predicted or not scored: the first row of each kind, and how many."""
-    for text, count in _reasons(found)[:SHOWN_REASONS]:
+    for text, count in _reasons(prediction)[:SHOWN_REASONS]:
         show_line(f"  {text}" + (f" ({count} rows like it)" if count > 1 else ""))
-    left = len(_reasons(found)) - SHOWN_REASONS
+    left = len(_reasons(prediction)) - SHOWN_REASONS
     if left > 0:
         show_line(f"  … and {left} more reasons; --predictions OUT.csv holds the reason of every row")
 
 
-def _reasons(found: TablePrediction) -> list[tuple[str, int]]:
+def _reasons(prediction: TablePrediction) -> list[tuple[str, int]]:
     """Return (first reason, rows) of rows that differ in their line number only, most rows first."""
     kinds: dict[str, tuple[str, int]] = {}
-    for reason in found.reasons:
+    for reason in prediction.reasons:
         if reason:
             kind = reason.partition(": ")[2] or reason
             first, count = kinds.get(kind, (reason, 0))
@@ -254,19 +262,19 @@ def _percent(ratio: float | None, *, signed: bool = False) -> str:
     return f"{ratio * 100:{'+' if signed else ''}.1f} %"
 
 
-def _document(found: TablePrediction, is_crossed: bool, predictions: Path | None) -> dict[str, Any]:
+def _document(prediction: TablePrediction, is_crossed: bool, predictions: Path | None) -> dict[str, Any]:
     from roofline_model.expected.fitting.accuracy import mean_over_groups
     from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
-    groups = group_accuracies(found)
+    groups = group_accuracies(prediction)
     return {
-        "file": found.table.name,
-        "sha256": found.table.sha256,
-        "row_count": len(found.table),
+        "file": prediction.table.name,
+        "sha256": prediction.table.sha256,
+        "row_count": len(prediction.table),
         "is_cross_validated": is_crossed,
         "predictions": None if predictions is None else str(predictions),
-        "total": _group_json(total_accuracy(found)),
-        "groups": [_group_json(one) for one in groups],
+        "total": _group_json(total_accuracy(prediction)),
+        "groups": [_group_json(group) for group in groups],
         "mean_over_devices": [
             {
                 "op": op,
@@ -278,7 +286,7 @@ def _document(found: TablePrediction, is_crossed: bool, predictions: Path | None
             }
             for op, phase, formats, count, mape, ideal in mean_over_groups(groups)
         ],
-        "reasons": [{"reason": text, "row_count": count} for text, count in _reasons(found)],
+        "reasons": [{"reason": text, "row_count": count} for text, count in _reasons(prediction)],
     }
 
 
@@ -295,15 +303,15 @@ def _group_json(one: GroupAccuracy) -> dict[str, Any]:
     }
 
 
-def accuracy_json(told: Accuracy) -> dict[str, Any]:
+def accuracy_json(accuracy: Accuracy) -> dict[str, Any]:
     """Return the errors of one set of rows as JSON."""
     return {
-        "row_count": told.row_count,
-        "mape_ratio": told.mape_ratio,
-        "median_ratio": told.median_ratio,
-        "p90_ratio": told.p90_ratio,
-        "bias_ratio": told.bias_ratio,
-        "coverage_ratio": told.coverage_ratio,
+        "row_count": accuracy.row_count,
+        "mape_ratio": accuracy.mape_ratio,
+        "median_ratio": accuracy.median_ratio,
+        "p90_ratio": accuracy.p90_ratio,
+        "bias_ratio": accuracy.bias_ratio,
+        "coverage_ratio": accuracy.coverage_ratio,
     }
 
 

@@ -115,12 +115,12 @@ def draw(plot: RooflinePlot, width: int, *, is_ascii: bool = False) -> Drawing:
 
 def _axes(plot: RooflinePlot) -> tuple[Axis, Axis] | None:
     """Return the two axes: every point and every ridge is inside, with room beyond."""
-    xs = [one.intensity_flop_per_byte for one in plot.points]
+    xs = [point.intensity_flop_per_byte for point in plot.points]
     ridges = [roof.ridge_flop_per_byte for roof in plot.roofs]
     rates = [
         rate
-        for one in plot.points
-        for rate in (one.ideal_flops_per_s, one.reached_flops_per_s, one.expected_flops_per_s)
+        for point in plot.points
+        for rate in (point.ideal_flops_per_s, point.reached_flops_per_s, point.expected_flops_per_s)
         if rate
     ]
     peaks = [roof.peak_flops_per_s for roof in plot.roofs]
@@ -195,16 +195,16 @@ def _place_points(canvas: Canvas, points: Sequence[PlotPoint]) -> dict[str, str]
         else:
             behind.setdefault(letter, taken[cell])
 
-    for one in points:
-        put(one.letter, one.intensity_flop_per_byte, one.reached_flops_per_s, one.letter, "bold green")
-    for one in points:
-        put(one.letter, one.intensity_flop_per_byte, one.ideal_flops_per_s, one.letter.lower(), "yellow")
-    for one in points:
-        rate = one.expected_flops_per_s
-        if rate and canvas.cell(one.intensity_flop_per_byte, rate) not in taken:
-            canvas.put(one.intensity_flop_per_byte, rate, canvas.signs.expected, "cyan")
-        if one.ideal_flops_per_s and one.reached_flops_per_s:
-            canvas.segment(one.intensity_flop_per_byte, one.ideal_flops_per_s, one.reached_flops_per_s)
+    for point in points:
+        put(point.letter, point.intensity_flop_per_byte, point.reached_flops_per_s, point.letter, "bold green")
+    for point in points:
+        put(point.letter, point.intensity_flop_per_byte, point.ideal_flops_per_s, point.letter.lower(), "yellow")
+    for point in points:
+        rate = point.expected_flops_per_s
+        if rate and canvas.cell(point.intensity_flop_per_byte, rate) not in taken:
+            canvas.put(point.intensity_flop_per_byte, rate, canvas.signs.expected, "cyan")
+        if point.ideal_flops_per_s and point.reached_flops_per_s:
+            canvas.segment(point.intensity_flop_per_byte, point.ideal_flops_per_s, point.reached_flops_per_s)
     return {letter: other for letter, other in behind.items() if letter not in seen}
 
 
@@ -224,29 +224,30 @@ def _roof_names(roofs: Sequence[PlotRoof], room: int) -> dict[float, str]:
     groups: dict[float, list[str]] = {}
     for roof in roofs:
         peak = next(
-            (one for one in groups if math.isclose(one, roof.peak_flops_per_s, rel_tol=0.004)), roof.peak_flops_per_s
+            (group for group in groups if math.isclose(group, roof.peak_flops_per_s, rel_tol=0.004)),
+            roof.peak_flops_per_s,
         )
         names = groups.setdefault(peak, [])
         if roof.label not in names:
             names.append(roof.label)
-    found = {}
+    roof_names = {}
     for peak, names in groups.items():
         text = ", ".join(names)
         if len(text) > room:
             more = f" +{len(names) - 1}" if len(names) > 1 else ""
             first = names[0] if len(names[0]) + len(more) <= room else f"{names[0][: room - len(more) - 1]}…"
             text = first + more
-        found[peak] = text
-    return found
+        roof_names[peak] = text
+    return roof_names
 
 
 def _label_rows(canvas: Canvas, names: dict[float, str]) -> dict[int, str]:
     """Return row → name; a name whose row is taken moves to the nearest free one, the higher roof above the lower."""
-    found: dict[int, str] = {}
+    label_rows: dict[int, str] = {}
     for peak in sorted(names, reverse=True):
         row = canvas.row(peak)
-        while row in found and row > 0:
+        while row in label_rows and row > 0:
             row -= 1
-        if row not in found:
-            found[row] = names[peak]
-    return found
+        if row not in label_rows:
+            label_rows[row] = names[peak]
+    return label_rows

@@ -37,12 +37,12 @@ def predicted_plot(
     """Return the plot; what has no bytes or no FLOPs has no place on it."""
     points, roofs = [], []
     for item in items:
-        one = item.prediction
-        if not one.flops or not one.read_bytes + one.write_bytes:
+        prediction = item.prediction
+        if not prediction.flops or not prediction.read_bytes + prediction.write_bytes:
             continue
-        reached = None if not item.expected_s else one.flops / item.expected_s
-        points.append(PlotPoint(item.letter, one.intensity_flop_per_byte, one.rate_flops_per_s, reached))
-        roofs.append(PlotRoof(item.roof, one.bandwidth_bytes_per_s, one.peak_flops_per_s))
+        reached = None if not item.expected_s else prediction.flops / item.expected_s
+        points.append(PlotPoint(item.letter, prediction.intensity_flop_per_byte, prediction.rate_flops_per_s, reached))
+        roofs.append(PlotRoof(item.roof, prediction.bandwidth_bytes_per_s, prediction.peak_flops_per_s))
     return RooflinePlot(highest_first(roofs), _memory_of(items), (), tuple(expected_roof), tuple(points))
 
 

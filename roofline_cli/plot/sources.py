@@ -71,8 +71,11 @@ def run_plot(view: RooflineView, cases: Sequence[CaseSummary]) -> RunPlot:
     bandwidth = view.memory_bandwidth_bytes_per_s
     memory = None if bandwidth is None else PlotSlope(f"DRAM {format_bandwidth(bandwidth, 3)}", bandwidth)
     caches = tuple(
-        PlotSlope(f"{one.name} {format_bandwidth(one.bandwidth_bytes_per_s, 3)}", one.bandwidth_bytes_per_s)
-        for one in view.cache_roofs
+        PlotSlope(
+            f"{cache_roof.name} {format_bandwidth(cache_roof.bandwidth_bytes_per_s, 3)}",
+            cache_roof.bandwidth_bytes_per_s,
+        )
+        for cache_roof in view.cache_roofs
     )
     plot = RooflinePlot(highest_first(roofs), memory, caches, (), tuple(points))
     return RunPlot(plot, tuple(_series(letters[key], key, members) for key, members in ordered))

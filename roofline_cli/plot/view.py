@@ -31,10 +31,10 @@ def show_predicted(
     if drawing is None:
         show_line("Nothing to draw: no FLOPs or no bytes.")
         return
-    drawn = {one.letter for one in plot.points}
-    letters = dict.fromkeys(f"{one.letter} {one.label}" for one in items if one.letter in drawn)
+    drawn = {point.letter for point in plot.points}
+    letters = dict.fromkeys(f"{item.letter} {item.label}" for item in items if item.letter in drawn)
     show_line(f"  {', '.join(letters)}{_hidden(drawing)}")
-    reached = any(one.reached_flops_per_s for one in plot.points)
+    reached = any(point.reached_flops_per_s for point in plot.points)
     words = "; capital: expected" if reached else "; no expected time is known"
     show_line(f"  small letter: ideal, on its roof{words}", "dim")
     if plot.expected_roof and expected_of:
@@ -64,7 +64,7 @@ def plotted_chips(
         (
             chip.hardware_name,
             chip.roofline,
-            [one for one in chip.cases if case_keys is None or one.lead.case_key in case_keys],
+            [case for case in chip.cases if case_keys is None or case.lead.case_key in case_keys],
         )
         for chip in chips
     ]
@@ -81,12 +81,12 @@ def show_run_plots(chips: Sequence[tuple[str, RooflineView, Sequence[CaseSummary
 
 def show_run_plot(view: RooflineView, cases: Sequence[CaseSummary]) -> None:
     """Print the plot of some cases of one chip, and a table of its letters."""
-    found = run_plot(view, cases)
-    drawing = _show(found.plot) if found.series else None
+    plot = run_plot(view, cases)
+    drawing = _show(plot.plot) if plot.series else None
     if drawing is None:
         show_line(f"Nothing to draw: {'; '.join(view.missing) or 'no case has FLOPs and a prediction'}.")
         return
-    _show_legend(found, drawing)
+    _show_legend(plot, drawing)
     for text in view.missing:
         show_line(f"  note: {text}", "yellow")
 
@@ -101,7 +101,7 @@ def _show(plot: RooflinePlot) -> Drawing | None:
 def _show_legend(found: RunPlot, drawing: Drawing) -> None:
     plot, signs = found.plot, UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
     words = ["capital: measured", "small letter: ideal, on its roof"]
-    words += [f"{signs.expected} expected"] if any(one.expected_flops_per_s for one in plot.points) else []
+    words += [f"{signs.expected} expected"] if any(point.expected_flops_per_s for point in plot.points) else []
     show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
     _show_ridges(plot)
     columns = (

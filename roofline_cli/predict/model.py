@@ -167,7 +167,7 @@ def predict_model_command(
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
     new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
     headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
-    found = [
+    predictions = [
         predict_model(
             chip,
             shape,
@@ -187,28 +187,28 @@ def predict_model_command(
         for plan in plans
         for size in batches
     ]
-    if plot and len(found) > 1:
+    if plot and len(predictions) > 1:
         raise InvalidValueError("--plot draws one pass; give one batch and one plan of formats")
-    used = [(strategies[one.plan.label][0], one) for one in found[: len(strategies) * len(batches)]]
-    _show(found, used, chip, hw, as_json)
+    used = [(strategies[one.plan.label][0], one) for one in predictions[: len(strategies) * len(batches)]]
+    _show(predictions, used, chip, hw, as_json)
     if plot:
-        _plot(found[0], chip)
+        _plot(predictions[0], chip)
 
 
-def _plot(found: ModelPrediction, chip: Device) -> None:
+def _plot(prediction: ModelPrediction, chip: Device) -> None:
     """Draw every kernel of a pass."""
     from roofline_cli.plot.predicted import PlottedPrediction
     from roofline_cli.plot.sources import letter_of
     from roofline_cli.plot.view import show_predicted
     from roofline_model.models.step_expected import expected_step
 
-    expected = expected_step(found, chip)
+    expected = expected_step(prediction, chip)
     # The time of a kernel that works inside the attention is the attention's.
     times_s = [
         None if one is None or one.binding == "attention" else one.time_s
-        for one in (expected.kernels if expected is not None else [None] * len(found.kernels))
+        for one in (expected.kernels if expected is not None else [None] * len(prediction.kernels))
     ]
-    drawn = [(one, time_s) for one, time_s in zip(found.kernels, times_s, strict=True) if one.prediction.flops]
+    drawn = [(one, time_s) for one, time_s in zip(prediction.kernels, times_s, strict=True) if one.prediction.flops]
     show_predicted(
         [
             PlottedPrediction(letter_of(index), one.kernel.name, one.prediction.compute_format, one.prediction, time_s)
@@ -218,7 +218,7 @@ def _plot(found: ModelPrediction, chip: Device) -> None:
 
 
 def _show(
-    found: list[ModelPrediction],
+    predictions: list[ModelPrediction],
     used: list[tuple[MixedPrecisionConfig, ModelPrediction]],
     chip: Device,
     hw: str,
@@ -230,17 +230,17 @@ def _show(
     from roofline_cli.screen.tables import show_json
 
     if as_json:
-        document = _document(found, chip)
+        document = _document(predictions, chip)
         if used:
             document["strategies"] = [strategy_json(config, one, chip) for config, one in used]
         show_json(document)
         return
-    if len(found) > 1:
-        print_comparison(found, chip, hw)
+    if len(predictions) > 1:
+        print_comparison(predictions, chip, hw)
     else:
-        print_prediction(found[0], chip, hw)
+        print_prediction(predictions[0], chip, hw)
     strategies = {config.name: config for config, _ in used}.values()
-    for config in strategies if len(found) == 1 else ():
+    for config in strategies if len(predictions) == 1 else ():
         print_strategy(config, chip)
     for config, one in used:
         print_gain(config, one, chip)

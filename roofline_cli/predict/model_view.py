@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from roofline_model.operators.product import Operator
 
 
-def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
+def print_prediction(prediction: ModelPrediction, chip: Device, asked: str) -> None:
     """Print one pass: its operators with what bounds each, then totals, memory and where the numbers are from."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
-    expected = expected_step(found, chip)
-    rows = [*_operator_rows(found, expected), _total_row(found, expected)]
-    left_out = show_table(_COLUMNS, rows, title=_title(found, chip))
-    for number, item in enumerate(found.findings, 1):
+    expected = expected_step(prediction, chip)
+    rows = [*_operator_rows(prediction, expected), _total_row(prediction, expected)]
+    left_out = show_table(_COLUMNS, rows, title=_title(prediction, chip))
+    for number, item in enumerate(prediction.findings, 1):
         show_line(f"  [{number}] {short_text(item)}")
     if "Shape" not in left_out:
-        show_line(_legend(found), style="dim")
-    _print_times(found)
+        show_line(_legend(prediction), style="dim")
+    _print_times(prediction)
     if expected is None:
-        show_line(no_expected_sentence(why_no_step(found, chip)))
+        show_line(no_expected_sentence(why_no_step(prediction, chip)))
     else:
-        _print_expected(found, expected)
-    _print_gaps([found], chip)
-    _print_first_token(found, chip)
-    _print_memory(found)
-    _print_sources([found], chip, asked)
+        _print_expected(prediction, expected)
+    _print_gaps([prediction], chip)
+    _print_first_token(prediction, chip)
+    _print_memory(prediction)
+    _print_sources([prediction], chip, asked)
 
 
 def no_expected_sentence(why_not: Finding | None) -> str:
@@ -46,7 +46,7 @@ def no_expected_sentence(why_not: Finding | None) -> str:
     return f"No expected time: {text}" if why_not is not None and why_not.subject else text
 
 
-def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
     """Print one line for each format plan and batch."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -63,10 +63,10 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
         Column("Fits"),
         Column("Bound", drop=5),
     )
-    longest_s = max(one.time_s for one in found)
+    longest_s = max(one.time_s for one in predictions)
     rows: list[list[Cell]] = []
     is_expected = False
-    for one in found:
+    for one in predictions:
         expected = expected_step(one, chip)
         is_expected = is_expected or expected is not None
         rate = one.tokens_per_s if expected is None else one.token_count / expected.time_s
@@ -86,25 +86,26 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
                 one.bound,
             ]
         )
-    show_table(columns, rows, title=_title(found[0], chip, with_batch=False))
+    show_table(columns, rows, title=_title(predictions[0], chip, with_batch=False))
     show_line(
         "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by one."
     )
-    if found[0].workload.phase == "decode" and found[0].workload.new_count > 1:
-        show_line(f"Tokens/s if all {found[0].workload.new_count} new tokens of every sequence are kept.")
+    if predictions[0].workload.phase == "decode" and predictions[0].workload.new_count > 1:
+        show_line(f"Tokens/s if all {predictions[0].workload.new_count} new tokens of every sequence are kept.")
     if not is_expected:
-        show_line(no_expected_sentence(why_no_step(found[0], chip)))
-    _print_gaps(found, chip)
-    _print_sources(found, chip, asked)
+        show_line(no_expected_sentence(why_no_step(predictions[0], chip)))
+    _print_gaps(predictions, chip)
+    _print_sources(predictions, chip, asked)
 
 
-def _print_gaps(found: Sequence[ModelPrediction], chip: Device) -> None:
+def _print_gaps(predictions: Sequence[ModelPrediction], chip: Device) -> None:
     """Say of which plans the products or the cache have no known kernel on the chip."""
     from roofline_cli.predict.prediction_rows import print_gaps
     from roofline_model.kernels.known_kernels import plan_gap
 
     print_gaps(
-        (one.plan.label, plan_gap(chip, one.plan.base.weights, one.plan.base.activations, one.plan.kv)) for one in found
+        (one.plan.label, plan_gap(chip, one.plan.base.weights, one.plan.base.activations, one.plan.kv))
+        for one in predictions
     )
 
 
@@ -152,20 +153,20 @@ def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> lis
     return rows
 
 
-def _total_row(found: ModelPrediction, expected: ExpectedStep | None) -> list[Cell]:
+def _total_row(prediction: ModelPrediction, expected: ExpectedStep | None) -> list[Cell]:
     expected_s = None if expected is None else expected.time_s
     cells = [
         "pass",
         "",
         "",
-        str(found.launch_count),
-        _shown_time(found.time_s, found.time_s),
-        _shown_time(expected_s, found.time_s),
+        str(prediction.launch_count),
+        _shown_time(prediction.time_s, prediction.time_s),
+        _shown_time(expected_s, prediction.time_s),
         "100.0 %",
-        _count(found.flops),
-        decimal_bytes(found.moved_bytes),
-        intensity(found.flops / found.moved_bytes),
-        found.bound,
+        _count(prediction.flops),
+        decimal_bytes(prediction.moved_bytes),
+        intensity(prediction.flops / prediction.moved_bytes),
+        prediction.bound,
     ]
     return [Styled(cell, "bold") for cell in cells]
 
@@ -175,30 +176,32 @@ def _bound(one: KernelPrediction, findings: Sequence[Finding]) -> str:
     return f"{one.prediction.bound} {own}".strip()
 
 
-def _title(found: ModelPrediction, chip: Device, *, with_batch: bool = True) -> str:
-    work = found.workload
+def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True) -> str:
+    work = prediction.workload
     batch = f" batch={work.batch_count}" if with_batch else ""
     new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
-    devices = f" on {found.parallel.device_count} ×" if found.parallel.device_count > 1 else " on"
-    formats = f", {found.plan.label}" if with_batch else ""
-    formats += f", attention by {found.attention_kernel}" if found.attention_kernel is not None else ""
-    return f"{found.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}: {chip.name}"
+    devices = f" on {prediction.parallel.device_count} ×" if prediction.parallel.device_count > 1 else " on"
+    formats = f", {prediction.plan.label}" if with_batch else ""
+    formats += f", attention by {prediction.attention_kernel}" if prediction.attention_kernel is not None else ""
+    return f"{prediction.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}: {chip.name}"
 
 
-def _print_times(found: ModelPrediction) -> None:
+def _print_times(prediction: ModelPrediction) -> None:
     from roofline_model.core.units import format_time
 
     gaps = (
-        f" With launch gaps: {format_time(found.graph_time_s)} in a CUDA graph, {format_time(found.stream_time_s)} without "
-        f"({found.launch_count} kernels; {found.launches.source})."
+        f" With launch gaps: {format_time(prediction.graph_time_s)} in a CUDA graph, {format_time(prediction.stream_time_s)} without "
+        f"({prediction.launch_count} kernels; {prediction.launches.source})."
     )
-    has_launches = found.launches.host_launch_s > 0
-    show_line(f"Ideal pass {format_time(found.time_s)}: {_tokens(found, found.time_s)}.{gaps if has_launches else ''}")
+    has_launches = prediction.launches.host_launch_s > 0
+    show_line(
+        f"Ideal pass {format_time(prediction.time_s)}: {_tokens(prediction, prediction.time_s)}.{gaps if has_launches else ''}"
+    )
 
 
-def _tokens(found: ModelPrediction, time_s: float) -> str:
+def _tokens(prediction: ModelPrediction, time_s: float) -> str:
     """Return the tokens per second of a pass in words; of several new tokens, what keeping them all or one each gives."""
-    work, rate = found.workload, _rate(found.token_count / time_s)
+    work, rate = prediction.workload, _rate(prediction.token_count / time_s)
     if work.phase == "prefill":
         return f"{rate} prompt tokens/s"
     if work.new_count == 1:
@@ -207,12 +210,12 @@ def _tokens(found: ModelPrediction, time_s: float) -> str:
     return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {one} if one is"
 
 
-def _print_first_token(found: ModelPrediction, chip: Device) -> None:
+def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
     from roofline_model.core.units import format_time
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
 
-    first = first_token_pass(found, chip)
+    first = first_token_pass(prediction, chip)
     expected = expected_step(first, chip)
     also = "" if expected is None else f", expected {format_time(expected.time_s)}"
     tokens, batch = counted(first.workload.new_count, "prompt token"), first.workload.batch_count
@@ -220,29 +223,29 @@ def _print_first_token(found: ModelPrediction, chip: Device) -> None:
     show_line(f"Time to first token: ideal {format_time(first.time_s)}{also} ({whose}).")
 
 
-def _print_expected(found: ModelPrediction, expected: ExpectedStep) -> None:
+def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None:
     from roofline_model.core.units import format_time
 
-    has_launches = found.launches.host_launch_s > 0
+    has_launches = prediction.launches.host_launch_s > 0
     show_line(
         f"Expected pass {format_time(expected.time_s)} (80 % interval {format_time(expected.low_s)} to "
         f"{format_time(expected.high_s)}){' in a CUDA graph' if has_launches else ''}: "
-        f"{_tokens(found, expected.time_s)}"
+        f"{_tokens(prediction, expected.time_s)}"
         f"{f'; {format_time(expected.stream_time_s)} without' if has_launches else ''}. Constants: {expected.provenance}."
     )
-    of_attention = (one.finding for one in expected.kernels if one.kernel.work.op == "attention")
+    of_attention = (kernel.finding for kernel in expected.kernels if kernel.kernel.work.op == "attention")
     for item in dict.fromkeys(item for item in of_attention if item is not None):
         show_line(f"Expected attention: {short_text(item)}.")
-    if found.all_reduce_count:
-        show_line(_all_reduce_text(found))
+    if prediction.all_reduce_count:
+        show_line(_all_reduce_text(prediction))
 
 
-def _all_reduce_text(found: ModelPrediction) -> str:
+def _all_reduce_text(prediction: ModelPrediction) -> str:
     from roofline_model.core.units import format_time
     from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, ALL_REDUCE_LATENCY_SOURCE
 
-    latency_s = found.parallel.all_reduce_latency_s
-    count = f"{found.all_reduce_count} all-reduces"
+    latency_s = prediction.parallel.all_reduce_latency_s
+    count = f"{prediction.all_reduce_count} all-reduces"
     if latency_s == 0:
         return f"The latency of the {count} is left out (--all-reduce-us 0)."
     default = latency_s == ALL_REDUCE_LATENCY_S
@@ -250,8 +253,8 @@ def _all_reduce_text(found: ModelPrediction) -> str:
     return f"The expected time has {format_time(latency_s)} of latency for each of {count} ({source}), the ideal none."
 
 
-def _print_memory(found: ModelPrediction) -> None:
-    memory = found.memory
+def _print_memory(prediction: ModelPrediction) -> None:
+    memory = prediction.memory
     parts = (
         f"weights {decimal_bytes(memory.weights_bytes)} + KV cache {decimal_bytes(memory.kv_bytes)} "
         f"+ buffers about {decimal_bytes(memory.activation_bytes)} = {decimal_bytes(memory.total_bytes)}"
@@ -262,13 +265,13 @@ def _print_memory(found: ModelPrediction) -> None:
         does = "fits" if memory.fits else "does NOT fit"
         kept = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
         verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){kept}"
-    each = " on each device" if found.parallel.device_count > 1 else ""
+    each = " on each device" if prediction.parallel.device_count > 1 else ""
     show_line(f"Memory{each}: {parts}; {verdict}.")
-    show_line(_crossover_text(found))
+    show_line(_crossover_text(prediction))
 
 
-def _crossover_text(found: ModelPrediction) -> str:
-    crossover, model = found.kv_crossover_tokens, found.model
+def _crossover_text(prediction: ModelPrediction) -> str:
+    crossover, model = prediction.kv_crossover_tokens, prediction.model
     if crossover is None:
         why = (
             f": every layer keeps {model.window_size:,} tokens only"
@@ -344,9 +347,11 @@ _SHAPES = {
 }
 
 
-def _legend(found: ModelPrediction) -> str:
+def _legend(prediction: ModelPrediction) -> str:
     """Return what the numbers of the shapes are, for the operators of the pass whose names do not say it."""
-    named = dict.fromkeys(_SHAPES[one.kernel.work.op] for one in found.kernels if one.kernel.work.op in _SHAPES)
+    named = dict.fromkeys(
+        _SHAPES[kernel.kernel.work.op] for kernel in prediction.kernels if kernel.kernel.work.op in _SHAPES
+    )
     return f"Sizes under Shape: {'; '.join(named)}."
 
 
@@ -406,7 +411,7 @@ def _rate(tokens_per_s: float) -> str:
     return f"{tokens_per_s:,.0f}" if tokens_per_s >= 1000 else f"{tokens_per_s:.4g}"
 
 
-def _fits(found: ModelPrediction) -> str:
-    if found.memory.fits is None:
+def _fits(prediction: ModelPrediction) -> str:
+    if prediction.memory.fits is None:
         return "–"
-    return "yes" if found.memory.fits else "no"
+    return "yes" if prediction.memory.fits else "no"

@@ -87,8 +87,8 @@ def time_columns(
     from roofline_cli.screen.tables import MISSING, in_prefix, shared_prefix
 
     floors = [one.time_s for one in ideal]
-    known = [time for one in expected if one is not None for time in (one.time_s, one.low_s, one.high_s)]
-    prefix = shared_prefix(floors, known)
+    columns = [time for one in expected if one is not None for time in (one.time_s, one.low_s, one.high_s)]
+    prefix = shared_prefix(floors, columns)
     likely = [in_prefix(one.time_s, prefix) if one else MISSING for one in expected]
     intervals = [
         interval_text(one.low_s, one.high_s, prefix, beside) if one else MISSING

@@ -41,39 +41,39 @@ def strategy_plans(
     from roofline_model.models.strategies.model_plan import strategy_plan
     from roofline_model.models.strategies.strategy_file import find_strategy
 
-    found: dict[str, tuple[MixedPrecisionConfig, FormatPlan]] = {}
+    plans: dict[str, tuple[MixedPrecisionConfig, FormatPlan]] = {}
     for name in names or ():
         if not name.strip():
             raise InvalidValueError("--strategy is empty; name a strategy or a .toml or .json file")
         config = find_strategy(name, num_layers=shape.layer_count)
-        if config.name in found:
+        if config.name in plans:
             raise InvalidValueError(f"--strategy: two strategies are called {config.name!r}; rename one")
         validate_strategy(config, chip)
-        found[config.name] = config, strategy_plan(config, shape)
-    return found
+        plans[config.name] = config, strategy_plan(config, shape)
+    return plans
 
 
 def print_strategy(config: MixedPrecisionConfig, chip: Device) -> None:
     """Print the format of every operator and how the chip runs it."""
     from roofline_model.models.strategies.chip_check import check_strategy
 
-    found = check_strategy(config, chip)
-    rows = [_row(path) for path in found.paths]
+    check = check_strategy(config, chip)
+    rows = [_row(path) for path in check.paths]
     show_table(_COLUMNS, rows, title=f"Strategy {config.name}: {config.description}".rstrip(": "))
-    if found.dequantized:
-        names = ", ".join(path.label for path in found.dequantized)
+    if check.dequantized:
+        names = ", ".join(path.label for path in check.dequantized)
         show_line(
             f"Decoded to the wider format before the product on {chip.key} (bytes are saved, arithmetic is not): {names}."
         )
 
 
-def print_gain(config: MixedPrecisionConfig, found: ModelPrediction, chip: Device) -> None:
+def print_gain(config: MixedPrecisionConfig, prediction: ModelPrediction, chip: Device) -> None:
     """Print what the strategy gains over the FP16 baseline in one pass."""
     from roofline_model.models.strategies.strategy_gain import strategy_gain
 
-    gain = strategy_gain(found, chip)
+    gain = strategy_gain(prediction, chip)
     expected = "" if gain.expected_speedup is None else f", {gain.expected_speedup:.2f}x expected"
-    batch = f" at batch {found.workload.batch_count}"
+    batch = f" at batch {prediction.workload.batch_count}"
     show_line(
         f"{config.name}{batch} against fp16_baseline: {gain.speedup:.2f}x ideal{expected}; saves {_percent(gain.memory_saved_ratio)} of "
         f"weights and KV cache ({_percent(gain.layer_weights_saved_ratio)} of the layers' matrices)."
@@ -91,7 +91,7 @@ def print_claims(config: MixedPrecisionConfig) -> None:
         )
 
 
-def strategy_json(config: MixedPrecisionConfig, found: ModelPrediction, chip: Device) -> dict[str, Any]:
+def strategy_json(config: MixedPrecisionConfig, prediction: ModelPrediction, chip: Device) -> dict[str, Any]:
     """Return a strategy, its paths on the chip, its gain and its claims as plain values."""
     from dataclasses import asdict
 
@@ -101,7 +101,7 @@ def strategy_json(config: MixedPrecisionConfig, found: ModelPrediction, chip: De
 
     return {
         "strategy": strategy_fields(config),
-        "batch_count": found.workload.batch_count,
+        "batch_count": prediction.workload.batch_count,
         "operators": [
             {
                 "operator": path.operator.value,
@@ -115,7 +115,7 @@ def strategy_json(config: MixedPrecisionConfig, found: ModelPrediction, chip: De
             }
             for path in check_strategy(config, chip).paths
         ],
-        "gain_over_fp16": asdict(strategy_gain(found, chip)),
+        "gain_over_fp16": asdict(strategy_gain(prediction, chip)),
         "claims": None if config.claims is None else asdict(config.claims),
     }
 

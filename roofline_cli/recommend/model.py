@@ -223,12 +223,12 @@ def _strategies(names: list[str] | None, layer_count: int) -> list[MixedPrecisio
 
     if names is None:
         return None
-    found: dict[str, MixedPrecisionConfig] = {}
+    configs: dict[str, MixedPrecisionConfig] = {}
     for name in names:
         if not name.strip():
             raise InvalidValueError("--strategy is empty; name a strategy or a .toml or .json file")
         config = find_strategy(name, num_layers=layer_count)
-        if config.name in found:
+        if config.name in configs:
             raise InvalidValueError(f"--strategy: two strategies are called {config.name!r}; rename one")
-        found[config.name] = config
-    return list(found.values())
+        configs[config.name] = config
+    return list(configs.values())

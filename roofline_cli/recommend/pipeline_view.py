@@ -48,18 +48,18 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
     from bench_cases.pipeline.report import judgement
 
     verdict, found = result.verdict, result.recommendation
-    missed = "; ".join(one.text for one in verdict.baseline_misses)
+    missed = "; ".join(baseline_miss.text for baseline_miss in verdict.baseline_misses)
     rows: list[list[Cell]] = [[result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _kept(result)]]
     for one in verdict.judged:
         text = judgement(one, result)
         speedups = [_times(found.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
         measured = "–" if one.speedup is None else str(one.speedup).replace(" (no interval: too few samples)", " [?]")
-        told: Cell = Styled(text, _STYLES[text]) if text in _STYLES else text
-        rows.append([one.name, *speedups, measured, *_figures(one.measured), told])
+        cell: Cell = Styled(text, _STYLES[text]) if text in _STYLES else text
+        rows.append([one.name, *speedups, measured, *_figures(one.measured), cell])
     for large in found.too_large:
         cells = [_times(found.speedup(large, kind)) for kind in ("ideal", "expected")]
-        told = f"too large: {(large.memory_bytes or 0.0) / 1e9:.3g} GB"
-        rows.append([large.precision, *cells, "–", "–", "–", "–", "–", told])
+        cell = f"too large: {(large.memory_bytes or 0.0) / 1e9:.3g} GB"
+        rows.append([large.precision, *cells, "–", "–", "–", "–", "–", cell])
     return rows
 
 

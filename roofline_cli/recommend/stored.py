@@ -58,12 +58,12 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
     from roofline_cli.shared.database import reading
 
     with reading(request.db) as store:
-        found = recommend_from_store(store, question_of(request, store))
+        recommendations = recommend_from_store(store, question_of(request, store))
     if as_json:
-        show_json(recommendations_json(found))
+        show_json(recommendations_json(recommendations))
     else:
-        print_stored(found)
-    if not any(one.rows for one in found.rankings):
+        print_stored(recommendations)
+    if not any(ranking.rows for ranking in recommendations.rankings):
         raise typer.Exit(1)
 
 

@@ -55,23 +55,23 @@ _COLUMNS = (
 _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 
-def print_stored(found: StoredRecommendations) -> None:
+def print_stored(recommendations: StoredRecommendations) -> None:
     """Print the overview (of more than one ranking), the rankings, and what is missing."""
-    if len(found.rankings) > 1:
-        _print_overview(found)
-    detailed = found.rankings if len(found.rankings) <= DETAILED_COUNT else ()
+    if len(recommendations.rankings) > 1:
+        _print_overview(recommendations)
+    detailed = recommendations.rankings if len(recommendations.rankings) <= DETAILED_COUNT else ()
     for ranking in detailed:
-        if len(found.rankings) > 1:
+        if len(recommendations.rankings) > 1:
             show_line()
         _print_ranking(ranking)
     if not detailed:
-        _print_reasons(found.rankings)
-        for ranking in found.rankings:
+        _print_reasons(recommendations.rankings)
+        for ranking in recommendations.rankings:
             _print_changes(ranking, has_title=True)
-    if found.rankings:
+    if recommendations.rankings:
         show_line()
         show_line(
-            f"From {found.basis_words}: the newest comparable nights of each case.",
+            f"From {recommendations.basis_words}: the newest comparable nights of each case.",
             "dim",
         )
         show_line(
@@ -85,25 +85,25 @@ def print_stored(found: StoredRecommendations) -> None:
             )
         if any(row.is_measured for one in detailed for row in one.rows):
             show_line(f"What was measured is ranked {short_text(finding('order-of-measured'))}.", "dim")
-        if any(not row.is_measured for one in found.rankings for row in one.rows):
+        if any(not row.is_measured for one in recommendations.rankings for row in one.rows):
             show_line(
                 f"What was not measured is ranked {short_text(finding('order-of-predictions', source='expected'))}.",
                 "dim",
             )
-    if len(found.rankings) > DETAILED_COUNT:
+    if len(recommendations.rankings) > DETAILED_COUNT:
         show_line(
             "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"
         )
-    for text in found.notes:
+    for text in recommendations.notes:
         show_line(f"note: {text}", "yellow")
-    for text in found.missing:
+    for text in recommendations.missing:
         show_line(f"missing: {text}", "yellow")
 
 
-def _print_overview(found: StoredRecommendations) -> None:
+def _print_overview(recommendations: StoredRecommendations) -> None:
     rows: list[list[Cell]] = []
-    has_chips = len({one.hardware_key for one in found.rankings}) > 1
-    for ranking in found.rankings:
+    has_chips = len({one.hardware_key for one in recommendations.rankings}) > 1
+    for ranking in recommendations.rankings:
         title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
         best = ranking.best
         moved = str(len(ranking.changes)) if ranking.changes else MISSING
@@ -122,7 +122,7 @@ def _print_overview(found: StoredRecommendations) -> None:
                 moved,
             ]
         )
-    chips = sorted({one.hardware_name for one in found.rankings})
+    chips = sorted({one.hardware_name for one in recommendations.rankings})
     show_table(_OVERVIEW, rows, title=f"Recommended on {', '.join(chips)}")
 
 

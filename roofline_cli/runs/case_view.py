@@ -58,7 +58,7 @@ def case_detail_json(case: CaseSummary) -> dict[str, Any]:
                 "created_at": row.record.created_at,
                 "method": _method_json(row),
                 "measurement": _measurement_json(row.record.measurement),
-                "predictions": [asdict(one) for one in row.record.predictions],
+                "predictions": [asdict(prediction) for prediction in row.record.predictions],
             }
             for row in case.rows
         ],
@@ -85,7 +85,7 @@ def _print_times(case: CaseSummary) -> None:
     rates = [prefixed(case.achieved_bytes_per_s, "B/s", 4), prefixed(case.achieved_flops_per_s, "FLOP/s", 4)]
     _fact(
         "rate",
-        f"{', '.join(one for one in rates if one != '–') or '–'}; {format_percent(case.roof_share_ratio, 0)} of the roof",
+        f"{', '.join(rate for rate in rates if rate != '–') or '–'}; {format_percent(case.roof_share_ratio, 0)} of the roof",
     )
     if case.lead.max_error is not None:
         limit = f" (tolerance {case.lead.tolerance:.3g})" if case.lead.tolerance is not None else ""
@@ -193,7 +193,9 @@ def _print_energy(case: CaseSummary) -> None:
 def _print_kernels(case: CaseSummary) -> None:
     from roofline_model.core.units import format_time
 
-    found = next((one.attribution for one in case.measurements if one.attribution is not None), None)
+    found = next(
+        (measurement.attribution for measurement in case.measurements if measurement.attribution is not None), None
+    )
     if found is not None:
         names = f": {', '.join(found.kernel_names)}" if found.kernel_names else ""
         _fact(
@@ -243,34 +245,37 @@ def _print_samples(row: CaseRow, case: CaseSummary) -> None:
     from roofline_cli.runs.sample_text import histogram_lines, order_line
     from roofline_model.core.units import format_bytes, format_time
 
-    one = row.record.measurement
-    assert one is not None  # a measured row has its measurement
+    measurement = row.record.measurement
+    assert measurement is not None  # a measured row has its measurement
     worth = (
-        f" (worth {counted(round(one.effective_sample_count), 'independent one')})"
-        if one.effective_sample_count is not None
+        f" (worth {counted(round(measurement.effective_sample_count), 'independent one')})"
+        if measurement.effective_sample_count is not None
         else ""
     )
     parts = [
-        f"{counted(one.sample_count, 'sample')}{worth} of {counted(one.calls_per_sample, 'call')}, stopped by {one.stop_reason}"
+        f"{counted(measurement.sample_count, 'sample')}{worth} of {counted(measurement.calls_per_sample, 'call')}, stopped by {measurement.stop_reason}"
     ]
     parts.append(
-        f"min {format_time(one.min_s)}, quartiles {format_time(one.q1_s)} to {format_time(one.q3_s)}, max {format_time(one.max_s)}"
+        f"min {format_time(measurement.min_s)}, quartiles {format_time(measurement.q1_s)} to {format_time(measurement.q3_s)}, max {format_time(measurement.max_s)}"
     )
     parts.append(
-        f"mean {format_time(one.mean_s)}" + (f", sd {format_time(one.std_s, 3)}" if one.std_s is not None else "")
+        f"mean {format_time(measurement.mean_s)}"
+        + (f", sd {format_time(measurement.std_s, 3)}" if measurement.std_s is not None else "")
     )
-    parts += [f"{counted(one.outlier_count, 'outlier')}"] if one.outlier_count is not None else []
-    parts += [f"first call {format_time(one.first_call_s)}"] if one.first_call_s is not None else []
-    sets = f"{counted(one.rotation_count, 'operand set')} in rotation"
-    parts.append(f"{sets}, {format_bytes(one.working_set_bytes)}" if one.working_set_bytes is not None else sets)
+    parts += [f"{counted(measurement.outlier_count, 'outlier')}"] if measurement.outlier_count is not None else []
+    parts += [f"first call {format_time(measurement.first_call_s)}"] if measurement.first_call_s is not None else []
+    sets = f"{counted(measurement.rotation_count, 'operand set')} in rotation"
+    parts.append(
+        f"{sets}, {format_bytes(measurement.working_set_bytes)}" if measurement.working_set_bytes is not None else sets
+    )
     _fact("samples" if case.process_count == 1 else f"process {row.process}", "; ".join(parts))
-    if not one.samples_s:
+    if not measurement.samples_s:
         _fact("", "the samples themselves were pruned")
         return
     room = _width() - 2
-    if order := order_line(one.samples_s, min(room - _NAME_WIDTH, 72)):
+    if order := order_line(measurement.samples_s, min(room - _NAME_WIDTH, 72)):
         _fact("in order", order)
-    for line in histogram_lines(one.samples_s, min(room, 76)):
+    for line in histogram_lines(measurement.samples_s, min(room, 76)):
         show_line(f"  {line}")
 
 

@@ -70,9 +70,13 @@ def _show_bullets(block: Bullets) -> None:
 def _show_table(block: TableBlock) -> None:
     columns = [
         Column(
-            one.header, "right" if one.is_number else "left", is_prose=one.is_prose, least=_LEAST_PROSE, drop=one.drop
+            column.header,
+            "right" if column.is_number else "left",
+            is_prose=column.is_prose,
+            least=_LEAST_PROSE,
+            drop=column.drop,
         )
-        for one in block.columns
+        for column in block.columns
     ]
     rows: list[list[Cell]] = [list(row) for row in block.rows]
     if block.title:

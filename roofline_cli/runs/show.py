@@ -59,33 +59,33 @@ def show_run(
         canaries = store.canaries(info.run_id)
         floors = store.noise_floors(info.environment.class_hash)
         profiles = stored_profiles(store, records)
-    found = run_summaries(info, records, floors)
+    summaries = run_summaries(info, records, floors)
     if wanted:
-        chosen = _matching(found, wanted, info)
-        _show_cases(info, chosen, len(found), as_json=as_json)
+        chosen = _matching(summaries, wanted, info)
+        _show_cases(info, chosen, len(summaries), as_json=as_json)
         if plot:
             show_run_plots(plotted_chips(info, records, profiles, floors, {case.lead.case_key for case in chosen}))
         return
-    state = run_state(info, found, records, canaries)
+    state = run_state(info, summaries, records, canaries)
     models = models_of(records, total_intervals(records, floors))
-    doubts = profile_doubts(profiles.values(), (row for case in found for row in case.rows))
+    doubts = profile_doubts(profiles.values(), (row for case in summaries for row in case.rows))
     if as_json:
         show_json(
             {
-                **_run_json(info, found, models),
-                "canaries": [asdict(one) for one in canaries],
+                **_run_json(info, summaries, models),
+                "canaries": [asdict(canary) for canary in canaries],
                 "worker_ends": list(state.restarts),
                 "calibration_doubts": doubts,
             }
         )
         return
-    _print_run(info, _held(found))
+    _print_run(info, _held(summaries))
     if canaries:
         show_line(state.canary_sentence, "yellow" if state.slow else "")
     for line in (*state.restarts, *doubts):
         show_line(line, "yellow")
     groups: dict[tuple[str, str, str, str], list[CaseSummary]] = {}
-    for case in found:
+    for case in summaries:
         lead = case.lead
         if is_model_case(lead.record.case):
             continue
@@ -97,31 +97,31 @@ def show_run(
     show_unpredicted(records)
     if plot:
         show_run_plots(plotted_chips(info, records, profiles, floors))
-    _print_legend(found, info)
+    _print_legend(summaries, info)
 
 
-def _run_json(run: RunInfo, found: tuple[CaseSummary, ...], models: Sequence[ModelResult]) -> dict[str, object]:
+def _run_json(run: RunInfo, summaries: tuple[CaseSummary, ...], models: Sequence[ModelResult]) -> dict[str, object]:
     from reports.formats.run_json import case_json, run_json, summary_json
     from reports.ranking.model_results import model_json
 
     return {
         "run": run_json(run),
-        "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in found],
-        "models": [model_json(one) for one in models],
+        "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in summaries],
+        "models": [model_json(model) for model in models],
     }
 
 
-def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
+def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
     from roofline_model.core.errors import InvalidValueError
 
     for part in wanted:
-        if not any(_is_meant(case, part) for case in found):
-            examples = ", ".join(case.lead.case_id for case in found[:2])
-            known = f"it has {_counted(len(found))}, such as {examples}" if found else "it has no cases"
+        if not any(_is_meant(case, part) for case in summaries):
+            examples = ", ".join(case.lead.case_id for case in summaries[:2])
+            known = f"it has {_counted(len(summaries))}, such as {examples}" if summaries else "it has no cases"
             raise InvalidValueError(
                 f"no case of run {run.run_id[:8]} has {part[:60]!r} in its operator, sizes or id; {known}; `roofline show {run.run_id[:8]}` lists them"
             )
-    return [case for case in found if any(_is_meant(case, part) for part in wanted)]
+    return [case for case in summaries if any(_is_meant(case, part) for part in wanted)]
 
 
 def _is_meant(case: CaseSummary, part: str) -> bool:

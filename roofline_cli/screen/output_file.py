@@ -146,14 +146,18 @@ _ENDING_SIGNALS = [one for name in ("SIGTERM", "SIGHUP") if (one := getattr(sign
 def _stopped_by_an_exception() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise `SystemExit` meanwhile, so that the temporary folder goes; another's handler stays."""
     is_main = threading.current_thread() is threading.main_thread()
-    ours = [one for one in _ENDING_SIGNALS if is_main and signal.getsignal(one) is signal.SIG_DFL]
-    for one in ours:
-        signal.signal(one, _exit_on)
+    ours = [
+        ending_signal
+        for ending_signal in _ENDING_SIGNALS
+        if is_main and signal.getsignal(ending_signal) is signal.SIG_DFL
+    ]
+    for our in ours:
+        signal.signal(our, _exit_on)
     try:
         yield
     finally:
-        for one in ours:
-            signal.signal(one, signal.SIG_DFL)
+        for our in ours:
+            signal.signal(our, signal.SIG_DFL)
 
 
 def _exit_on(number: int, frame: FrameType | None) -> None:

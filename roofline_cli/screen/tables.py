@@ -222,9 +222,9 @@ def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | Non
     In the unit of the smallest, with two decimals; where that takes four digits before the point, each time in its own unit
     and with four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
     """
-    known = [time for time in (*first_s, *second_s) if time]
-    prefix = _prefix(min(known)) if known else ""
-    is_shared = not known or max(known) < DECIMAL_PREFIXES[prefix] * _LARGEST
+    times = [time for time in (*first_s, *second_s) if time]
+    prefix = _prefix(min(times)) if times else ""
+    is_shared = not times or max(times) < DECIMAL_PREFIXES[prefix] * _LARGEST
 
     def shown(time_s: float | None) -> str:
         if time_s is None or not is_shared:
@@ -245,7 +245,7 @@ def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
         return None
     units = list(DECIMAL_PREFIXES)
     units = units[units.index(_prefix(min(known))) : units.index("") + 1]
-    return next((one for one in units if max(known) < _LARGEST * DECIMAL_PREFIXES[one]), "")
+    return next((unit for unit in units if max(known) < _LARGEST * DECIMAL_PREFIXES[unit]), "")
 
 
 def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:

@@ -40,8 +40,8 @@ def named_runs(store: ResultStore, text: str) -> tuple[RunInfo, ...]:
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if len(parts) < 2:
             raise
-    found = {run.run_id: run for run in map(store.resolve_run, parts)}
-    return tuple(found.values())
+    infos = {run.run_id: run for run in map(store.resolve_run, parts)}
+    return tuple(infos.values())
 
 
 def upgraded(target: str | None, progress: Callable[[str, int, int], None]) -> None:

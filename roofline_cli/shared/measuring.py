@@ -112,9 +112,9 @@ def measure(plan: MeasuringPlan) -> tuple[str, bool]:
     """
     label = plan.label()
     exit_code, errors = run_workloads(pytest_command(plan, label))
-    known = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
-    if exit_code not in (0, _TESTS_FAILED) and known:
-        raise RooflineError(known[1].replace("--roofline-", "--"))
+    match = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
+    if exit_code not in (0, _TESTS_FAILED) and match:
+        raise RooflineError(match[1].replace("--roofline-", "--"))
     sys.stderr.write(errors)
     if exit_code == _NOTHING_SELECTED:
         raise UnsupportedError(

@@ -354,8 +354,8 @@ _INVENTED = ("placeholder", "declared", "measured-here")
 
 def why_no_time_here(device: Device) -> Finding | None:
     """Return why nothing has an expected time on a CPU whose ceilings alone are known (`--hw auto` measures them); else None."""
-    known = device.calibration
-    if known is None or known.kind != "cpu" or known.kernels:
+    calibration = device.calibration
+    if calibration is None or calibration.kind != "cpu" or calibration.kernels:
         return None
     return finding("no-kernel-timed", hardware=device.key)
 
@@ -368,8 +368,8 @@ def why_untimed(work: Operator | OpCost, device: Device) -> Finding | None:
     times at any (37 cases of examples/runs/cpu-amd-epyc-2t/quick.json, 2026-11-21). On a GPU they are where the
     machine's own unit for these very operands was timed: nothing is widened, decoded or emulated.
     """
-    known = device.calibration
-    if known is None:
+    calibration = device.calibration
+    if calibration is None:
         return None
     if (why_not := why_no_time_here(device)) is not None:
         return why_not
@@ -379,8 +379,8 @@ def why_untimed(work: Operator | OpCost, device: Device) -> Finding | None:
     if not computes:
         return None
     paths = [device.path(key) for key in computes]
-    is_timed = known.kind != "cpu" and all(
-        path.kind == "native" and path.compute_format in known.peaks for path in paths
+    is_timed = calibration.kind != "cpu" and all(
+        path.kind == "native" and path.compute_format in calibration.peaks for path in paths
     )
     widest = max(get_format(path.compute_format).element_bits for path in paths)
     if is_timed and all(fmt.element_bits >= widest for fmt in _operands(work)):

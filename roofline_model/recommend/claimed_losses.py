@@ -390,8 +390,12 @@ def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: 
     >>> claimed_loss_of("INT8", is_both=True).text, claimed_loss_of("INT8", is_both=True, model="llama-3.1-70b").text
     ('claimed: 1.6-1.8 % loss (PTQ)', 'claimed: 10.2-14.9 % loss (SmoothQuant)')
     """
-    known = [one for one in CLAIMED_LOSSES if (one.weights, one.is_both) == (format_key, is_both)]
-    return _of_model([one for one in known if not method or one.method == method], model)
+    claimed_losses = [
+        claimed_loss
+        for claimed_loss in CLAIMED_LOSSES
+        if (claimed_loss.weights, claimed_loss.is_both) == (format_key, is_both)
+    ]
+    return _of_model([one for one in claimed_losses if not method or one.method == method], model)
 
 
 def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLoss | None:
@@ -400,7 +404,7 @@ def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLo
     >>> loss_beside("INT4", is_both=False, model="llama-3.1-70b").beside_text
     'tasks 0.6-2.6 % (GPTQ)'
     """
-    return _of_model([one for one in LOSSES_BESIDE if (one.weights, one.is_both) == (format_key, is_both)], model)
+    return _of_model([loss for loss in LOSSES_BESIDE if (loss.weights, loss.is_both) == (format_key, is_both)], model)
 
 
 def product_loss_pct(weight_format: str, activation_format: str, model: str = "") -> float | None:
@@ -415,30 +419,30 @@ def product_loss_pct(weight_format: str, activation_format: str, model: str = ""
     if all(is_wide):
         return 0.0
     is_both = weight_format == activation_format
-    found = claimed_loss_of(weight_format, is_both=is_both, model=model) if is_both or is_wide[1] else None
-    return None if found is None else found.high_pct
+    loss = claimed_loss_of(weight_format, is_both=is_both, model=model) if is_both or is_wide[1] else None
+    return None if loss is None else loss.high_pct
 
 
 def claimed_cache_loss(format_key: str) -> ClaimedLoss | None:
     """Return the claim for a cache in a format; None where no figure was found."""
-    return next((one for one in CACHE_LOSSES if one.weights == format_key), None)
+    return next((cache_loss for cache_loss in CACHE_LOSSES if cache_loss.weights == format_key), None)
 
 
 def claimed_quality(format_key: str, *, is_both: bool = False) -> str:
     """Return how to show what is claimed of a format: `claimed: 1.5-6.5 % loss (AWQ)`."""
-    found = claimed_loss_of(format_key, is_both=is_both)
-    return UNKNOWN if found is None else found.text
+    loss = claimed_loss_of(format_key, is_both=is_both)
+    return UNKNOWN if loss is None else loss.text
 
 
 def _of_model(claims: Iterable[ClaimedLoss], model: str) -> ClaimedLoss | None:
     """Return the first claim that is of a model, else the first that holds in general."""
     general = None
-    for one in claims:
-        if model and model.lower() in one.models.split():
-            return one
-        for name, low_pct, high_pct in one.pct_by_model:
+    for claim in claims:
+        if model and model.lower() in claim.models.split():
+            return claim
+        for name, low_pct, high_pct in claim.pct_by_model:
             if name == model.lower():
-                return replace(one, low_pct=low_pct, high_pct=high_pct, models=name)
-        if not one.models and general is None:
-            general = one
+                return replace(claim, low_pct=low_pct, high_pct=high_pct, models=name)
+        if not claim.models and general is None:
+            general = claim
     return general

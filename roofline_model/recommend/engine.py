@@ -401,22 +401,22 @@ def _confidence(device: Device, choice: Option) -> str:
     return ("low", "medium", "high")[is_quality_known + is_time_known]
 
 
-def _bottlenecks(found: ModelPrediction) -> dict[str, dict[str, Any]]:
+def _bottlenecks(prediction: ModelPrediction) -> dict[str, dict[str, Any]]:
     times: dict[str, float] = {}
     bounds: dict[str, dict[str, float]] = {}
     work: dict[str, tuple[float, float]] = {}
-    for one in found.kernels:
-        name = one.kernel.name
-        times[name] = times.get(name, 0.0) + one.time_s
+    for kernel in prediction.kernels:
+        name = kernel.kernel.name
+        times[name] = times.get(name, 0.0) + kernel.time_s
         by_bound = bounds.setdefault(name, {})
-        by_bound[one.prediction.bound] = by_bound.get(one.prediction.bound, 0.0) + one.time_s
+        by_bound[kernel.prediction.bound] = by_bound.get(kernel.prediction.bound, 0.0) + kernel.time_s
         flops, moved = work.get(name, (0.0, 0.0))
-        work[name] = flops + one.flops, moved + one.moved_bytes
+        work[name] = flops + kernel.flops, moved + kernel.moved_bytes
     return {
         name: {
             "bound": max(bounds[name], key=lambda bound: bounds[name][bound]),
             "time_us": time_s * 1e6,
-            "share_pct": 100 * time_s / found.time_s,
+            "share_pct": 100 * time_s / prediction.time_s,
             "arithmetic_intensity": work[name][0] / work[name][1] if work[name][1] else None,
         }
         for name, time_s in times.items()

@@ -52,19 +52,19 @@ class ExpectedPasses:
         return Estimate(step.time_s, step.low_s, step.high_s, "ceilings", step.provenance)
 
     def _rests_on_ceilings(self, prediction: ModelPrediction, untimed: set[Operator]) -> bool:
-        products = [one for one in prediction.kernels if one.kernel.work.op in PRODUCTS]
-        works = {one.kernel.work for one in products}
+        products = [kernel for kernel in prediction.kernels if kernel.kernel.work.op in PRODUCTS]
+        works = {product.kernel.work for product in products}
         # Experts are timed by products that stand in for them: one of these that was not timed counts for all experts.
         is_stranger_untimed = any(work not in works for work in untimed)
         resting = [
-            one
-            for one in products
-            if one.kernel.work in untimed
-            or (is_stranger_untimed and one.kernel.work.op in ("grouped_gemm", "batched_gemm"))
+            product
+            for product in products
+            if product.kernel.work in untimed
+            or (is_stranger_untimed and product.kernel.work.op in ("grouped_gemm", "batched_gemm"))
         ]
         names = frozenset(one.kernel.name for one in resting)
         if prediction.workload not in self._reference:
-            is_mostly = sum(one.time_s for one in resting) > UNTIMED_RATIO * sum(one.time_s for one in products)
+            is_mostly = sum(one.time_s for one in resting) > UNTIMED_RATIO * sum(product.time_s for product in products)
             # What the reference itself does not know excuses others, unless it knows next to nothing: then all are alike.
             self._reference[prediction.workload] = frozenset() if is_mostly else names
             return is_mostly

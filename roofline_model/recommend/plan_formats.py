@@ -38,15 +38,15 @@ class PlanFormats:
 
 def plan_formats(plan: FormatPlan, shape: ModelShape) -> PlanFormats:
     """Return what a plan gives every part of every layer, and outside the layers."""
-    known: dict[tuple[object, ...], tuple[tuple[str, str], ...]] = {}
+    formats: dict[tuple[object, ...], tuple[tuple[str, str], ...]] = {}
     layers = []
     for layer, key in enumerate(plan.layer_keys(shape.layer_count)):
         kind = (shape.has_experts(layer), *key)
-        if kind not in known:
+        if kind not in formats:
             parts = dict.fromkeys(part for part, size in layer_matrices(shape, layer) if size)
             matrices = [(part, plan.of(part, layer).label) for part in parts]
-            known[kind] = (*matrices, (CACHE, plan.kv_of(layer)))
-        layers.append(known[kind])
+            formats[kind] = (*matrices, (CACHE, plan.kv_of(layer)))
+        layers.append(formats[kind])
     head = plan.of("lm_head").label
     embedding = head if shape.has_tied_embedding else plan.of("embedding").label
     return PlanFormats(tuple(layers), head, embedding, plan.wide)
@@ -97,7 +97,7 @@ def rewidened(plan: FormatPlan, wide: str) -> FormatPlan:
     def part(formats: PartFormats) -> PartFormats:
         return PartFormats(key(formats.weights), key(formats.activations))
 
-    exceptions = tuple(replace(one, formats=part(one.formats)) for one in plan.exceptions)
+    exceptions = tuple(replace(exception, formats=part(exception.formats)) for exception in plan.exceptions)
     return replace(plan, base=part(plan.base), kv=key(plan.kv), wide=wide, exceptions=exceptions)
 
 

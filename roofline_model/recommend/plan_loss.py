@@ -233,12 +233,12 @@ def _layer_of(name: str) -> int:
 
 
 def _groups_by_layer(known: Mapping[tuple[str, str], float]) -> dict[int, list[str]]:
-    found: dict[int, dict[str, None]] = {}
+    groups: dict[int, dict[str, None]] = {}
     for name, _ in known:
         head, _, part = name.rpartition(".")
         if head:
-            found.setdefault(_layer_of(head), {})[part] = None
-    return {layer: list(parts) for layer, parts in found.items()}
+            groups.setdefault(_layer_of(head), {})[part] = None
+    return {layer: list(parts) for layer, parts in groups.items()}
 
 
 def _rewidened(table: LossTable, wide: str) -> LossTable:

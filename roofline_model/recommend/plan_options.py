@@ -104,7 +104,7 @@ class PlanPricer:
     @property
     def why_no_expected(self) -> Finding | None:
         """Why the baseline has no expected time, and how to get one; None where it has, or times are the caller's own."""
-        reasons = (why_no_step(found, self.device) for found in self._baseline_passes if self.is_listed)
+        reasons = (why_no_step(baseline_pass, self.device) for baseline_pass in self._baseline_passes if self.is_listed)
         return next((reason for reason in reasons if reason is not None), None)
 
     def passes(self, plan: FormatPlan) -> tuple[ModelPrediction, ...]:
@@ -314,11 +314,11 @@ _RUNS_AS = {"native": "native {}", "emulated": "emulated in {}", "dequantize": "
 def plan_methods(formats: PlanFormats) -> tuple[str, ...]:
     """Return the methods that a plan's weights need, each once: weight_only, AWQ, PTQ, native_fp8, …; empty: none."""
     labels = {label for layer in formats.layers for part, label in layer if part != CACHE} | {formats.head}
-    found = []
+    methods = []
     for label in sorted(labels - {formats.wide}):
         pair = parse_formats(label)
-        found.append(method_of(pair.weights, is_both=pair.activations == pair.weights))
-    return tuple(dict.fromkeys(found))
+        methods.append(method_of(pair.weights, is_both=pair.activations == pair.weights))
+    return tuple(dict.fromkeys(methods))
 
 
 def execution_path(passes: Sequence[ModelPrediction]) -> str:
@@ -329,12 +329,14 @@ def execution_path(passes: Sequence[ModelPrediction]) -> str:
     times: dict[str, float] = {}
     is_cache_decoded = False
     for found in passes:
-        for one in found.kernels:
-            formats = dict(one.kernel.work.formats)
-            if "b" in formats and _is_product(one) and _is_narrow(formats, found.plan.wide):
-                text = _RUNS_AS.get(one.prediction.path, one.prediction.path).format(one.prediction.compute_format)
-                times[text] = times.get(text, 0.0) + one.time_s
-            if one.kernel.work.op == "attention" and one.prediction.path == "dequantize":
+        for kernel in found.kernels:
+            formats = dict(kernel.kernel.work.formats)
+            if "b" in formats and _is_product(kernel) and _is_narrow(formats, found.plan.wide):
+                text = _RUNS_AS.get(kernel.prediction.path, kernel.prediction.path).format(
+                    kernel.prediction.compute_format
+                )
+                times[text] = times.get(text, 0.0) + kernel.time_s
+            if kernel.kernel.work.op == "attention" and kernel.prediction.path == "dequantize":
                 is_cache_decoded = True
     wide = passes[0].plan.wide
     said = sorted(times, key=lambda text: -times[text]) or [f"native {wide}"]
@@ -361,7 +363,10 @@ def plan_bound(passes: Sequence[ModelPrediction], shares: Sequence[float]) -> st
     """Return what limits the kernels that take most of the time: memory or compute."""
     compute_s = _weighed(
         shares,
-        (math.fsum(one.time_s for one in found.kernels if one.prediction.bound == "compute") for found in passes),
+        (
+            math.fsum(kernel.time_s for kernel in found.kernels if kernel.prediction.bound == "compute")
+            for found in passes
+        ),
     )
     return "compute" if compute_s > _weighed(shares, (found.time_s for found in passes)) / 2 else "memory"
 
@@ -388,13 +393,13 @@ def _is_fast(one: KernelPrediction, wide: str) -> bool:
 def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> Finding | None:
     """Return what attention on a plan's narrow cache costs, where it is expected to take longer than on a 16-bit one; else None."""
     for found in passes:
-        for one in found.kernels:
-            if one.kernel.work.op != "attention":
+        for kernel in found.kernels:
+            if kernel.kernel.work.op != "attention":
                 continue
-            narrow = dict(one.kernel.work.formats).get("kv", found.plan.wide)
+            narrow = dict(kernel.kernel.work.formats).get("kv", found.plan.wide)
             if get_format(narrow).element_bits >= get_format(found.plan.wide).element_bits:
                 continue
-            mine, wide = (_expected(one.kernel.work, device, kv) for kv in (narrow, found.plan.wide))
+            mine, wide = (_expected(kernel.kernel.work, device, kv) for kv in (narrow, found.plan.wide))
             if mine is None or wide is None or mine.time_s <= (1 + LEVEL_RATIO) * wide.time_s:
                 continue
             code = "cache-slower-unsplit" if mine.is_cache_unsplit else "cache-slower"

@@ -111,11 +111,11 @@ def candidate_plans(
     names and nobody knows, and for an empty list.
     """
     base = FormatPlan(PartFormats(wide, wide), wide, wide, label=wide)
-    found = [CandidatePlan(wide, "baseline", base, plan_formats(base, shape))]
+    plans = [CandidatePlan(wide, "baseline", base, plan_formats(base, shape))]
     excluded: list[Exclusion] = []
     published = published_candidate(shape, wide)
     if published is not None:
-        _add(found, published)
+        _add(plans, published)
     usual, extra = _usual_formats(wide) if formats is None else (), list(extra_formats)
     for text in dict.fromkeys([*usual, *_named(formats), *extra]):
         plan = uniform_plan(text, shape, wide)
@@ -127,7 +127,7 @@ def candidate_plans(
             short = (plan.base.label,) if plan.base.label != plan.label and plan.kv == plan.wide else ()
             is_asked_for = text not in usual or text in extra
             _add(
-                found,
+                plans,
                 CandidatePlan(plan.label, "uniform", plan, formats_of, aliases=short, is_asked_for=is_asked_for),
             )
     for config in strategies:
@@ -140,8 +140,8 @@ def candidate_plans(
         if missing is not None:
             excluded.append(Exclusion(config.name, (missing,)))
         else:
-            _add(found, replace(one, is_asked_for=are_strategies_asked_for))
-    return CandidatePlans(tuple(found), tuple(excluded))
+            _add(plans, replace(one, is_asked_for=are_strategies_asked_for))
+    return CandidatePlans(tuple(plans), tuple(excluded))
 
 
 def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device: Device, wide: str) -> CandidatePlan:
@@ -181,9 +181,9 @@ def published_candidate(shape: ModelShape, wide: str) -> CandidatePlan | None:
     return CandidatePlan(AS_PUBLISHED, "published", plan, plan_formats(plan, shape))
 
 
-def add_candidate(found: Sequence[CandidatePlan], one: CandidatePlan) -> list[CandidatePlan]:
+def add_candidate(plans: Sequence[CandidatePlan], one: CandidatePlan) -> list[CandidatePlan]:
     """Return the candidates with one more, or with one more name where its plan is known."""
-    joined = list(found)
+    joined = list(plans)
     _add(joined, one)
     return joined
 
@@ -224,20 +224,20 @@ def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
     return None
 
 
-def _add(found: list[CandidatePlan], one: CandidatePlan) -> None:
+def _add(plans: list[CandidatePlan], one: CandidatePlan) -> None:
     """Add a candidate, or its name and claims to the one with the same formats."""
-    for at, known in enumerate(found):
+    for at, known in enumerate(plans):
         if known.formats != one.formats:
             continue
         names = dict.fromkeys([*known.aliases, one.label, *one.aliases])
-        found[at] = replace(
+        plans[at] = replace(
             known,
             aliases=tuple(name for name in names if name != known.label),
             claims=known.claims or one.claims,
             is_asked_for=known.is_asked_for or one.is_asked_for,
         )
         return
-    found.append(one)
+    plans.append(one)
 
 
 def cached_pairs(

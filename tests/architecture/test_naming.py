@@ -127,8 +127,8 @@ def numeric_fields(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
 
 
 def nameless(source: str) -> list[str]:
-    found = numeric_fields(ast.parse(source))
-    return [f"{owner}.{field}" for owner, field, _ in found if not field.startswith("_") and not says_its_unit(field)]
+    fields = numeric_fields(ast.parse(source))
+    return [f"{owner}.{field}" for owner, field, _ in fields if not field.startswith("_") and not says_its_unit(field)]
 
 
 def test_numeric_fields_say_their_unit():

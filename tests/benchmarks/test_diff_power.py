@@ -15,17 +15,17 @@ PAIRS = 30
 
 def test_unchanged_suites_raise_no_more_alarms_than_promised(monkeypatch):
     monkeypatch.setattr(diff_power, "POOLED_PAIR_COUNT", 2)
-    found = diff_power.unchanged(8, PAIRS, seed=1)
-    assert len(found.stored) == len(found.gate) == PAIRS
+    alarms = diff_power.unchanged(8, PAIRS, seed=1)
+    assert len(alarms.stored) == len(alarms.gate) == PAIRS
     # at 0.1 per pair more than this is seen once in a thousand runs
-    assert sum(found.stored) <= poisson.ppf(0.999, 0.1 * PAIRS)
-    assert sum(found.alone) <= poisson.ppf(0.999, 0.1 * PAIRS)
+    assert sum(alarms.stored) <= poisson.ppf(0.999, 0.1 * PAIRS)
+    assert sum(alarms.alone) <= poisson.ppf(0.999, 0.1 * PAIRS)
     # the rivals are as bad as is said of them
-    assert np.mean(np.array(found.gate) > 0) > 0.5
-    assert np.mean(found.pooled) > 0.3 * CASE_COUNT
-    lines = diff_power.alarm_figures(found, 8)
-    assert lines[0].value == sum(found.stored) / PAIRS
-    assert f"{sum(found.stored)} in {PAIRS} pairs" in lines[0].note
+    assert np.mean(np.array(alarms.gate) > 0) > 0.5
+    assert np.mean(alarms.pooled) > 0.3 * CASE_COUNT
+    lines = diff_power.alarm_figures(alarms, 8)
+    assert lines[0].value == sum(alarms.stored) / PAIRS
+    assert f"{sum(alarms.stored)} in {PAIRS} pairs" in lines[0].note
 
 
 @pytest.mark.parametrize(

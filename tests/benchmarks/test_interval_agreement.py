@@ -117,10 +117,10 @@ def test_a_run_is_taken_through_pytest_in_fresh_processes(tmp_path):
         "FP32",
     )
     records = take_run(tmp_path, "aa", 2, cases)
-    assert {one.status for one in records} == {"measured"}
-    assert sorted({one.process.ordinal for one in records if one.case == records[0].case}) != [0]
+    assert {record.status for record in records} == {"measured"}
+    assert sorted({record.process.ordinal for record in records if record.case == records[0].case}) != [0]
     taken = CaseRuns.of(records)
-    assert {one.process_count for one in taken.totals.values()} == {2}
+    assert {total.process_count for total in taken.totals.values()} == {2}
     with pytest.raises(RuntimeError, match="measured nothing"):
         take_run(tmp_path, "none", 2, (*cases, "--roofline-predict-only"))
 

@@ -31,8 +31,8 @@ def client(tmp_path_factory):
 @pytest.mark.parametrize("line", LINES, ids=lambda line: parsed(line).path[:50])
 def test_every_curl_line_works_as_printed(client, line):
     asked = parsed(line)
-    found = client.request(asked.method, asked.path, headers=asked.headers, content=asked.body)
-    assert found.status_code == 200, found.text
+    request = client.request(asked.method, asked.path, headers=asked.headers, content=asked.body)
+    assert request.status_code == 200, request.text
 
 
 def test_every_endpoint_is_shown(client):
@@ -95,6 +95,6 @@ def test_options_named_in_the_text_exist():
 
     from roofline_cli.main import app
 
-    known = {flag for one in typer.main.get_command(app).commands["serve"].params for flag in one.opts}
+    known = {flag for param in typer.main.get_command(app).commands["serve"].params for flag in param.opts}
     of_others = {"--hw", "--formats-file", "--factory", "--model", "--stored", "--losses"}
     assert set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", TEXT)) - known - of_others == set()

@@ -29,10 +29,10 @@ def documentation() -> str:
 
 
 def error_classes() -> list[type[errors.RooflineError]]:
-    found = [errors.RooflineError]
-    for error in found:
-        found += error.__subclasses__()
-    return [error for error in found if error.__module__.split(".")[0] in PACKAGES]
+    classes = [errors.RooflineError]
+    for error in classes:
+        classes += error.__subclasses__()
+    return [error for error in classes if error.__module__.split(".")[0] in PACKAGES]
 
 
 def names_in_code() -> set[str]:

@@ -41,14 +41,14 @@ def command_of(words: list[str]) -> tuple[str, object]:
     """Return the name and the typer command of a `roofline …` line."""
     from roofline_cli.main import app
 
-    found = typer.main.get_command(app)
+    command = typer.main.get_command(app)
     name = "roofline"
     for word in words[1:]:
-        inner = getattr(found, "commands", {})
+        inner = getattr(command, "commands", {})
         if word not in inner:
             break
-        found, name = inner[word], f"{name} {word}"
-    return name, found
+        command, name = inner[word], f"{name} {word}"
+    return name, command
 
 
 def test_there_is_something_to_check():
@@ -86,7 +86,7 @@ def test_options_named_in_the_text_exist():
         for name in ("nightly", "pull_request_bench", "night_issues")
     )
     _, history = command_of(["roofline", "history"])
-    known = set(re.findall(r"--[a-z][a-z-]+", helps)) | {option for one in history.params for option in one.opts}
+    known = set(re.findall(r"--[a-z][a-z-]+", helps)) | {option for param in history.params for option in param.opts}
     of_others = {"--ephemeral"}  # of GitHub's own runner
     assert named - known - of_others == set()
 

@@ -181,8 +181,8 @@ def test_the_table_of_elementwise_operators() -> None:
         elements = 2048 * 4096
         reads, writes = len(work.cost.read_bytes), len(work.cost.write_bytes)
         assert work.cost.total_bytes == (reads + writes) * elements * 2
-        found = predict_operator(work, GB10)
-        assert found.bound == "memory"
+        prediction = predict_operator(work, GB10)
+        assert prediction.bound == "memory"
         intensities.append(work.cost.intensity_flop_per_byte)
         expected.append(
             [
@@ -191,7 +191,7 @@ def test_the_table_of_elementwise_operators() -> None:
                 str(reads),
                 str(writes),
                 f"{intensities[-1]:.2f}",
-                f"{found.time_s * 1e6:.1f}",
+                f"{prediction.time_s * 1e6:.1f}",
             ]
         )
     assert table("Operator") == expected
@@ -315,13 +315,13 @@ def test_the_worked_example_of_a_step() -> None:
     step = predict_model("gb10", "llama-3-8b", context=4096, formats="FP16")
     expected = [
         [
-            one.kernel.name,
-            str(one.kernel.calls_count),
-            f"{one.moved_bytes:,.0f}",
-            f"{one.time_s * 1e3:.2f}",
-            one.prediction.bound,
+            kernel.kernel.name,
+            str(kernel.kernel.calls_count),
+            f"{kernel.moved_bytes:,.0f}",
+            f"{kernel.time_s * 1e3:.2f}",
+            kernel.prediction.bound,
         ]
-        for one in step.kernels
+        for kernel in step.kernels
     ]
     expected.append(["all", str(step.launch_count), f"{step.moved_bytes:,.0f}", f"{step.time_s * 1e3:.2f}", step.bound])
     assert table("Kernel") == expected

@@ -68,7 +68,7 @@ def test_the_table_of_fused_attention() -> None:
     for name, options in cases.items():
         new = 4096 if name.startswith("prefill") else 1
         work = attention(*LLAMA, new, 4096, 128, **options)  # type: ignore[arg-type]
-        found = predict(work, GB10)
+        prediction = predict(work, GB10)
         expected.append(
             [
                 name,
@@ -77,8 +77,8 @@ def test_the_table_of_fused_attention() -> None:
                 f"{work.cost.total_flops:,.0f}",
                 f"{work.cost.total_bytes:,.0f}",
                 f"{work.cost.intensity_flop_per_byte:.1f}",
-                f"{found.time_s * 1e6:.1f}",
-                found.bound,
+                f"{prediction.time_s * 1e6:.1f}",
+                prediction.bound,
             ]
         )
     assert table("Case") == expected
@@ -256,9 +256,11 @@ def test_the_table_of_versions() -> None:
         ]
         for traits in TRAITS.values()
     ]
-    found = compare_fa_versions(1, 32, 4096, 128, "gb10")
-    assert [name for name, one in found.items() if one.available] == ["fa1", "fa2"]
-    assert all(one.available for one in compare_fa_versions(1, 32, 4096, 128, "b10").values())
+    versions = compare_fa_versions(1, 32, 4096, 128, "gb10")
+    assert [name for name, one in versions.items() if one.available] == ["fa1", "fa2"]
+    assert all(
+        compare_fa_version.available for compare_fa_version in compare_fa_versions(1, 32, 4096, 128, "b10").values()
+    )
 
 
 def test_each_at_its_best_and_in_one_format() -> None:

@@ -23,10 +23,10 @@ def measured_rows() -> list[str]:
     values = np.random.default_rng(0).standard_normal((64, 4096)).astype(np.float32)
     rows = []
     for key in FORMATS:
-        found = format_error(values, key)
-        assert found.sqnr_db is not None
-        shown = "exact" if np.isinf(found.sqnr_db) else f"{found.sqnr_db:.1f} dB"
-        rows.append(f"| {key} | {found.bits_per_element:.5g} | {shown} |")
+        error = format_error(values, key)
+        assert error.sqnr_db is not None
+        shown = "exact" if np.isinf(error.sqnr_db) else f"{error.sqnr_db:.1f} dB"
+        rows.append(f"| {key} | {error.bits_per_element:.5g} | {shown} |")
     return rows
 
 

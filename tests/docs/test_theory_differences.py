@@ -55,9 +55,9 @@ def crossover_as_printed(model: str) -> float:
 
 
 def crossover(model: str, weights: str, kv: str) -> str:
-    found = kv_crossover_tokens(model, weights, kv=kv)
-    assert found is not None
-    return thousands(found)
+    tokens = kv_crossover_tokens(model, weights, kv=kv)
+    assert tokens is not None
+    return thousands(tokens)
 
 
 def step_ms(tokens: int, weight_bytes: float, kv: str) -> float:
@@ -67,8 +67,8 @@ def step_ms(tokens: int, weight_bytes: float, kv: str) -> float:
 
 def model_ms(model: str, tokens: int, formats: str, kv: str) -> str:
     """Return the ideal decode step with every kernel's activations; INT4 without scales, as the documents count."""
-    found = predict_model("gb10", model, context=tokens, formats=formats, kv=kv, has_group_scales=False)
-    return f"{found.time_s * 1e3:.1f}"
+    prediction = predict_model("gb10", model, context=tokens, formats=formats, kv=kv, has_group_scales=False)
+    return f"{prediction.time_s * 1e3:.1f}"
 
 
 def qk_cost(kv_heads: int, tokens: int = 4096) -> OpCost:
@@ -76,10 +76,10 @@ def qk_cost(kv_heads: int, tokens: int = 4096) -> OpCost:
 
 
 def elementwise() -> str:
-    found = [
+    intensity_flop_per_bytes = [
         operator(*SHAPE, a="FP16").cost.intensity_flop_per_byte for operator in (softmax, rmsnorm, residual_add, rope)
     ]
-    return ", ".join(f"{one:.2f}".rstrip("0") for one in found)
+    return ", ".join(f"{one:.2f}".rstrip("0") for one in intensity_flop_per_bytes)
 
 
 def cache_mib(kv: str) -> str:
@@ -88,24 +88,27 @@ def cache_mib(kv: str) -> str:
 
 def sparse() -> list[str]:
     """Return what 30 % sparsity changes of FA2 on GB10: the time, not the bytes of K and V."""
-    found = [
+    predictions = [
         FlashAttentionRoofline("gb10").predict(
             1, 32, 4096, 4096, 128, FlashAttentionConfig("fa2", block_sparse=share > 0, sparsity_ratio=share)
         )
         for share in (0.0, 0.3)
     ]
-    kv = [dict(one.traffic_bytes)["kv"] for one in found]
+    kv = [dict(one.traffic_bytes)["kv"] for one in predictions]
     assert kv[0] == kv[1]
     return [
         f"stay at {kv[0]:,.0f} bytes",
-        "from {:.2f} to {:.2f} ms".format(*((one.time_s or 0) * 1e3 for one in found)),
+        "from {:.2f} to {:.2f} ms".format(*((one.time_s or 0) * 1e3 for one in predictions)),
     ]
 
 
 def fa_on_gb10() -> list[str]:
-    found = compare_fa_versions(1, 32, 4096, 128, "gb10")
-    assert not found["fa3"].available
-    return [f"{(found['fa1'].time_s or 0) * 1e3:.1f} ms (FA1)", f"{(found['fa2'].time_s or 0) * 1e3:.2f} ms (FA2)"]
+    versions = compare_fa_versions(1, 32, 4096, 128, "gb10")
+    assert not versions["fa3"].available
+    return [
+        f"{(versions['fa1'].time_s or 0) * 1e3:.1f} ms (FA1)",
+        f"{(versions['fa2'].time_s or 0) * 1e3:.2f} ms (FA2)",
+    ]
 
 
 def tflops(name: str, key: str) -> str:
@@ -139,7 +142,7 @@ def engine(phase: str, seq_len: int) -> QuantizationRecommendation:
 
 def strategy_units(strategy: str) -> str:
     """Return in which format a strategy's products run on every chip."""
-    q_proj = next(one for one in check_strategy(get_strategy(strategy), "gb10").paths if one.label == "q_proj")
+    q_proj = next(path for path in check_strategy(get_strategy(strategy), "gb10").paths if path.label == "q_proj")
     return f"its products run in {q_proj.compute_format}"
 
 

@@ -61,7 +61,7 @@ def test_the_calibrated_example() -> None:
     def rate(best: float, median: float, slow: float, unit: str = "B/s") -> Constant:
         return Constant(unit, best, median, slow, 0.1, 20)
 
-    known = Calibration(
+    calibration = Calibration(
         measured_at="2026-11-21T12:00:00+00:00",
         subject="invented",
         kind="cpu",
@@ -69,13 +69,13 @@ def test_the_calibrated_example() -> None:
         peaks={"BF16": rate(400e9, 320e9, 200e9, "FLOP/s")},
         floors={"call": rate(1e-6, 2e-6, 4e-6, "s"), "fork-join": rate(3e-6, 4e-6, 8e-6, "s")},
     )
-    chip = replace(create_custom_asic("invented", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=known, kind="cpu")
-    found = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
-    assert found is not None
+    chip = replace(create_custom_asic("invented", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=calibration, kind="cpu")
+    prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
+    assert prediction is not None
     text = section("2. The calibrated")
     for words in (
-        f"{found.read_bytes + found.write_bytes:,.0f} bytes: {found.memory_time_s * 1e6:.1f} µs of memory, {found.compute_time_s * 1e6:.1f} of arithmetic",
-        f"{found.floor_s * 1e6:.0f} fixed, in sum {found.time_s * 1e6:.1f} µs, from {found.low_s * 1e6:.1f} to {found.high_s * 1e6:.1f}",
+        f"{prediction.read_bytes + prediction.write_bytes:,.0f} bytes: {prediction.memory_time_s * 1e6:.1f} µs of memory, {prediction.compute_time_s * 1e6:.1f} of arithmetic",
+        f"{prediction.floor_s * 1e6:.0f} fixed, in sum {prediction.time_s * 1e6:.1f} µs, from {prediction.low_s * 1e6:.1f} to {prediction.high_s * 1e6:.1f}",
     ):
         assert words in text
 
@@ -264,8 +264,8 @@ def test_the_attention_example() -> None:
     )
     assert GRIDS["prefill"] == GRIDS["decode"]
     rules = AttentionChip.of(get_hardware("a100")).rules, chip.rules
-    assert {one.tile_rows_count for one in rules} == {64}
-    assert [one.tile_columns_count for one in rules] == [32, 256]
+    assert {rule.tile_rows_count for rule in rules} == {64}
+    assert [rule.tile_columns_count for rule in rules] == [32, 256]
     launch, split = float(second[1]["launch"][0]), float(second[1]["split"][0])
     assert (round(4 * launch / second[0][0]), round(5 * split / second[0][0])) == (1, 1)  # "a quarter", "a fifth"
 
@@ -296,11 +296,11 @@ def test_the_ranking_by_expected_times() -> None:
 
 
 def test_two_blocks_on_an_sm() -> None:
-    found = gemm_tiling(gemm(512, 4096, 4096, a="BF16", b="INT4"), get_hardware("gb10"))
-    assert found is not None
-    slots = found.sm_count * found.occupancy.block_count
+    tiling = gemm_tiling(gemm(512, 4096, 4096, a="BF16", b="INT4"), get_hardware("gb10"))
+    assert tiling is not None
+    slots = tiling.sm_count * tiling.occupancy.block_count
     assert (
-        f"{found.block_count} blocks on {found.sm_count} SMs, two at a time, are {found.resident_wave_count} rounds of {slots}, "
-        f"and still one SM has {found.wave_count} blocks while the average is {found.blocks_per_sm_ratio:.2f}: "
-        f"tail {100 * found.tail_ratio:.0f} %, not {100 * (1 - found.block_count / (found.resident_wave_count * slots)):.0f}"
+        f"{tiling.block_count} blocks on {tiling.sm_count} SMs, two at a time, are {tiling.resident_wave_count} rounds of {slots}, "
+        f"and still one SM has {tiling.wave_count} blocks while the average is {tiling.blocks_per_sm_ratio:.2f}: "
+        f"tail {100 * tiling.tail_ratio:.0f} %, not {100 * (1 - tiling.block_count / (tiling.resident_wave_count * slots)):.0f}"
     ) in section("3. Tiles")

@@ -34,7 +34,7 @@ def llama_test(
         "stddev_ts": 0.25,
         **changes,
         "samples_ns": list(samples_ns),
-        "samples_ts": [tokens * 1e9 / one for one in samples_ns],
+        "samples_ts": [tokens * 1e9 / sample_ns for sample_ns in samples_ns],
     }
 
 

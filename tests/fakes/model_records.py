@@ -117,10 +117,10 @@ def model_record(
 
 def model_run_records() -> list[Record]:
     """Two phases of three precisions, and an INT8 cache."""
-    found = [
+    records = [
         model_record(precision, phase, time_s, energy_j=41 * time_s) for (phase, precision), time_s in TIMES_S.items()
     ]
-    return [*found, model_record("BF16", "decode", 15.1e-3, kv="INT8")]
+    return [*records, model_record("BF16", "decode", 15.1e-3, kv="INT8")]
 
 
 def model_run() -> RunInfo:

@@ -123,19 +123,21 @@ def expected(
 ) -> dict[str, Any] | None:
     """Answer with the expected time of one operator; without one, whether a reason is given."""
     operator, chip = _operator(work), _chip(hardware)
-    found = rm.predict_expected(operator, chip, cache=cache, dynamic_activation_quantization=dynamic, kernel=kernel)
-    if found is None:
+    prediction = rm.predict_expected(
+        operator, chip, cache=cache, dynamic_activation_quantization=dynamic, kernel=kernel
+    )
+    if prediction is None:
         return {"expected": None, "has_reason": bool(rm.why_no_expected(operator, chip, cache=cache))}
     return {
-        "time_s": found.time_s,
-        "low_s": found.low_s,
-        "high_s": found.high_s,
-        "parts": dict(found.parts),
-        "terms": dict(found.terms),
-        "binding": found.binding,
-        "kernel": found.kernel,
-        "provenance": found.provenance,
-        "model_version": found.model_version,
+        "time_s": prediction.time_s,
+        "low_s": prediction.low_s,
+        "high_s": prediction.high_s,
+        "parts": dict(prediction.parts),
+        "terms": dict(prediction.terms),
+        "binding": prediction.binding,
+        "kernel": prediction.kernel,
+        "provenance": prediction.provenance,
+        "model_version": prediction.model_version,
     }
 
 
@@ -158,15 +160,15 @@ def _expected_kernels(found: Any) -> dict[str, Any] | None:
         "provenance": found.provenance,
         "parts": [
             [
-                one.kernel.name,
-                one.kernel.calls_count,
-                one.time_s,
-                one.low_s,
-                one.high_s,
-                one.binding,
-                one.provenance,
+                kernel.kernel.name,
+                kernel.kernel.calls_count,
+                kernel.time_s,
+                kernel.low_s,
+                kernel.high_s,
+                kernel.binding,
+                kernel.provenance,
             ]
-            for one in found.kernels
+            for kernel in found.kernels
         ],
     }
 
@@ -183,16 +185,16 @@ def table(hardware: str, rows: Sequence[str]) -> dict[str, Any]:
         path = Path(folder) / "kernels.csv"
         lines = [f"device,{TABLE_COLUMNS},source", *(f"{hardware},{row},frozen" for row in rows)]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        found = rm.predict_table(rm.read_kernel_table(path))
+        prediction = rm.predict_table(rm.read_kernel_table(path))
     return {
         **{
-            name: [None if value != value else value for value in getattr(found, name).tolist()]
+            name: [None if value != value else value for value in getattr(prediction, name).tolist()]
             for name in ("ideal_s", "expected_s", "low_s", "high_s")
         },
-        "provenance": list(found.provenance),
-        "binding": list(found.binding),
-        "has_reason": [bool(reason) for reason in found.reasons],
-        "is_scored": found.is_scored.tolist(),
+        "provenance": list(prediction.provenance),
+        "binding": list(prediction.binding),
+        "has_reason": [bool(reason) for reason in prediction.reasons],
+        "is_scored": prediction.is_scored.tolist(),
     }
 
 
@@ -212,7 +214,7 @@ def recommend(
 ) -> dict[str, Any]:
     """Answer with the ranking of formats for one product, by ideal or expected times."""
     chip = _chip(hardware)
-    found = rm.recommend_quantization(
+    ranking = rm.recommend_quantization(
         chip,
         M,
         N,
@@ -223,16 +225,17 @@ def recommend(
         formats=formats,
         times=rm.expected_times(chip) if times == "expected" else None,
     )
-    options = found.options or (found.nearest,)
-    excluded = [one for one in found.excluded if one.option is not found.nearest]
+    options = ranking.options or (ranking.nearest,)
+    excluded = [one for one in ranking.excluded if one.option is not ranking.nearest]
     return {
-        "phase": found.question.phase,
-        "options": [_option(one) for one in options],
-        "choice": found.precision,
-        "fits": found.choice is not None,
-        "baseline": _option(found.baseline),
+        "phase": ranking.question.phase,
+        "options": [_option(option) for option in options],
+        "choice": ranking.precision,
+        "fits": ranking.choice is not None,
+        "baseline": _option(ranking.baseline),
         "excluded": [
-            [one.key, _EXCLUSIONS[one.finding.code]] for one in sorted(excluded, key=_as_asked(found.baseline, formats))
+            [one.key, _EXCLUSIONS[one.finding.code]]
+            for one in sorted(excluded, key=_as_asked(ranking.baseline, formats))
         ],
     }
 
@@ -251,7 +254,7 @@ _EXCLUSIONS = {"not-narrower": "not-narrower", "misses-memory-limit": "limit:mem
 
 def _option(one: Any) -> dict[str, Any]:
     formats, estimate = dict(one.formats), one.estimate
-    codes = {found.code for found in one.findings}
+    codes = {finding.code for finding in one.findings}
     return {
         "key": one.key,
         "weight_format": formats["b"],
@@ -293,7 +296,7 @@ def model(
 ) -> dict[str, Any]:
     """Answer with one pass of a decoder, kernel by kernel: ideal and expected."""
     chip = _chip(hardware)
-    found = rm.predict_model(
+    prediction = rm.predict_model(
         chip,
         model,
         phase,
@@ -305,26 +308,32 @@ def model(
         exceptions=exceptions,
         parallel=rm.Parallel(devices, link_bytes_per_s) if devices > 1 else rm.Parallel(),
     )
-    step = rm.expected_step(found, chip)
+    step = rm.expected_step(prediction, chip)
     better = _expected_kernels(step)
     if better is not None and step is not None:
         better["all_reduce_s"], better["stream_time_s"] = step.all_reduce_s, step.stream_time_s
     return {
-        "time_s": found.time_s,
-        "graph_time_s": found.graph_time_s,
-        "stream_time_s": found.stream_time_s,
-        "tokens_per_s": found.tokens_per_s,
-        "flops": found.flops,
-        "moved_bytes": found.moved_bytes,
-        "bound": found.bound,
-        "provenance": found.provenance,
-        "launch_count": found.launch_count,
-        "all_reduce_s": found.all_reduce_s,
-        "kv_crossover_tokens": found.kv_crossover_tokens,
-        "memory": _model_memory(found.memory),
+        "time_s": prediction.time_s,
+        "graph_time_s": prediction.graph_time_s,
+        "stream_time_s": prediction.stream_time_s,
+        "tokens_per_s": prediction.tokens_per_s,
+        "flops": prediction.flops,
+        "moved_bytes": prediction.moved_bytes,
+        "bound": prediction.bound,
+        "provenance": prediction.provenance,
+        "launch_count": prediction.launch_count,
+        "all_reduce_s": prediction.all_reduce_s,
+        "kv_crossover_tokens": prediction.kv_crossover_tokens,
+        "memory": _model_memory(prediction.memory),
         "kernels": [
-            [one.kernel.name, one.kernel.calls_count, one.prediction.time_s, one.prediction.bound, one.prediction.path]
-            for one in found.kernels
+            [
+                kernel.kernel.name,
+                kernel.kernel.calls_count,
+                kernel.prediction.time_s,
+                kernel.prediction.bound,
+                kernel.prediction.path,
+            ]
+            for kernel in prediction.kernels
         ],
         "expected": better,
     }
@@ -355,16 +364,20 @@ def recommend_model(
     found = rm.recommend_model(_chip(hardware), model, **arguments)
     return {
         "wide": found.wide,
-        "options": [_plan(one, found.baseline) for one in found.options],
+        "options": [_plan(option, found.baseline) for option in found.options],
         "choice": None if found.choice is None else found.choice.key,
         "baseline": _baseline_plan(found.baseline),
         "is_baseline_fitting": found.limits.memory_bytes is None
         or found.baseline.memory.total_bytes <= found.limits.memory_bytes,
         "lower_loss_alternative": next(
-            ([one.option.key, one.max_loss_pct, one.slowdown_ratio] for one in found.alternatives), None
+            (
+                [alternative.option.key, alternative.max_loss_pct, alternative.slowdown_ratio]
+                for alternative in found.alternatives
+            ),
+            None,
         ),
         "excluded": [[one.key, _plan_exclusion(one), _excess_ratio(one)] for one in found.excluded],
-        "searches": [[one.label, one.choice.choices, one.passes_count] for one in found.searches],
+        "searches": [[search.label, search.choice.choices, search.passes_count] for search in found.searches],
         "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],
     }
 
@@ -385,7 +398,7 @@ def _losses(losses: Mapping[str, Any]) -> Any:
 def _plan(one: Any, baseline: Any) -> dict[str, Any]:
     from roofline_model.core.answer import is_comparable
 
-    estimate, codes = one.estimate, {found.code for found in one.findings}
+    estimate, codes = one.estimate, {finding.code for finding in one.findings}
     return {
         "key": one.key,
         "kind": one.kind,
@@ -421,7 +434,7 @@ _CANNOT = {
 
 
 def _plan_exclusion(one: Any) -> str:
-    limits = [_LIMITS[found.code] for found in one.findings if found.code in _LIMITS]
+    limits = [_LIMITS[finding.code] for finding in one.findings if finding.code in _LIMITS]
     if limits:
         return "limit:" + "+".join(sorted(limits, key=list(_LIMITS.values()).index))
     return _CANNOT.get(one.finding.code) or f"unclassified: {one.finding}"
@@ -443,12 +456,12 @@ def cache(
     from roofline_model.core.finding import short_text
     from roofline_model.recommend.cache import rank_caches
 
-    found = rank_caches(_chip(hardware), lambda kv: rm.attention(**sizes, q=wide, kv=kv), wide, formats)
+    ranking = rank_caches(_chip(hardware), lambda kv: rm.attention(**sizes, q=wide, kv=kv), wide, formats)
     return {
-        "options": [_cached(one) for one in found.options],
-        "choice": None if found.choice is None else found.choice.key,
-        "baseline": _cached(found.baseline),
-        "excluded": [[one.key, _reason_code(short_text(one.finding))] for one in found.excluded],
+        "options": [_cached(option) for option in ranking.options],
+        "choice": None if ranking.choice is None else ranking.choice.key,
+        "baseline": _cached(ranking.baseline),
+        "excluded": [[one.key, _reason_code(short_text(one.finding))] for one in ranking.excluded],
     }
 
 
@@ -467,7 +480,7 @@ def _cached(one: Any) -> dict[str, Any]:
         "memory_bytes": one.memory.total_bytes,
         "memory_saved_ratio": one.memory.saved_ratio,
         "bound": one.bound,
-        "has_kernel_gap": any(found.code == "kernel-gap" for found in one.findings),
+        "has_kernel_gap": any(finding.code == "kernel-gap" for finding in one.findings),
     }
 
 
@@ -486,24 +499,24 @@ def flash(
 
 def flash_compare(hardware: str, sizes: Sequence[int], **options: Any) -> dict[str, Any]:
     """Answer with every version side by side: `sizes` are batch, heads, keys, head dimension."""
-    found = rm.compare_fa_versions(*sizes, _chip(hardware), **options)
-    return {name: _flash(one) for name, one in found.items()}
+    compare_fa_versions = rm.compare_fa_versions(*sizes, _chip(hardware), **options)
+    return {name: _flash(one) for name, one in compare_fa_versions.items()}
 
 
 def flash_unfused(
     hardware: str, sizes: Sequence[int], precision: str = "FP16", kv_precision: str | None = None, causal: bool = False
 ) -> dict[str, Any]:
     """Answer with unfused attention: `sizes` are batch, query heads, key heads, queries, keys, head dimension."""
-    found = rm.unfused_attention(
+    attention = rm.unfused_attention(
         _chip(hardware), rm.AttentionShape(*sizes), precision, kv_precision=kv_precision, causal=causal
     )
     return {
-        "time_s": found.time_s,
-        "bound": found.bound,
-        "dram_bytes": found.dram_bytes,
-        "score_matrix_bytes": found.score_matrix_bytes,
-        "provenance": found.provenance,
-        "stages": [[stage.name, stage.time_s, stage.bound] for stage in found.stages],
+        "time_s": attention.time_s,
+        "bound": attention.bound,
+        "dram_bytes": attention.dram_bytes,
+        "score_matrix_bytes": attention.score_matrix_bytes,
+        "provenance": attention.provenance,
+        "stages": [[stage.name, stage.time_s, stage.bound] for stage in attention.stages],
     }
 
 
@@ -577,12 +590,12 @@ def tiling(hardware: str, work: Mapping[str, Any], cache: str = "cold", dynamic:
 def efficiency(hardware: str, M: int, K: int, columns: Sequence[int], pair: str) -> dict[str, Any]:
     """Answer with the efficiency over N at fixed M and K."""
     weight, activation = pair.split(".")
-    found = rm.efficiency_curve(M, K, columns, _chip(hardware), a=activation, b=weight)
+    curve = rm.efficiency_curve(M, K, columns, _chip(hardware), a=activation, b=weight)
     return {
-        "expected_ratio": found.expected_ratio,
-        "tiles": found.tiles,
-        "fixed_tile": found.fixed_tile,
-        "fixed_tile_ratio": found.fixed_tile_ratio,
+        "expected_ratio": curve.expected_ratio,
+        "tiles": curve.tiles,
+        "fixed_tile": curve.fixed_tile,
+        "fixed_tile_ratio": curve.fixed_tile_ratio,
     }
 
 
@@ -606,15 +619,15 @@ def strategy(hardware: str, name: str, model: str, phase: str = "decode", **argu
     """Answer with how a chip runs a named strategy, and what a pass of a model gains by it."""
     chip, shape = _chip(hardware), rm.get_model(model)
     config = rm.get_strategy(name, num_layers=shape.layer_count)
-    found = rm.predict_model(chip, shape, phase, formats=rm.strategy_plan(config, shape), **arguments)
-    step, gain = rm.expected_step(found, chip), rm.strategy_gain(found, chip)
+    prediction = rm.predict_model(chip, shape, phase, formats=rm.strategy_plan(config, shape), **arguments)
+    step, gain = rm.expected_step(prediction, chip), rm.strategy_gain(prediction, chip)
     return {
         "paths": [
-            [one.label, one.formats.label, one.kind, one.compute_format]
-            for one in rm.check_strategy(config, chip).paths
+            [path.label, path.formats.label, path.kind, path.compute_format]
+            for path in rm.check_strategy(config, chip).paths
         ],
-        "time_s": found.time_s,
-        "memory": _model_memory(found.memory),
+        "time_s": prediction.time_s,
+        "memory": _model_memory(prediction.memory),
         "expected": None if step is None else [step.time_s, step.low_s, step.high_s, step.provenance],
         "speedup": gain.speedup,
         "expected_speedup": gain.expected_speedup,
@@ -656,13 +669,13 @@ def engine(hardware: str, model: Any, **arguments: Any) -> dict[str, Any]:
 
 def _outcomes(ranking: Any) -> list[dict[str, Any]]:
     """Return every strategy that was weighed, fastest first, then those that cannot run."""
-    within = [(one, None) for one in ranking.options]
+    within = [(option, None) for option in ranking.options]
     missing = [(one.option, one) for one in ranking.excluded if one.option is not None]
     # The frozen order of equally fast strategies is that in which they were weighed.
     names = [ranking.baseline.key, *(name for name in _strategy_names() if name != ranking.baseline.key)]
     place = {name: at for at, name in enumerate(names)}
     weighed = sorted(within + missing, key=lambda pair: (pair[0].estimate.time_s, place.get(pair[0].key, len(place))))
-    fastest_s = min(one.estimate.time_s for one in ranking.options)
+    fastest_s = min(option.estimate.time_s for option in ranking.options)
     outcomes = []
     for one, exclusion in weighed:
         refused = None if exclusion is None else _strategy_exclusion(exclusion)
@@ -680,11 +693,11 @@ def _outcomes(ranking: Any) -> list[dict[str, Any]]:
 
 
 def _strategy_names() -> list[str]:
-    return [one.name for one in rm.list_strategies(num_layers=32)]
+    return [config.name for config in rm.list_strategies(num_layers=32)]
 
 
 def _strategy_exclusion(exclusion: Any) -> str:
-    codes = {found.code for found in exclusion.findings}
+    codes = {finding.code for finding in exclusion.findings}
     if "misses-memory-limit" in codes:
         return "limit:memory"
     return "limit:quality-unknown" if "loss-unknown" in codes else "limit:quality"
@@ -718,13 +731,13 @@ def pareto(
 ) -> dict[str, Any]:
     """Answer with the plan of least loss of a model within budgets, from losses of its layers."""
     shares = tuple(rm.traffic_share(**share) for share in traffic)
-    found = rm.model_problem(
+    problem = rm.model_problem(
         _chip(hardware), model, _losses(losses).table, traffic=shares, kv_formats=kv_formats, is_ideal=is_ideal
     )
-    chosen = rm.choose_formats(found.problem, rm.Budgets(time_s, memory_bytes))
+    chosen = rm.choose_formats(problem.problem, rm.Budgets(time_s, memory_bytes))
     return {
-        "fixed": [found.problem.fixed_time_s, found.problem.fixed_bytes],
-        "pass_time_s": None if chosen.plan is None else found.pass_time_s(found.plan(chosen.choices)),
+        "fixed": [problem.problem.fixed_time_s, problem.problem.fixed_bytes],
+        "pass_time_s": None if chosen.plan is None else problem.pass_time_s(problem.plan(chosen.choices)),
         **_chosen(chosen),
     }
 
@@ -742,7 +755,7 @@ def pareto_problem(
     chosen, front = rm.choose_formats(problem, rm.Budgets(time_s, memory_bytes)), rm.pareto_front(problem)
     return {
         **_chosen(chosen),
-        "front": [[list(one.labels), one.loss_value, one.time_s, one.memory_bytes] for one in front.points],
+        "front": [[list(point.labels), point.loss_value, point.time_s, point.memory_bytes] for point in front.points],
         "is_complete": front.is_complete,
         "least_time_s": rm.least_time_s(problem, loss_value=front.points[-1].loss_value),
     }
@@ -755,11 +768,11 @@ def _chosen(chosen: Any) -> dict[str, Any]:
         "plan": None if plan is None else [plan.loss_value, plan.time_s, plan.memory_bytes],
         "bound_value": chosen.bound_value,
         "is_optimal": chosen.is_optimal,
-        "misses": [[one.constraint, one.least_value, one.budget_value] for one in chosen.misses],
+        "misses": [[miss.constraint, miss.least_value, miss.budget_value] for miss in chosen.misses],
         "reasons": [
-            [one.group, one.chosen.label, one.constraint, one.better and one.better.label, one.better_time_s,
-             one.better_bytes, one.cheaper and one.cheaper.label]
-            for one in chosen.reasons
+            [reason.group, reason.chosen.label, reason.constraint, reason.better and reason.better.label, reason.better_time_s,
+             reason.better_bytes, reason.cheaper and reason.cheaper.label]
+            for reason in chosen.reasons
         ],
     }  # fmt: skip
 
@@ -820,8 +833,8 @@ def _run_records(store: str, run: str, op: str | None = None, sizes: str | None 
     opened = _store(store)
     info = opened.resolve_run(run)
     records = list(opened.records(info.run_id, with_samples=False))
-    wanted = [one for one in records if op in (None, one.case.op) and sizes in (None, one.case.shape_label)]
-    hashes = [one.profile_hash for record in records for one in record.predictions]
+    wanted = [record for record in records if op in (None, record.case.op) and sizes in (None, record.case.shape_label)]
+    hashes = [prediction.profile_hash for record in records for prediction in record.predictions]
     profile = next(filter(None, map(opened.profile, dict.fromkeys(hashes))), None)
     return (
         info,
@@ -844,13 +857,13 @@ def stored(
     from reports.stored import StoredQuestion, recommend_from_store
 
     asked = StoredQuestion(hardware, model, phase, op, tuple(shape), memory_limit_bytes, max_loss_pct)
-    found = recommend_from_store(_store(store), asked)
+    recommendations = recommend_from_store(_store(store), asked)
     return {
-        "rankings": [_stored_ranking(one) for one in found.rankings],
-        "run_count": found.run_count,
-        "record_count": found.record_count,
-        "left_out_runs": sorted(found.left_out),
-        "missing_count": len(found.missing),
+        "rankings": [_stored_ranking(ranking) for ranking in recommendations.rankings],
+        "run_count": recommendations.run_count,
+        "record_count": recommendations.record_count,
+        "left_out_runs": sorted(recommendations.left_out),
+        "missing_count": len(recommendations.missing),
     }
 
 
@@ -858,14 +871,15 @@ def _stored_ranking(found: Any) -> dict[str, Any]:
     return {
         "subject": [found.subject, found.hardware_key, found.op, found.model, found.shape_label, found.phase],
         "regime": [found.cache, found.mode],
-        "options": [_stored_row(one) for one in found.rows],
+        "options": [_stored_row(row) for row in found.rows],
         "choice": None if found.best is None else found.best.identity,
-        "baseline": next((one.identity for one in found.rows if one.is_baseline), None),
+        "baseline": next((row.identity for row in found.rows if row.is_baseline), None),
         "baseline_doubts": list(found.baseline_doubts),
         "is_calibration_doubtful": bool(found.calibration_doubt),
         "excluded": sorted([one.label, _reason_code(one.reason)] for one in found.refused),
         "changes": [
-            [one.label, one.before_rank, one.after_rank, one.change_ratio, one.verdict] for one in found.changes
+            [change.label, change.before_rank, change.after_rank, change.change_ratio, change.verdict]
+            for change in found.changes
         ],
     }
 
@@ -913,16 +927,23 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
     _, records, device = _run_records(store, run, op, sizes)
     return [
         {
-            "subject": [found.hardware_key, found.op, found.shape_label, found.cache, found.mode, found.phase],
-            "options": [_ranked_row(one) for one in found.rows],
+            "subject": [
+                recommendation.hardware_key,
+                recommendation.op,
+                recommendation.shape_label,
+                recommendation.cache,
+                recommendation.mode,
+                recommendation.phase,
+            ],
+            "options": [_ranked_row(row) for row in recommendation.rows],
             "choice": None
-            if found.best is None
-            else [found.best.weight_format, found.best.activation_format, found.best.kernel],
-            "has_baseline": bool(found.baseline_label),
-            "baseline_doubts": list(found.baseline_doubts),
-            "excluded": sorted([name, _reason_code(reason)] for name, reason in found.excluded),
+            if recommendation.best is None
+            else [recommendation.best.weight_format, recommendation.best.activation_format, recommendation.best.kernel],
+            "has_baseline": bool(recommendation.baseline_label),
+            "baseline_doubts": list(recommendation.baseline_doubts),
+            "excluded": sorted([name, _reason_code(reason)] for name, reason in recommendation.excluded),
         }
-        for found in recommend_from_run(records, device)
+        for recommendation in recommend_from_run(records, device)
     ]
 
 
@@ -969,7 +990,7 @@ def _verdict(found: Any) -> dict[str, Any]:
         "rival": key(found.rival),
         "runner_up": key(found.runner_up),
         "level_pair": None if found.level_pair is None else [key(one) for one in found.level_pair],
-        "equals": sorted(key(one) or "" for one in found.equals),
+        "equals": sorted(key(equal) or "" for equal in found.equals),
         "is_contest": found.is_contest,
         "is_win": found.is_win,
         "predicted_speedup": found.predicted_speedup,
@@ -1055,13 +1076,13 @@ def diff(
     result = gate(found, parse_fail_on(fail_on), max_ambiguous)
     return {
         "exit_code": result.exit_code,
-        "failures": sorted([one.case.case_key, one.rule.kind] for one in result.failures),
+        "failures": sorted([failure.case.case_key, failure.rule.kind] for failure in result.failures),
         "is_comparable": found.is_comparable,
         "environment": [[one.name, one.is_blocking] for one in found.environment],
         "counts": [found.unmeasured_count, found.unselected_count],
         "common_change_ratio": found.common_change_ratio,
         "smallest_step_ratio": [found.smallest_step_ratio, found.largest_smallest_step_ratio],
-        "cases": [_case_diff(one) for one in found.cases],
+        "cases": [_case_diff(case) for case in found.cases],
     }
 
 
@@ -1094,28 +1115,28 @@ def history(store: str, case: str, metric: str = "time", branch: str | None = No
         "branch": found.branch,
         "segments": [
             {
-                "hardware": one.hardware_key,
-                "nights": [[night.value, night.process_count, night.is_used] for night in one.nights],
+                "hardware": segment.hardware_key,
+                "nights": [[night.value, night.process_count, night.is_used] for night in segment.nights],
                 "levels": [
-                    [level.first_index, level.night_count, level.value, level.drift_value] for level in one.levels
+                    [level.first_index, level.night_count, level.value, level.drift_value] for level in segment.levels
                 ],
-                "split_change_value": one.split_change_value,
-                "split_count": len(one.split),
+                "split_change_value": segment.split_change_value,
+                "split_count": len(segment.split),
             }
-            for one in found.segments
+            for segment in found.segments
         ],
         "changes": [
             {
-                "kind": one.kind,
-                "status": one.status,
-                "values": [one.before_value, one.after_value, one.change_value],
-                "runs": [one.run_id, one.found_run_id],
-                "night_count": one.night_count,
-                "is_confirmed": one.is_confirmed,
-                "clock_ratio": one.clock_ratio,
-                "changed_count": len(one.changed),
+                "kind": change.kind,
+                "status": change.status,
+                "values": [change.before_value, change.after_value, change.change_value],
+                "runs": [change.run_id, change.found_run_id],
+                "night_count": change.night_count,
+                "is_confirmed": change.is_confirmed,
+                "clock_ratio": change.clock_ratio,
+                "changed_count": len(change.changed),
             }
-            for one in found.changes
+            for change in found.changes
         ],
         "alert_count": len(found.alerts),
     }
@@ -1185,7 +1206,9 @@ def pipeline(
         "outcome": found.outcome,
         "choice": None if found.winner is None else found.winner.predicted.precision,
         "is_within_limits": found.is_within_limits,
-        "baseline_misses": [[one.limit, one.excess_ratio] for one in found.baseline_misses],
+        "baseline_misses": [
+            [baseline_miss.limit, baseline_miss.excess_ratio] for baseline_miss in found.baseline_misses
+        ],
         "options": [
             {
                 "key": one.predicted.precision,

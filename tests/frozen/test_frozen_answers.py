@@ -14,7 +14,9 @@ FAMILIES = list(frozen_catalog.FAMILIES)
 def unexplained(family, questions):
     frozen, allowed = read_answers(family), allowed_differences()
     return {
-        one.id: found for one in questions if one.id not in allowed and (found := differences(frozen[one.id], ask(one)))
+        question.id: found
+        for question in questions
+        if question.id not in allowed and (found := differences(frozen[question.id], ask(question)))
     }
 
 
@@ -31,7 +33,7 @@ def test_every_question_has_its_frozen_answer(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_question_is_asked_once_and_answered(family):
-    asked = [one.id for one in frozen_catalog.questions(family)]
+    asked = [question.id for question in frozen_catalog.questions(family)]
     assert len(set(asked)) == len(asked)
     assert list(read_answers(family)) == asked
 
@@ -44,5 +46,5 @@ def test_there_are_enough_questions_and_few_bytes():
 
 
 def test_allowed_differences_name_questions_that_exist():
-    known = {one.id for family in FAMILIES for one in frozen_catalog.questions(family)}
-    assert set(allowed_differences()) <= known
+    ids = {question.id for family in FAMILIES for question in frozen_catalog.questions(family)}
+    assert set(allowed_differences()) <= ids

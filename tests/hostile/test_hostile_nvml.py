@@ -232,13 +232,13 @@ def test_a_freeze_does_not_hold_the_telemetry_up(frozen):
             time.sleep(0.001)
         frozen.freeze.set()
         time.sleep(0.01)
-    kept = first.samples
-    assert kept
+    samples = first.samples
+    assert samples
     with second:  # the next case: nothing is started while the first one is stuck
         pass
     frozen.thaw.set()
     time.sleep(0.05)
-    assert (first.samples, second.samples) == (kept, ())  # what was stuck adds nothing to a case that has ended
+    assert (first.samples, second.samples) == (samples, ())  # what was stuck adds nothing to a case that has ended
 
 
 def test_a_freeze_does_not_hold_a_case_up(frozen):

@@ -178,7 +178,12 @@ def hostile(tmp_path_factory):
     code, text = run_suite(folder, HOSTILE, "--roofline-timeout", "4")
     run, records = stored(folder)
     return Finished(
-        folder, code, text, run, {one.case.kernel: one for one in records}, [one.process for one in records]
+        folder,
+        code,
+        text,
+        run,
+        {record.case.kernel: record for record in records},
+        [record.process for record in records],
     )
 
 
@@ -255,7 +260,7 @@ def test_ctrl_c_inside_a_case_interrupts_the_run(tmp_path):
     run, records = stored(tmp_path)
     assert code == 2, said
     assert run.status == "interrupted"
-    assert [one.case.kernel for one in records] == ["done"]
+    assert [record.case.kernel for record in records] == ["done"]
     assert not leftovers(tmp_path)
 
 
@@ -321,7 +326,7 @@ def test_killing_pytest_leaves_no_worker_and_loses_no_record(tmp_path):
     assert gone(worker)
     run, records = stored(tmp_path)
     assert run.status == "running"
-    assert [(one.case.kernel, one.status) for one in records] == [("done", "measured")]
+    assert [(record.case.kernel, record.status) for record in records] == [("done", "measured")]
 
 
 def test_terminating_pytest_ends_the_run_as_interrupted(tmp_path):
@@ -333,7 +338,7 @@ def test_terminating_pytest_ends_the_run_as_interrupted(tmp_path):
     assert gone(worker)
     run, records = stored(tmp_path)
     assert (run.status, run.exit_code) == ("interrupted", 143)
-    assert [one.case.kernel for one in records] == ["done"]
+    assert [record.case.kernel for record in records] == ["done"]
 
 
 def test_terminating_pytest_without_workers_ends_the_run_too(tmp_path):
@@ -354,10 +359,10 @@ def test_without_workers_the_watchdog_reaches_python_code(tmp_path):
     assert code == 1, said
     run, records = stored(tmp_path)
     assert run.status == "complete"
-    assert {one.case.kernel: one.status for one in records} == {"sleeper": "failed", "next": "measured"}
+    assert {record.case.kernel: record.status for record in records} == {"sleeper": "failed", "next": "measured"}
     assert (
         "timeout after 1 s: raise it with --roofline-timeout SECONDS"
-        in {one.case.kernel: one for one in records}["sleeper"].reason
+        in {record.case.kernel: record for record in records}["sleeper"].reason
     )
 
 

@@ -73,7 +73,7 @@ def stored(tmp_path_factory, request):
     )
     with open_store(folder / "r.db", read_only=True) as store:
         records = store.records(store.runs()[0].run_id)
-    return done.stdout, {one.test_id.rpartition("::")[2]: one for one in records}
+    return done.stdout, {record.test_id.rpartition("::")[2]: record for record in records}
 
 
 def test_the_refined_prediction_is_the_one_that_is_stored(stored):

@@ -144,10 +144,10 @@ def make_run(**changes: object) -> RunInfo:
 
 def cpu_records() -> list[Record]:
     """A CPU run: GEMV and GEMM at the speeds a two-core machine really shows, a skip and a failure among them."""
-    found: list[Record] = []
+    records: list[Record] = []
 
     def add(*args: object, **more: object) -> None:
-        found.append(make_record(*args, number=len(found), **more))  # type: ignore[arg-type]
+        records.append(make_record(*args, number=len(records), **more))  # type: ignore[arg-type]
 
     for m, n, k in ((1, 4096, 4096), (1, 14336, 4096), (8, 4096, 4096)):
         weights = n * k
@@ -179,12 +179,12 @@ def cpu_records() -> list[Record]:
     )
     add((1, 1024, 1024), "BF16", "BF16", "matmul", 2 * 1024 * 1024 / 210e9, cache="warm")
     add((1, 1024, 1024), "INT8", "BF16", "int8pack", 1024 * 1024 / 150e9, cache="warm")
-    return found
+    return records
 
 
 def gpu_records() -> list[Record]:
     """An H200-like run with power: seven formats over decode and prefill shapes."""
-    found: list[Record] = []
+    records: list[Record] = []
     efficiency = {"FP32": (0.80, 0.72), "TF32": (0.80, 0.66), "BF16": (0.82, 0.74), "FP16": (0.82, 0.75), "FP8_E4M3": (0.71, 0.63),
                   "INT8": (0.55, 0.60), "INT4": (0.46, 0.31)}  # fmt: skip
     kernels = {"FP8_E4M3": "scaled_mm_row", "INT8": "int_mm_padded", "INT4": "tinygemm"}
@@ -193,24 +193,24 @@ def gpu_records() -> list[Record]:
             a = "BF16" if b == "INT4" else b
             ideal = predict(gemm(m, n, k, a=a, b=b), GPU)
             time_s = ideal.time_s / (fast if ideal.bound == "compute" else slow) + 2.1e-6
-            found.append(
+            records.append(
                 make_record(
-                    (m, n, k), b, a, kernels.get(b, "matmul"), time_s, device=GPU, number=len(found), power_w=612.0
+                    (m, n, k), b, a, kernels.get(b, "matmul"), time_s, device=GPU, number=len(records), power_w=612.0
                 )
             )
-    found.append(
+    records.append(
         make_record(
             (1, 4096, 4096),
             "NVFP4",
             "NVFP4",
             "scaled_mm_block",
             device=None,
-            number=len(found),
+            number=len(records),
             status="skipped",
             reason="compute capability 9.0 has no FP4 unit (needs 10.0)",
         )
     )
-    return found
+    return records
 
 
 def profiles_of(*devices: Device) -> dict[str, HardwareProfile]:
@@ -262,11 +262,11 @@ def reading(median_s: float, flops: float, power_w: float = 612.0, *, apart: flo
 
 def rich_records() -> list[Record]:
     """A run that uses everything: three processes, every mode and cache state, flags, state, energy, kernels, a dead worker."""
-    found: list[Record] = []
-    _add_rich_decode(found)
-    _add_rich_prefill(found)
-    _add_what_was_not_measured(found)
-    return found
+    records: list[Record] = []
+    _add_rich_decode(records)
+    _add_rich_prefill(records)
+    _add_what_was_not_measured(records)
+    return records
 
 
 RICH_DECODE, RICH_PREFILL = (1, 28672, 8192), (2048, 8192, 8192)

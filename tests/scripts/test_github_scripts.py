@@ -80,7 +80,7 @@ def test_the_comment_is_updated_in_place(github):
     client = github.client()
     assert "made" in comments.write_comment(client, 12, comments.body("first", "a" * 40))
     assert "updated" in comments.write_comment(client, 12, comments.body("second", "b" * 40))
-    ours = [one for one in github.comments.values() if one["user"]["login"] != "somebody"]
+    ours = [comment for comment in github.comments.values() if comment["user"]["login"] != "somebody"]
     assert len(ours) == 1
     assert "second" in ours[0]["body"]
     assert "bbbbbbbbbbbb" in ours[0]["body"]
@@ -162,8 +162,8 @@ def test_an_error_that_moved_because_the_time_did_is_no_second_issue(github):
     error = change("1" * 16, before_value=0.05, after_value=-0.05, change_value=-0.1)
     elsewhere = change("2" * 16, before_value=0.05, after_value=-0.05, change_value=-0.1, run_id="ef" * 16)
     documents = [history(change()), history(error, elsewhere, metric="error")]
-    assert [one.alert_id for one in issues.night_alerts(documents)] == ["0123456789abcdef", "2" * 16]
-    assert [one.alert_id for one in issues.night_alerts(documents[1:])] == ["1" * 16, "2" * 16]
+    assert [alert.alert_id for alert in issues.night_alerts(documents)] == ["0123456789abcdef", "2" * 16]
+    assert [alert.alert_id for alert in issues.night_alerts(documents[1:])] == ["1" * 16, "2" * 16]
 
 
 def test_many_at_once_do_not_flood_the_repository(github):

@@ -44,7 +44,7 @@ def test_the_folder_of_a_night_is_its_own(capsys):
     Path("n/thesis.tex").rename("thesis.tex")
     Path("n/diff.md").write_text("of yesterday", encoding="utf-8")
     assert nightly.main(["plan", "--out", "n"]) == 0
-    assert [one.name for one in Path("n").iterdir()] == ["night.json"]
+    assert [path.name for path in Path("n").iterdir()] == ["night.json"]
 
 
 @pytest.mark.parametrize("left", ["night.json.new", ".roofline-phqs31zz", "run.json"])
@@ -52,7 +52,7 @@ def test_a_night_that_was_killed_does_not_block_the_next(left):
     Path("n").mkdir()
     Path("n", left).write_text("half a fi", encoding="utf-8")
     assert nightly.main(["plan", "--out", "n"]) == 0
-    assert [one.name for one in Path("n").iterdir()] == ["night.json"]
+    assert [path.name for path in Path("n").iterdir()] == ["night.json"]
 
 
 def test_a_folder_by_the_name_of_a_result_is_a_strangers(capsys):

@@ -80,7 +80,7 @@ def test_each_side_has_its_database_and_the_diff_pools_the_rounds(monkeypatch):
     assert compared[7:9] == ["--fail-on", "slower:3%"]
     carried = [Path(command[5]).name for _, command in asked if "import" in command]
     assert carried == ["base-0.json", "base-1.json"]
-    assert sorted(one.name for one in Path("out").iterdir()) == ["diff.json", "diff.md", "diff.txt", "result.json"]
+    assert sorted(path.name for path in Path("out").iterdir()) == ["diff.json", "diff.md", "diff.txt", "result.json"]
 
 
 def test_every_value_stands_behind_its_option(monkeypatch):

@@ -34,9 +34,9 @@ def client(tmp_path_factory):
 
 def answer(client, line):
     asked = parsed(line)
-    found = client.request(asked.method, asked.path, headers=asked.headers, content=asked.body)
-    assert found.status_code == 200, found.text
-    return found.json()
+    request = client.request(asked.method, asked.path, headers=asked.headers, content=asked.body)
+    assert request.status_code == 200, request.text
+    return request.json()
 
 
 def test_recommend_as_printed(client):
@@ -63,7 +63,7 @@ def test_every_endpoint_of_the_documents_is_there(client):
 
 def test_the_decode_table_of_the_document(client):
     for precision, time_us in (("FP16", 33.6), ("FP8", 16.8), ("INT8", 16.8), ("NVFP4", 9.5), ("INT4", 8.4)):
-        found = client.post(
+        response = client.post(
             "/api/analyze?hardware_key=b10", json={"M": 1, "N": 4096, "K": 4096, "precision": precision}
         )
-        assert round(found.json()["time_s"] * 1e6, 1) == time_us
+        assert round(response.json()["time_s"] * 1e6, 1) == time_us

@@ -175,23 +175,23 @@ def test_the_old_gb10_profile() -> None:
     [((1, 4096, 4096), "INT4", "AWQ", "75"), ((2048, 4096, 4096), "NVFP4", "native_fp4", "72"), ((4096, 4096, 4096), "NVFP4", "native_fp4", "72")],
 )  # fmt: skip
 def test_decisions_on_b10(shape: tuple[int, int, int], precision: str, method: str, saved: str) -> None:
-    found = recommend_quantization("b10", *shape)
-    assert (found.precision, found.method) == (precision, method)
-    assert shown(found.speedup, 1) == "4.0"
-    assert shown(found.memory_savings_pct, 0) == saved
-    assert found.reason
+    ranking = recommend_quantization("b10", *shape)
+    assert (ranking.precision, ranking.method) == (precision, method)
+    assert shown(ranking.speedup, 1) == "4.0"
+    assert shown(ranking.memory_savings_pct, 0) == saved
+    assert ranking.reason
 
 
 def test_int4_ties_with_native_fp4_in_prefill_and_loses_on_quality() -> None:
-    found = recommend_quantization("b10", 2048, 4096, 4096)
-    times = {option.key: option.estimate.time_s for option in found.options}
+    ranking = recommend_quantization("b10", 2048, 4096, 4096)
+    times = {option.key: option.estimate.time_s for option in ranking.options}
     assert times["INT4"] == pytest.approx(times["NVFP4"])
-    level = next(item for item in found.choice.findings if item.code == "level-preferred-for-quality")
+    level = next(item for item in ranking.choice.findings if item.code == "level-preferred-for-quality")
     assert "INT4" in level.value("others")
 
 
 def test_the_custom_chip() -> None:
     chip = create_custom_asic("MyASIC", bandwidth_gb_s=500, flops_by_precision={"FP16": 50.0, "INT8": 100.0})
-    found = recommend_quantization(hardware=chip, M=1, N=4096, K=4096)
-    assert str(found) == "INT8 (PTQ) 2.0x speedup"
-    assert shown(found.memory_savings_pct, 0) == "50"
+    ranking = recommend_quantization(hardware=chip, M=1, N=4096, K=4096)
+    assert str(ranking) == "INT8 (PTQ) 2.0x speedup"
+    assert shown(ranking.memory_savings_pct, 0) == "50"

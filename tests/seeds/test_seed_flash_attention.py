@@ -52,8 +52,8 @@ def test_roofline_model_block(capsys: pytest.CaptureFixture[str]) -> None:
 def test_performance_comparison_block() -> None:
     results = compare_fa_versions(batch=1, num_heads=32, seq_len=4096, head_dim=128, hardware_key="b10")
     assert list(results) == ["fa1", "fa2", "fa3", "fa4"]
-    assert all(found.available for found in results.values())  # b10, the placeholder, runs all four
-    times = [found.predicted_time_us for found in results.values()]
+    assert all(result.available for result in results.values())  # b10, the placeholder, runs all four
+    times = [result.predicted_time_us for result in results.values()]
     assert times == sorted(times, reverse=True)
     # 4 · 32 · 4096² · 128 FLOPs: 275 GFLOP, at 200 TFLOP/s 1.37 ms.
     assert results["fa2"].flops == pytest.approx(274.9e9, rel=1e-3)
@@ -129,10 +129,10 @@ def test_memory_of_the_score_matrix() -> None:
 def test_the_long_context_cache() -> None:
     """Llama-3 8B, 32K tokens: 4096, 2048 and 1160 MiB (the document prints 1175); block sparsity does not shrink it."""
     for precision, mib in (("FP16", 4096), ("FP8", 2048), ("NVFP4", 1160)):
-        found = FlashAttentionRoofline("b10").predict(
+        prediction = FlashAttentionRoofline("b10").predict(
             1, 32, 1, 32768, 128, FlashAttentionConfig(kv_cache_precision=precision), num_kv_heads=8
         )
-        assert 32 * dict(found.traffic_bytes)["kv"] == mib * MIB  # 32 layers, all of it read by one decode step
+        assert 32 * dict(prediction.traffic_bytes)["kv"] == mib * MIB  # 32 layers, all of it read by one decode step
         assert kv_cache_bytes(1, 8, 32768, 128, layers=32, kv=precision) == mib * MIB
 
 

@@ -138,14 +138,14 @@ def test_decode_speedups_stay_below_the_ratio_of_bytes() -> None:
 
 def test_decode_times_of_the_document_do_not_follow() -> None:
     """45.8 ms for FP16 on GB10 at 4K would need 340 GB/s; weights and cache at its 273 GB/s take 57 ms."""
-    found = predict_model(
+    prediction = predict_model(
         "gb10",
         "llama-3-8b",
         context=4096,
         formats=strategy_plan(get_strategy("fp16_baseline"), get_model("llama-3-8b")),
     )
-    assert found.time_s == pytest.approx(57.0e-3, rel=0.01)
-    assert found.moved_bytes / 45.8e-3 > 335e9
+    assert prediction.time_s == pytest.approx(57.0e-3, rel=0.01)
+    assert prediction.moved_bytes / 45.8e-3 > 335e9
 
 
 def test_kv_cache_column() -> None:
@@ -153,13 +153,13 @@ def test_kv_cache_column() -> None:
     shape = get_model("llama-3-8b")
     for name, mib in (("fp16_baseline", 4096), ("fp8_balanced", 2048), ("nvfp4_blackwell", 1160)):
         plan = strategy_plan(get_strategy(name), shape)
-        found = predict_model("b10", shape, context=32768, formats=plan, max_context=32768)
-        assert found.memory.kv_bytes == mib * 1024**2
+        prediction = predict_model("b10", shape, context=32768, formats=plan, max_context=32768)
+        assert prediction.memory.kv_bytes == mib * 1024**2
 
 
 def gain_of(name: str, context: int):
     shape = get_model("llama-3-8b")
     plan = strategy_plan(get_strategy(name, num_layers=shape.layer_count), shape)
     # The documents count INT4 without group scales (`--no-group-scales`).
-    found = predict_model("gb10", shape, context=context, formats=plan, max_context=32768, has_group_scales=False)
-    return strategy_gain(found, "gb10")
+    prediction = predict_model("gb10", shape, context=context, formats=plan, max_context=32768, has_group_scales=False)
+    return strategy_gain(prediction, "gb10")

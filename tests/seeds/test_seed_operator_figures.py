@@ -61,10 +61,10 @@ def intensity(cost: OpCost) -> str:
 
 def test_elementwise_intensities_at_16_bit() -> None:
     rows, width = 2048, 4096
-    found = [operator(rows, width, a="FP16").cost for operator in (softmax, rmsnorm, residual_add, rope)]
-    assert [intensity(cost) for cost in found] == ["1.25", "1.25", "0.17", "1.50"]
+    costs = [operator(rows, width, a="FP16").cost for operator in (softmax, rmsnorm, residual_add, rope)]
+    assert [intensity(cost) for cost in costs] == ["1.25", "1.25", "0.17", "1.50"]
     # FLOPs and elements are the document's; with one byte per element its own figures come out
-    assert [round(cost.total_flops / (cost.total_bytes / 2), 2) for cost in found] == [2.5, 2.5, 0.33, 3]
+    assert [round(cost.total_flops / (cost.total_bytes / 2), 2) for cost in costs] == [2.5, 2.5, 0.33, 3]
 
 
 def test_silu_and_product() -> None:
@@ -202,9 +202,9 @@ def test_cache_of_llama_3_8b_at_32k(kv: str, mebibytes: int) -> None:
     ],
 )
 def test_where_the_cache_overtakes_the_weights(shape: Shape, weights: str, kv: str, tokens: int) -> None:
-    found = shape.crossover_tokens(weights, kv)
-    assert round(found) == tokens
-    assert shape.crossover_tokens(weights, kv, batch=8) == pytest.approx(found / 8)
+    crossover_tokens = shape.crossover_tokens(weights, kv)
+    assert round(crossover_tokens) == tokens
+    assert shape.crossover_tokens(weights, kv, batch=8) == pytest.approx(crossover_tokens / 8)
 
 
 def test_ideal_decode_of_llama_3_8b_on_gb10() -> None:

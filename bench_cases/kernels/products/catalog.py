@@ -239,10 +239,10 @@ def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[Kern
     """
     chosen = chosen_kernels(KERNELS, device, formats)
     if not chosen and formats is not None:
-        known = sorted({kernel.weight for kernel in KERNELS if kernel.device == device})
+        weights = sorted({kernel.weight for kernel in KERNELS if kernel.device == device})
         wanted = sorted({get_format(name).key for name in formats})
         raise InvalidValueError(
-            f"no {device} kernel has {', '.join(wanted)} weights. Formats with {device} kernels: {', '.join(known)}."
+            f"no {device} kernel has {', '.join(wanted)} weights. Formats with {device} kernels: {', '.join(weights)}."
         )
     return chosen
 

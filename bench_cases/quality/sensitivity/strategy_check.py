@@ -94,7 +94,7 @@ def check_strategies(
     for strategy in strategies:
         plan = strategy_plan(strategy, problem.shape)
         time_s = problem.pass_time_s(plan)
-        faster = [one for one in candidates if one.time_s < time_s]
+        faster = [candidate for candidate in candidates if candidate.time_s < time_s]
         best = _fastest(faster, plan, choosing)
         found = None
         if best is not None:
@@ -156,8 +156,8 @@ class _WholePlans:
 
     def loses_less(self, plan: FormatPlan, other: FormatPlan) -> bool:
         """Return whether the whole interval of the difference (its value, without one) is below 0 by the margin."""
-        found = self.difference(plan, other)
-        high = found.value if found.high_value is None else found.high_value
+        estimate = self.difference(plan, other)
+        high = estimate.value if estimate.high_value is None else estimate.high_value
         return high <= -MARGIN_RATIO * self.kl(other).value
 
     def _kl_sums(self, plan: FormatPlan) -> list[float]:
@@ -176,8 +176,8 @@ def _fast_or_faithful(candidates: list[_Candidate]) -> list[_Candidate]:
     """Return the plans that no other beats in time and summed loss, the fastest (and worst) first; memory does not count here."""
     kept: list[_Candidate] = []
     least = math.inf
-    for one in sorted(candidates, key=lambda one: (one.time_s, one.summed_kl_value)):
-        if one.summed_kl_value < least:
-            least = one.summed_kl_value
-            kept.append(one)
+    for candidate in sorted(candidates, key=lambda one: (one.time_s, one.summed_kl_value)):
+        if candidate.summed_kl_value < least:
+            least = candidate.summed_kl_value
+            kept.append(candidate)
     return kept

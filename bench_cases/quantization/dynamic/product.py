@@ -75,13 +75,13 @@ def native_kernel(a: Operand, w: Operand, facts: MachineFacts) -> tuple[KernelSp
     M, N, K = a.codes.shape[0], w.codes.shape[0], a.codes.shape[1]
     # INT4 and INT2 codes lie in int8, and their product is the same on the INT8 unit.
     formats = ("INT8", "INT8") if a.is_integer and w.is_integer else (a.format, w.format)
-    found = [
+    specs = [
         kernel
         for kernel in kernels_for(facts.device)
         if (kernel.activation, kernel.weight) == formats and kernel.name in _CALLS
     ]
     reasons = []
-    for kernel in found:
+    for kernel in specs:
         reason = (
             capability_reason(kernel, facts.capability) or torch_reason(kernel, facts) or kernel.shape_reason(M, N, K)
         )

@@ -82,14 +82,14 @@ def with_reason(decision: LayerDecision, reason: str) -> LayerDecision:
 
 
 def _decide(site: LinearSite, asked: Precision, target: Target, rules: PlanRules) -> LayerDecision:
-    kept = LayerDecision(site, asked, target, None, None, "")
+    decision = LayerDecision(site, asked, target, None, None, "")
     if asked.is_plain:
-        return kept
+        return decision
     if site.obstacle:
-        return with_reason(kept, f"kept: {site.obstacle}")
+        return with_reason(decision, f"kept: {site.obstacle}")
     if site.tied_to and not rules.is_untied:
         return with_reason(
-            kept,
+            decision,
             f"kept: its weight is {site.tied_to}, and a quantised copy would be held beside it (untie=True makes one)",
         )
     N, K = site.shape
@@ -108,7 +108,7 @@ def _decide(site: LinearSite, asked: Precision, target: Target, rules: PlanRules
                 return LayerDecision(site, asked, target, recipe, group_size, "; ".join(told), note)
             reason = said
         notes.append(reason or "")
-    return with_reason(kept, f"kept: {'; '.join([*reasons, *notes])}")
+    return with_reason(decision, f"kept: {'; '.join([*reasons, *notes])}")
 
 
 def choose_group(recipe: Recipe, wanted: int, K: int) -> tuple[int | None, str]:

@@ -66,7 +66,7 @@ def resolve_with(
     for site in sites:
         if any(_matches(key, name) for key in exclude for name in site.names):
             continue
-        chosen = {name: found for name in site.names if (found := _precision_of(name, wanted)) is not None}
+        chosen = {name: parsed for name in site.names if (parsed := _precision_of(name, wanted)) is not None}
         names = {precision.name for precision in chosen.values()}
         if len(names) > 1:
             said = ", ".join(f"{name}: {precision.asked}" for name, precision in chosen.items())

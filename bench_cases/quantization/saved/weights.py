@@ -153,8 +153,8 @@ def non_finite_name(model: nn.Module, values: Mapping[str, Tensor]) -> str | Non
 
 def unsaved_buffers(model: nn.Module) -> dict[str, Tensor]:
     """Return the buffers that a state dict leaves out (rotary frequencies): recomputed ones may differ in dtype."""
-    kept = model.state_dict().keys()
-    return {name: value for name, value in model.named_buffers() if name not in kept}
+    keys = model.state_dict().keys()
+    return {name: value for name, value in model.named_buffers() if name not in keys}
 
 
 def _described(value: Tensor) -> str:

@@ -17,14 +17,16 @@ _LEAST_NIGHTS = 3
 
 def history_data(histories: Sequence[CaseHistory]) -> list[dict[str, Any]]:
     """Return the histories that a page has room for: open alerts first, then other changes, then the longest."""
-    drawn = [one for one in histories if len(one.points) >= _LEAST_NIGHTS or one.changes]
+    drawn = [history for history in histories if len(history.points) >= _LEAST_NIGHTS or history.changes]
     drawn.sort(key=lambda one: (-len(one.alerts), -len(one.change_points), -len(one.points), one.name))
     return [_history(one) for one in drawn[:MAX_HISTORIES]]
 
 
 def _history(history: CaseHistory) -> dict[str, Any]:
     told = ", ".join(
-        f"{change_text(one)} on {one.started_at[:10]}" for one in history.changes if one.status != "withdrawn"
+        f"{change_text(change)} on {change.started_at[:10]}"
+        for change in history.changes
+        if change.status != "withdrawn"
     )
     return {
         "name": shown(history.name, 160),

@@ -9,7 +9,7 @@ from typing import Any
 from reports.advice.trade_offs import TradeGroup, TradePoint
 from reports.figures.palette import Colour, format_colours
 
-_STORED = tuple(one.name for one in fields(TradePoint) if one.name != "record_ids")
+_STORED = tuple(field.name for field in fields(TradePoint) if field.name != "record_ids")
 POINT_COLUMNS = (*_STORED, "ink", "number")
 """What the page knows of a point, in the order of its cells."""
 
@@ -19,18 +19,18 @@ def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> lis
 
     `numbers`: record → the number of its case on the page.
     """
-    inks = format_colours(point.precision for one in groups for point in one.points)
+    inks = format_colours(point.precision for group in groups for point in group.points)
     return [
         {
-            "title": one.title,
-            "origin": one.origin,
-            "per": one.per,
-            "baseline": one.baseline_label,
-            "barred": list(one.barred),
-            "baseline_doubts": list(one.baseline_doubts),
-            "points": [_point(point, numbers, inks[point.precision]) for point in one.points],
+            "title": group.title,
+            "origin": group.origin,
+            "per": group.per,
+            "baseline": group.baseline_label,
+            "barred": list(group.barred),
+            "baseline_doubts": list(group.baseline_doubts),
+            "points": [_point(point, numbers, inks[point.precision]) for point in group.points],
         }
-        for one in groups
+        for group in groups
     ]
 
 

@@ -35,7 +35,7 @@ def timeline_data(view: ReportView, timeline: RunTimeline) -> dict[str, Any]:
     if stack is not None and not timeline.has_time_axis:
         notes.append("The records have no usable times: the cases stand in their order.")
     for name in timeline.channels:
-        known = [sum(reading_of(one, name) is not None for one in span.readings) for span in timeline.spans]
+        known = [sum(reading_of(reading, name) is not None for reading in span.readings) for span in timeline.spans]
         drawn_count = sum(map(len, drawn_readings(timeline.spans, name)))
         if drawn_count < sum(known) and timeline.has_time_axis:
             told = counted(sum(known), "reading")

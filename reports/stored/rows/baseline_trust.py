@@ -22,7 +22,7 @@ def with_baseline_trust(rows: Sequence[StoredRow]) -> list[StoredRow]:
 
 def doubts_to_mend(doubts: Sequence[str]) -> tuple[str, ...]:
     """Return what puts a time in doubt that measuring again may mend."""
-    return tuple(one for one in doubts if one not in _OF_THE_TIMER)
+    return tuple(doubt for doubt in doubts if doubt not in _OF_THE_TIMER)
 
 
 def _over(row: StoredRow, base: StoredRow) -> StoredRow:

@@ -71,7 +71,7 @@ class CaseLevel:
 
 def chip_of(record: Record, run: RunInfo | None) -> str:
     """Return the key of the chip that a record is about: that of its prediction, else the one the run asked for."""
-    predicted = next((one.hardware_key for one in record.predictions), "")
+    predicted = next((prediction.hardware_key for prediction in record.predictions), "")
     return predicted or ("" if run is None else run.hardware_key)
 
 
@@ -83,20 +83,24 @@ def is_of_this_chip(record: Record, run: RunInfo) -> bool:
 
 def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLevel:
     """Return the level of one case on one chip from its records, in any order; there must be at least one."""
-    usable = [one for one in records if one.status == "measured" and is_of_this_chip(one, runs[one.run_id])]
+    usable = [
+        record for record in records if record.status == "measured" and is_of_this_chip(record, runs[record.run_id])
+    ]
     stretches = _stretches(usable, runs)
     nights, doubt = _nights(stretches)
     if not nights:
         return _never_measured(records, runs)
     wanted = {night.run_id for night in nights}
     members = _ordered((one for one in usable if one.run_id in wanted and _is_timed(one)), runs)
-    members = tuple(one for one in members if one.method == members[0].method)  # a run may have used two
-    clear = tuple(one for one in members if one.measurement and UNUSABLE_FLAGS.isdisjoint(one.measurement.flags))
+    members = tuple(member for member in members if member.method == members[0].method)  # a run may have used two
+    clear = tuple(
+        member for member in members if member.measurement and UNUSABLE_FLAGS.isdisjoint(member.measurement.flags)
+    )
     return CaseLevel(
         records=clear or members,
         runs=tuple(runs[night.run_id] for night in nights),
         doubt=doubt,
-        set_aside=_set_aside(members[0], usable, runs, [night for one in stretches for night in one]),
+        set_aside=_set_aside(members[0], usable, runs, [night for stretch in stretches for night in stretch]),
         lost=_lost_since(runs[nights[-1].run_id], records, runs),
     )
 
@@ -112,25 +116,25 @@ def _set_aside(
     for one in usable:
         by_run.setdefault(one.run_id, []).append(one)
     own = runs[lead.run_id]
-    found = []
+    exclusions = []
     for run_id, members in by_run.items():
         run, doubt = runs[run_id], doubts.get(run_id, "")
-        is_other = all(one.method != lead.method for one in members) or (
+        is_other = all(member.method != lead.method for member in members) or (
             run.environment.class_hash != own.environment.class_hash
         )
         is_newer = bool(doubt) and (run.started_at, run_id) > (own.started_at, own.run_id)
         if is_other or is_newer:
-            found.append(SetAside(members[0], doubt, is_other and not is_newer))
-    return tuple(found)
+            exclusions.append(SetAside(members[0], doubt, is_other and not is_newer))
+    return tuple(exclusions)
 
 
 def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, RunInfo]) -> Record | None:
     """Return the newest attempt after a night that failed or was skipped, in a complete run of the same branch."""
     found = [
-        one
-        for one in records
-        if one.status in ("failed", "skipped")
-        and (run := runs[one.run_id]).status == "complete"
+        record
+        for record in records
+        if record.status in ("failed", "skipped")
+        and (run := runs[record.run_id]).status == "complete"
         and run.started_at > newest.started_at
         and run.git_branch == newest.git_branch
     ]
@@ -171,8 +175,8 @@ def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[l
     observations = observations_of(_ordered(records, runs), runs, _TIME)
     branch = main_branch(runs[run_id] for run_id in {one.run_id for one in observations})
     by_key: dict[tuple[str, str, str], list[Observation]] = {}
-    for one in observations:
-        by_key.setdefault(one.segment_key, []).append(one)
+    for observation in observations:
+        by_key.setdefault(observation.segment_key, []).append(observation)
     return [nights_of(members, runs, _TIME, branch) for members in by_key.values()]
 
 
@@ -190,11 +194,11 @@ def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNi
 
 def _never_measured(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLevel:
     """Return the newest attempt; a measurement by force is none of this chip."""
-    others = [one for one in records if one.status != "measured"]
+    others = [record for record in records if record.status != "measured"]
     if not others:
-        return CaseLevel((), (max((runs[one.run_id] for one in records), key=lambda run: run.started_at),))
-    newest = max((runs[one.run_id] for one in others), key=lambda run: (run.started_at, run.run_id))
-    return CaseLevel(_ordered((one for one in others if one.run_id == newest.run_id), runs), (newest,))
+        return CaseLevel((), (max((runs[record.run_id] for record in records), key=lambda run: run.started_at),))
+    newest = max((runs[other.run_id] for other in others), key=lambda run: (run.started_at, run.run_id))
+    return CaseLevel(_ordered((other for other in others if other.run_id == newest.run_id), runs), (newest,))
 
 
 def _ordered(records: Iterable[Record], runs: Mapping[str, RunInfo]) -> tuple[Record, ...]:

@@ -99,18 +99,18 @@ def _row(
 
 def _time(one: PassResult, total: TotalInterval | None) -> RowTime:
     """Return the best-founded time of a pass; one without any is no contender."""
-    found = one.contender
-    assert found is not None  # model_rows keeps no others
-    if found.measured_s is not None:
+    contender = one.contender
+    assert contender is not None  # model_rows keeps no others
+    if contender.measured_s is not None:
         low_s, high_s = measured_interval(one.records, total)
-        return RowTime("measured", found.measured_s, low_s, high_s, one.interval_ratio, "")
+        return RowTime("measured", contender.measured_s, low_s, high_s, one.interval_ratio, "")
     expected = next((record.expected for record in one.records if record.expected is not None), None)
     if expected is not None:
         half_ratio = predicted_half_ratio(expected.time_s, expected.low_s, expected.high_s)
         return RowTime("expected", expected.time_s, expected.low_s, expected.high_s, half_ratio, expected.provenance)
     source: TimeSource = "ideal"
-    assert found.ideal_s is not None  # a contender is measured or predicted
-    return RowTime(source, found.ideal_s, None, None, None, "")
+    assert contender.ideal_s is not None  # a contender is measured or predicted
+    return RowTime(source, contender.ideal_s, None, None, None, "")
 
 
 def _path(one: PassResult) -> str:

@@ -57,8 +57,8 @@ class NightSpeedups:
     def __init__(self, records: Iterable[Record], levels: Mapping[str, CaseLevel], runs: Mapping[str, RunInfo]) -> None:
         self._levels, self._runs = levels, runs
         self._records: dict[str, list[Record]] = {}
-        for one in records:
-            self._records.setdefault(one.case.case_key, []).append(one)
+        for record in records:
+            self._records.setdefault(record.case.case_key, []).append(record)
 
     def of(self, case_key: str, baseline_key: str, level_ratio: float | None) -> NightSpeedup | None:
         """Return the speed-up of a case over another; None where both levels rest on the same nights or one is not measured.
@@ -113,6 +113,6 @@ class _NightTime:
 
 
 def _night_time(records: Iterable[Record]) -> _NightTime:
-    measured = [one.measurement for one in records if one.measurement is not None]
+    measured = [record.measurement for record in records if record.measurement is not None]
     clear = [one for one in measured if UNUSABLE_FLAGS.isdisjoint(one.flags)]
     return _NightTime(median(one.median_s for one in clear or measured), bool(clear))

@@ -35,11 +35,11 @@ def measured_interval(records: Iterable[Record], total: TotalInterval | None) ->
     if total is not None and total.low_s is not None and total.high_s is not None:
         return total.low_s, total.high_s
     known = [
-        (one.measurement.ci_low_s, one.measurement.ci_high_s)
-        for one in records
-        if one.measurement is not None
-        and one.measurement.ci_low_s is not None
-        and one.measurement.ci_high_s is not None
+        (record.measurement.ci_low_s, record.measurement.ci_high_s)
+        for record in records
+        if record.measurement is not None
+        and record.measurement.ci_low_s is not None
+        and record.measurement.ci_high_s is not None
     ]
     return min((low for low, _ in known), default=None), max((high for _, high in known), default=None)
 
@@ -70,27 +70,27 @@ def trust_of(time: RowTime, level: CaseLevel | None, reference: RunInfo | None) 
         return Trust(confidence, shown(why), (), "", nights)
     doubts = doubts_of(level)
     stale = stale_reason(level, reference) if reference is not None else ""
-    process_count = sum(one.process_count for one in nights)
+    process_count = sum(night.process_count for night in nights)
     confidence, why = measured_confidence(process_count, time.interval_ratio, doubts, stale)
     return Trust(confidence, shown(why), doubts, shown(stale), nights)
 
 
 def doubts_of(level: CaseLevel) -> tuple[str, ...]:
     """Return what puts the times of a level in doubt: flags in the order they are explained, then its nights' own doubt."""
-    carried = {flag for one in level.records if one.measurement is not None for flag in one.measurement.flags}
-    found = [key for key in FLAGS if key in carried and (key in DOUBTFUL_FLAGS or key == "simulated")]
+    carried = {flag for record in level.records if record.measurement is not None for flag in record.measurement.flags}
+    flags = [key for key in FLAGS if key in carried and (key in DOUBTFUL_FLAGS or key == "simulated")]
     own = shown(level.doubt, 60)
-    return (*found, *([own] if own and not set(own.split(", ")) <= set(found) else []))
+    return (*flags, *([own] if own and not set(own.split(", ")) <= set(flags) else []))
 
 
 def nights_of(level: CaseLevel) -> tuple[Night, ...]:
     """Return the runs behind a level with the records of each."""
     by_run: dict[str, list[str]] = {}
     processes: dict[str, set[int]] = {}
-    for one in level.records:
-        by_run.setdefault(one.run_id, []).append(one.record_id)
-        if one.status == "measured":
-            processes.setdefault(one.run_id, set()).add(one.process.ordinal)
+    for record in level.records:
+        by_run.setdefault(record.run_id, []).append(record.record_id)
+        if record.status == "measured":
+            processes.setdefault(record.run_id, set()).add(record.process.ordinal)
     return tuple(
         Night(
             run.run_id,
@@ -106,4 +106,4 @@ def nights_of(level: CaseLevel) -> tuple[Night, ...]:
 
 def levels_by_case(levels: Iterable[CaseLevel]) -> Mapping[str, CaseLevel]:
     """Return the levels of one ranking by case key."""
-    return {one.records[0].case.case_key: one for one in levels if one.records}
+    return {level.records[0].case.case_key: level for level in levels if level.records}

@@ -17,7 +17,7 @@ from results.verdicts.shape_verdict import Totals
 
 
 def shape_rows(
-    found: ShapeRecommendation,
+    recommendation: ShapeRecommendation,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
     totals: Totals,
@@ -27,16 +27,16 @@ def shape_rows(
 ) -> list[StoredRow]:
     """Return the rows of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring run;
     `totals`: the intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
-    baseline = next((row for row in found.rows if _is_baseline(row, found.baseline_label)), None)
+    baseline = next((row for row in recommendation.rows if _is_baseline(row, recommendation.baseline_label)), None)
     made = []
-    for row in found.rows:
+    for row in recommendation.rows:
         speedup = None
         if row.source == "measured" and baseline is not None and row is not baseline and baseline.source == "measured":
             speedup = speedups.of(row.case_key, baseline.case_key, row.speedup)
         made.append(
             _row(
                 row,
-                found.baseline_label,
+                recommendation.baseline_label,
                 levels.get(row.case_key),
                 reference,
                 totals.get(row.case_key),

@@ -66,7 +66,7 @@ def _energy_logs(side: CaseSide) -> list[float]:
 
 def _sensors(side: CaseSide) -> frozenset[tuple[str, str]]:
     readings = [record.measurement.energy for record in side.records if record.measurement is not None]
-    return frozenset((one.source, one.scope) for one in readings if one is not None)
+    return frozenset((reading.source, reading.scope) for reading in readings if reading is not None)
 
 
 def _mean(logs: list[float]) -> float:

@@ -14,7 +14,7 @@ Ranks = Callable[[int, bool], float | None]
 
 
 def judge(
-    found: Evidence,
+    evidence: Evidence,
     *,
     false_discovery_ratio: float,
     limit_ratio: Floats | float,
@@ -28,14 +28,14 @@ def judge(
     `is_replicated`: whether a case has processes enough, or a stored floor, to be called changed at all.
     SAME: everything else.
     """
-    change, least = found.change_log, found.min_effect_log
+    change, least = evidence.change_log, evidence.min_effect_log
     limit = np.fmax(least, np.log1p(limit_ratio))
-    is_known = np.isfinite(found.floor_log)
-    is_slower = is_known & (found.slower_q <= false_discovery_ratio)
-    is_faster = is_known & (found.faster_q <= false_discovery_ratio)
+    is_known = np.isfinite(evidence.floor_log)
+    is_slower = is_known & (evidence.slower_q <= false_discovery_ratio)
+    is_faster = is_known & (evidence.faster_q <= false_discovery_ratio)
     can_be_called = np.broadcast_to(np.asarray(is_replicated), change.shape)
     is_large = np.abs(change) >= least
-    is_hidden = (found.high_log > limit) | (found.low_log < -limit)
+    is_hidden = (evidence.high_log > limit) | (evidence.low_log < -limit)
     verdicts: list[tuple[Verdict, str]] = []
     for index in range(len(change)):
         if not is_known[index]:

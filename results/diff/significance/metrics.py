@@ -55,12 +55,12 @@ def _model_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
     one, other = _figures(before), _figures(after)
     if one is None or other is None:
         return []
-    found = []
+    changes = []
     for name in ("held_bytes", "cache_bytes", "peak_bytes"):
         first, second = getattr(one, name), getattr(other, name)
         if first and second is not None:
             ratio = second / first - 1
-            found.append(
+            changes.append(
                 MetricChange(
                     "memory", name, "B", False, first, second, ratio, None, None, _called(ratio, LEAST_MEMORY_RATIO)
                 )
@@ -71,8 +71,8 @@ def _model_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
         ("top1_agreement_ratio", "ratio", True),
     ):
         change = _quality_change(name, unit, is_higher_better, getattr(one, name), getattr(other, name))
-        found += [change] if change is not None else []
-    return found
+        changes += [change] if change is not None else []
+    return changes
 
 
 def _quality_change(
@@ -111,7 +111,7 @@ def _quality_change(
 
 def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
     """Compare |error| of the ideal and the expected prediction against the measured time, and say which of both moved."""
-    found = []
+    changes = []
     for kind in ("expected", "ideal"):
         sides = [_prediction(side, kind) for side in (before, after)]
         one, other = sides
@@ -123,7 +123,7 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
         model = f"the prediction moved ({one[1]} → {other[1]})" if one[1] != other[1] else "the prediction moved"
         reason = model if has_moved else TIME_MOVED
         verdict = _called(growth, LEAST_ERROR_RATIO)
-        found.append(
+        changes.append(
             MetricChange(
                 "error",
                 f"error_{kind}",
@@ -138,7 +138,7 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
                 reason if verdict != "SAME" or has_moved else "",
             )
         )
-    return found
+    return changes
 
 
 def _called(loss_ratio: float, least_ratio: float) -> MetricVerdict:
@@ -147,11 +147,18 @@ def _called(loss_ratio: float, least_ratio: float) -> MetricVerdict:
 
 def _prediction(side: CaseSide, kind: str) -> tuple[float, str] | None:
     """Return the predicted time of a side (the median over its records) and the model's version."""
-    found = [one for record in side.records for one in record.predictions if one.kind == kind and one.time_s > 0]
-    return (median(one.time_s for one in found), found[-1].model_version) if found else None
+    predictions = [
+        prediction
+        for record in side.records
+        for prediction in record.predictions
+        if prediction.kind == kind and prediction.time_s > 0
+    ]
+    if not predictions:
+        return None
+    return median(prediction.time_s for prediction in predictions), predictions[-1].model_version
 
 
 def _figures(side: CaseSide) -> ModelFigures | None:
-    known: Sequence[ModelFigures] = [one for one in map(model_figures, side.records) if one is not None]
-    measured = [one for one in known if one.quality_source == "measured"]
-    return (measured or known or [None])[0]  # type: ignore[list-item]
+    figures: Sequence[ModelFigures] = [one for one in map(model_figures, side.records) if one is not None]
+    measured = [one for one in figures if one.quality_source == "measured"]
+    return (measured or figures or [None])[0]  # type: ignore[list-item]

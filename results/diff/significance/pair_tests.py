@@ -45,8 +45,8 @@ def judge_times(
     """Return what the times of one or more pairs say, and verdict and reason of each, in their order; clocks not looked at."""
     sides = list(pairs.values())
     thresholds = [_threshold_ratio(pair) for pair in sides]
-    least = np.array([rules.min_effect_ratio if one is None else one for one in thresholds])
-    limit = np.array([rules.limit_ratio if one is None else one for one in thresholds])
+    least = np.array([rules.min_effect_ratio if threshold is None else threshold for threshold in thresholds])
+    limit = np.array([rules.limit_ratio if threshold is None else threshold for threshold in thresholds])
     found = _evidence(pairs, noise, least, rules.false_discovery_ratio)
     replicated = np.array(
         [

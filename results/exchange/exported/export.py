@@ -85,16 +85,16 @@ def export_documents(
     }
 
 
-def write_json(store: ResultStore, found: Sequence[FoundRun], stream: TextIO, *, is_part: bool) -> None:
+def write_json(store: ResultStore, runs: Sequence[FoundRun], stream: TextIO, *, is_part: bool) -> None:
     """Write what was found as strict JSON: the document of `export_run_json` for one run, a list of them for several.
 
     `is_part`: records are left out, so that each run is written as unfinished; an import of the whole run completes it.
     """
-    if len(found) == 1:
-        _write_run(store, found[0], stream, is_part=is_part)
+    if len(runs) == 1:
+        _write_run(store, runs[0], stream, is_part=is_part)
     else:
         stream.write(f'{{"format": {json.dumps(RUNS_FORMAT)}, "schema_version": {EXPORT_VERSION}, "runs": [\n')
-        for number, one in enumerate(found):
+        for number, one in enumerate(runs):
             stream.write(",\n" if number else "")
             _write_run(store, one, stream, is_part=is_part)
         stream.write("]}")
@@ -105,13 +105,13 @@ def _write_run(store: ResultStore, found: FoundRun, stream: TextIO, *, is_part: 
     from results.store.query import profile_hashes, read_lots
 
     run = replace(found.run, status="running", exit_code=None, finished_at=None) if is_part else found.run
-    profiles = (store.profile(one) for one in profile_hashes(store, found))
+    profiles = (store.profile(profile_hash) for profile_hash in profile_hashes(store, found))
     records = chain.from_iterable(read_lots(store, found, with_samples=True))
     floors = store.noise_floors(run.environment.class_hash).values()
     stream.write(
         f'{{"format": {json.dumps(EXPORT_FORMAT)},\n"schema_version": {EXPORT_VERSION},\n"run": {_dumped(run)}'
     )
-    _write_list(stream, "profiles", (one for one in profiles if one is not None))
+    _write_list(stream, "profiles", (profile for profile in profiles if profile is not None))
     _write_list(stream, "processes", store.processes(run.run_id))
     _write_list(stream, "records", records)
     _write_list(stream, "canaries", store.canaries(run.run_id))
@@ -138,7 +138,7 @@ def write_csv(store: ResultStore, run_id: str, stream: TextIO) -> None:
     write_rows(store, find_records(store, RecordQuery(run_id=run.run_id)), stream)
 
 
-def write_rows(store: ResultStore, found: Iterable[FoundRun], stream: TextIO) -> None:
+def write_rows(store: ResultStore, runs: Iterable[FoundRun], stream: TextIO) -> None:
     """Write CSV: one row per record, units in the headers, an empty cell where nothing is known. Samples are not in it.
 
     A cell cannot act on who opens it: control characters, line ends and characters that turn the writing direction are
@@ -149,15 +149,15 @@ def write_rows(store: ResultStore, found: Iterable[FoundRun], stream: TextIO) ->
     """
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for rows in flat_lots(store, found):
+    for rows in flat_lots(store, runs):
         writer.writerows([_cell(name, value) for name, value in row.items()] for row in rows)
 
 
-def flat_lots(store: ResultStore, found: Iterable[FoundRun]) -> Iterator[list[Row]]:
+def flat_lots(store: ResultStore, runs: Iterable[FoundRun]) -> Iterator[list[Row]]:
     """Yield the flat rows of what was found, a few hundred at a time."""
     from results.store.query import read_lots
 
-    for one in found:
+    for one in runs:
         for records in read_lots(store, one, with_samples=False):
             yield list(flat_rows(one.run, records))
 

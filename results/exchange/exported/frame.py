@@ -35,6 +35,6 @@ def load_frame(
         raise InvalidValueError(str(error).replace("--", "")) from None
     with open_store(target, create=False, read_only=True) as store:
         run_id = "" if run is None else store.resolve_run(run).run_id
-        found = find_records(store, replace(query, run_id=run_id))
-        rows = [row for lot in flat_lots(store, found) for row in lot]
+        runs = find_records(store, replace(query, run_id=run_id))
+        rows = [row for lot in flat_lots(store, runs) for row in lot]
     return pandas.DataFrame(rows, columns=list(COLUMNS))

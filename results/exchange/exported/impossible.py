@@ -38,7 +38,7 @@ def possible_records(records: Iterable[Record]) -> tuple[Record, ...]:
     that may be missing becomes None; one that may not takes its part with it: its measurement (the case then counts as
     failed, and says why), its prediction, its energy reading, its sensor reading.
     """
-    return tuple(_possible(one) for one in records)
+    return tuple(_possible(record) for record in records)
 
 
 def _possible(record: Record) -> Record:

@@ -70,17 +70,17 @@ def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportRepor
     """Add checked runs to the store, each all or nothing. Raises `StoreError` as `add_run` does."""
     added = duplicates = differing = 0
     other_runs = []
-    for one in runs:
-        differing += differing_records(store, one.records)
-        if is_other_run(store, one.run):
-            other_runs.append(one.run.run_id)
+    for run in runs:
+        differing += differing_records(store, run.records)
+        if is_other_run(store, run.run):
+            other_runs.append(run.run.run_id)
         new, present = store.add_run(
-            one.run,
-            one.profiles,
-            one.records,
-            processes=one.processes,
-            canaries=one.canaries,
-            noise_floors=one.noise_floors,
+            run.run,
+            run.profiles,
+            run.records,
+            processes=run.processes,
+            canaries=run.canaries,
+            noise_floors=run.noise_floors,
         )
         added, duplicates = added + new, duplicates + present
     return ImportReport(tuple(one.run.run_id for one in runs), added, duplicates, differing, tuple(other_runs))
@@ -88,10 +88,10 @@ def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportRepor
 
 def read_export(path: str | Path) -> ExportedRun:
     """Return the run of a JSON file that holds one. Raises `StoreError` as `import_file` does."""
-    found = read_exports(path)
-    if len(found) != 1:
-        raise StoreError(f"{path} holds {len(found)} runs, not one: import it and name the run")
-    return found[0]
+    runs = read_exports(path)
+    if len(runs) != 1:
+        raise StoreError(f"{path} holds {len(runs)} runs, not one: import it and name the run")
+    return runs[0]
 
 
 def read_exports(path: str | Path) -> list[ExportedRun]:

@@ -35,7 +35,7 @@ _UNITS = (
 )
 
 
-def write_parquet(store: ResultStore, found: Iterable[FoundRun], path: Path) -> int:
+def write_parquet(store: ResultStore, runs: Iterable[FoundRun], path: Path) -> int:
     """Write a row per record, columns as in the CSV, null where nothing is known; return how many rows there are.
 
     Bytes are 64-bit floats: whole up to 2**53. Raises `MissingDependencyError` without pyarrow.
@@ -49,7 +49,7 @@ def write_parquet(store: ResultStore, found: Iterable[FoundRun], path: Path) -> 
     schema = pyarrow.schema([(name, types[column_kind(name)]) for name in COLUMNS])
     count = 0
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for rows in flat_lots(store, found):
+        for rows in flat_lots(store, runs):
             columns = {name: [_value(row[name], column_kind(name)) for row in rows] for name in COLUMNS}
             writer.write_table(pyarrow.table(columns, schema=schema))
             count += len(rows)

@@ -118,8 +118,8 @@ class SpooledChanges:
 def spool_files(folder: Path) -> list[Path]:
     """Return the spool files of a folder, oldest first; none where there is no such folder."""
     try:
-        found = [path for path in folder.iterdir() if path.name.endswith(SUFFIX)]
-        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+        paths = [path for path in folder.iterdir() if path.name.endswith(SUFFIX)]
+        return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
     except OSError:
         return []
 
@@ -166,12 +166,12 @@ def _change(path: Path, number: int, line: bytes) -> Change:
 
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         raise _damaged(path, number, "it is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise _damaged(path, number, "it is not an object")
-    return found
+    return document
 
 
 def _damaged(path: Path, number: int, why: str) -> StoreError:

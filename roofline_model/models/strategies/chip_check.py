@@ -93,15 +93,15 @@ def check_strategy(config: MixedPrecisionConfig, hardware: Device | str) -> Stra
 
 def validate_strategy(config: MixedPrecisionConfig, hardware: Device | str) -> StrategyCheck:
     """Return the check, or raise `UnsupportedError` naming the first operator that the chip cannot run."""
-    found = check_strategy(config, hardware)
-    if found.unsupported:
-        first = found.unsupported[0]
-        others = len(found.unsupported) - 1
+    check = check_strategy(config, hardware)
+    if check.unsupported:
+        first = check.unsupported[0]
+        others = len(check.unsupported) - 1
         more = f" (and {others} more)" if others else ""
         raise UnsupportedError(
             f"{config.name}: {first.label}={first.formats.label}{more}: {short_text(first.findings[0])}"
         )
-    return found
+    return check
 
 
 def _path(
@@ -117,10 +117,10 @@ def _path(
     if operator is OperatorType.EMBEDDINGS:
         return OperatorPath(operator, formats, "storage", "", (finding("copied-operator"),), first, last)
     try:
-        found = predict(_work(config, operator, formats), device)
+        prediction = predict(_work(config, operator, formats), device)
     except UnsupportedError as error:
         return OperatorPath(operator, formats, "unsupported", "", (finding_of(error),), first, last)
-    return OperatorPath(operator, formats, found.path, found.compute_format, found.findings, first, last)
+    return OperatorPath(operator, formats, prediction.path, prediction.compute_format, prediction.findings, first, last)
 
 
 def _work(config: MixedPrecisionConfig, operator: OperatorType, formats: PartFormats) -> Operator:

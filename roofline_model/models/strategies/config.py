@@ -182,7 +182,7 @@ class MixedPrecisionConfig:
 
     def _check_pairs(self) -> None:
         """Raise when a projection's weight cannot meet the default activation."""
-        for named in (self.operator_precisions, *(one.operator_precisions for one in self.layers)):
+        for named in (self.operator_precisions, *(layer.operator_precisions for layer in self.layers)):
             for name, text in named.items():
                 if name in PROJECTIONS:
                     part_formats(OperatorType(name), text, self.default_activation_precision)

@@ -58,10 +58,10 @@ def canonical_precisions(given: Mapping[str, str]) -> dict[str, str]:
         raise InvalidValueError(
             f"operator_precisions must be a table of operator = format, got a {type(given).__name__}"
         )
-    found: dict[str, str] = {}
+    precisions: dict[str, str] = {}
     for name, text in given.items():
         operator = parse_operator(name)
-        if operator.value in found:
+        if operator.value in precisions:
             raise InvalidValueError(f"{operator.value} is given twice; keep one format")
-        found[operator.value] = canonical_precision(operator, text)
-    return found
+        precisions[operator.value] = canonical_precision(operator, text)
+    return precisions

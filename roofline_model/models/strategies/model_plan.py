@@ -64,7 +64,7 @@ def strategy_plan(config: MixedPrecisionConfig, shape: ModelShape) -> FormatPlan
     ]
     if shape.experts is not None:
         exceptions.append(FormatException("router", PartFormats(wide, wide)))
-    exceptions = [one for one in exceptions if one.formats != base]
+    exceptions = [exception for exception in exceptions if exception.formats != base]
     products = {part: config.get_precision(_OPERATORS[part]) for part in PRODUCTS}
     exceptions += [FormatException(part, PartFormats(key, key)) for part, key in products.items() if key != wide]
     kv = config.get_precision(OperatorType.KV_CACHE)

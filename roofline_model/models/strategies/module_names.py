@@ -62,10 +62,10 @@ def operators_of_module(name: str) -> tuple[tuple[OperatorType, ...], int | None
     leaf = name.rpartition(".")[2].lower()
     if leaf in (*_HEADS, *_EMBEDDINGS):
         return (OperatorType.EMBEDDINGS,), None
-    found = _LAYER.search(name)
-    if found is None or len(found[1]) > 5:
+    match = _LAYER.search(name)
+    if match is None or len(match[1]) > 5:
         return (), None
-    return _operators_in_layer(found[2]), int(found[1])
+    return _operators_in_layer(match[2]), int(match[1])
 
 
 def layer_role(name: str) -> str | None:
@@ -76,8 +76,8 @@ def layer_role(name: str) -> str | None:
     leaf = name.rpartition(".")[2].lower()
     if leaf in _HEADS:
         return "lm_head"
-    found = _LAYER.search(name)
-    operators = _operators_in_layer(name if found is None else found[2])
+    match = _LAYER.search(name)
+    operators = _operators_in_layer(name if match is None else match[2])
     if operators:
         return _ROLE_OF[operators[0]]
     return "router" if leaf in _ROUTERS else None
@@ -117,13 +117,13 @@ def module_formats(config: MixedPrecisionConfig, name: str) -> PartFormats | Non
     Raises `UnsupportedError` when one module computes operators of different formats (a fused qkv).
     """
     operators, layer = operators_of_module(name)
-    found = [config.formats(operator, layer) for operator in operators]
-    if not found:
+    formats = [config.formats(operator, layer) for operator in operators]
+    if not formats:
         return None
-    if len(set(found)) > 1:
-        listed = ", ".join(f"{operator.value}={one.label}" for operator, one in zip(operators, found, strict=True))
+    if len(set(formats)) > 1:
+        listed = ", ".join(f"{operator.value}={one.label}" for operator, one in zip(operators, formats, strict=True))
         raise UnsupportedError(f"{config.name}: {name} is one matrix, but {listed}; give them one format")
-    return found[0]
+    return formats[0]
 
 
 def strategy_layer_plan(config: MixedPrecisionConfig, names: Iterable[str]) -> dict[str, str]:

@@ -60,7 +60,9 @@ def _parts_of(name: str, shape: ModelShape, *, is_narrow: bool) -> list[tuple[st
         raise InvalidValueError(f"{name} is of layer {layer}, {shape.name} has {shape.layer_count}")
     prefix = "" if layer is None or not shape.has_experts(layer) else "shared_" if "shared" in name else "experts_"
     parts = [
-        (_PARTS[one] if one not in _FFN else f"{prefix}{_PARTS[one]}", layer) for one in operators if one in _PARTS
+        (_PARTS[operator] if operator not in _FFN else f"{prefix}{_PARTS[operator]}", layer)
+        for operator in operators
+        if operator in _PARTS
     ]
     if not parts and is_narrow:
         raise UnsupportedError(f"{name} is quantised, and no part of {shape.name} as it is predicted")

@@ -135,11 +135,11 @@ def strategy_fields(config: MixedPrecisionConfig) -> dict[str, Any]:
     if config.layers:
         fields["layers"] = [
             {
-                "first": one.first_layer_index,
-                "last": one.last_layer_index,
-                "operator_precisions": dict(one.operator_precisions),
+                "first": layer.first_layer_index,
+                "last": layer.last_layer_index,
+                "operator_precisions": dict(layer.operator_precisions),
             }
-            for one in config.layers
+            for layer in config.layers
         ]
     return fields
 
@@ -157,7 +157,7 @@ def _strategy(data: Mapping[str, Any], where: str) -> MixedPrecisionConfig:
         missing = "name" if "name" not in data else "operator_precisions"
         raise DefinitionError(f"{where}: {missing} is missing")
     layers = data.get("layers", [])
-    if not isinstance(layers, list) or not all(isinstance(one, dict) for one in layers):
+    if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
         raise DefinitionError(f"{where}: layers must be written as [[layers]] tables, got {shown(layers)}")
     precisions = _precisions(where, "operator_precisions", data["operator_precisions"])
     ranges = tuple(_layer(where, f"layers {i + 1}", table) for i, table in enumerate(layers))

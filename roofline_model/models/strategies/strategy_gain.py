@@ -33,45 +33,45 @@ class StrategyGain:
     """Ideal time of the FP16 pass."""
 
 
-def strategy_gain(found: ModelPrediction, hardware: Device | str) -> StrategyGain:
+def strategy_gain(prediction: ModelPrediction, hardware: Device | str) -> StrategyGain:
     """Return what the plan of a predicted pass gains over `fp16_baseline`, same model, chip and workload."""
-    device, work = get_hardware(hardware), found.workload
-    plan = strategy_plan(create_fp16_baseline(), found.model)
+    device, work = get_hardware(hardware), prediction.workload
+    plan = strategy_plan(create_fp16_baseline(), prediction.model)
     base = predict_model(
         device,
-        found.model,
+        prediction.model,
         work.phase,
         batch=work.batch_count,
         context=work.context_count,
         new_tokens=work.new_count,
         formats=plan,
-        parallel=found.parallel,
-        launches=found.launches,
-        attention_kernel=found.attention_kernel,
+        parallel=prediction.parallel,
+        launches=prediction.launches,
+        attention_kernel=prediction.attention_kernel,
     )
-    expected, base_expected = expected_step(found, device), expected_step(base, device)
-    ours, theirs = found.memory, base.memory
+    expected, base_expected = expected_step(prediction, device), expected_step(base, device)
+    ours, theirs = prediction.memory, base.memory
     return StrategyGain(
-        speedup=base.time_s / found.time_s,
+        speedup=base.time_s / prediction.time_s,
         expected_speedup=None if expected is None or base_expected is None else base_expected.time_s / expected.time_s,
         memory_saved_ratio=1 - (ours.weights_bytes + ours.kv_bytes) / (theirs.weights_bytes + theirs.kv_bytes),
         weights_saved_ratio=1 - ours.weights_bytes / theirs.weights_bytes,
-        layer_weights_saved_ratio=1 - _layer_bytes(found) / _layer_bytes(base),
+        layer_weights_saved_ratio=1 - _layer_bytes(prediction) / _layer_bytes(base),
         kv_saved_ratio=1 - ours.kv_bytes / theirs.kv_bytes,
         baseline_s=base.time_s,
     )
 
 
-def _layer_bytes(found: ModelPrediction) -> float:
+def _layer_bytes(prediction: ModelPrediction) -> float:
     """Return the bytes of one device's matrices inside the layers: everything but embedding, head and norms."""
-    counts, plan = parameter_counts(shard(found.model, found.parallel.device_count)), found.plan
+    counts, plan = parameter_counts(shard(prediction.model, prediction.parallel.device_count)), prediction.plan
     outside = counts.small_count * _width(plan.wide)
     if counts.head_count:
         outside += counts.head_count * plan.weight_bytes_per_element(plan.of("lm_head").weights)
         outside += counts.embedding_count * plan.weight_bytes_per_element(plan.of("embedding").weights)
     else:
         outside += counts.embedding_count * plan.weight_bytes_per_element(plan.of("lm_head").weights)
-    return found.memory.weights_bytes - outside
+    return prediction.memory.weights_bytes - outside
 
 
 def _width(key: str) -> float:

@@ -16,5 +16,5 @@ def least_time_s(problem: ParetoProblem, *, loss_value: float, memory_bytes: flo
     """
     table = choice_table([ordered_choices(group) for group in problem.groups])
     left = math.inf if memory_bytes is None else memory_bytes * (1 + ROUNDING_RATIO) - problem.fixed_bytes
-    found = minimise(table.costing_first(), loss_value, left)
-    return None if found.picks is None else found.cost_value + problem.fixed_time_s
+    solution = minimise(table.costing_first(), loss_value, left)
+    return None if solution.picks is None else solution.cost_value + problem.fixed_time_s

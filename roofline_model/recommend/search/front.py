@@ -65,11 +65,11 @@ def ordered_choices(group: LayerGroup) -> list[FormatChoice]:
 
     Of choices equal in everything the first stays.
     """
-    found: list[FormatChoice] = []
+    choices: list[FormatChoice] = []
     for one in sorted(group.choices, key=lambda choice: (choice.loss_value, choice.time_s, choice.memory_bytes)):
-        if not any(other.time_s <= one.time_s and other.memory_bytes <= one.memory_bytes for other in found):
-            found.append(one)
-    return found
+        if not any(other.time_s <= one.time_s and other.memory_bytes <= one.memory_bytes for other in choices):
+            choices.append(one)
+    return choices
 
 
 def choice_table(rows: list[list[FormatChoice]]) -> Table:
@@ -94,7 +94,7 @@ def pareto_front(problem: ParetoProblem) -> ParetoFront:
     is_complete = picks is not None
     if picks is None:
         picks = _supported(table)
-    points = [assignment(problem, rows, one) for one in picks]
+    points = [assignment(problem, rows, pick) for pick in picks]
     return ParetoFront(tuple(_beaten_out(points)), is_complete)
 
 
@@ -202,6 +202,6 @@ def _beaten_out(points: list[FormatAssignment]) -> list[FormatAssignment]:
     """Return the points that no other beats, least loss first; of plans with equal totals the first."""
     import numpy as np
 
-    totals = np.array([(one.loss_value, one.time_s, one.memory_bytes) for one in points])
+    totals = np.array([(point.loss_value, point.time_s, point.memory_bytes) for point in points])
     grain = np.where(totals.any(axis=0), np.abs(totals).max(axis=0) * ROUNDING_RATIO, 1.0)
     return [points[at] for at in undominated(np.rint(totals / grain)).tolist()]

@@ -257,8 +257,8 @@ def undominated(points: Array) -> Array:
 
 def _least_first(table: Table, limits: tuple[float, float]) -> Solution:
     """Return the plan that spends least of the first resource within the second limit; no plan where it spends too much."""
-    found = minimise(table.costing_first(), math.inf, limits[1])
-    return found if found.cost_value <= limits[0] else Solution(None, math.inf, found.bound_value)
+    solution = minimise(table.costing_first(), math.inf, limits[1])
+    return solution if solution.cost_value <= limits[0] else Solution(None, math.inf, solution.bound_value)
 
 
 def _improved(table: Table, picks: Array, limits: tuple[float, float]) -> Array:

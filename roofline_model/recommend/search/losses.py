@@ -23,7 +23,11 @@ from roofline_model.recommend.search.problem import CONFIDENCES
 
 MOST_VALUE = 1e100
 """Losses of a million layers below it add up to a number."""
-_QKV = tuple(one for one in ATTENTION_PROJECTIONS if one is not OperatorType.O_PROJ)
+_QKV = tuple(
+    attention_projection
+    for attention_projection in ATTENTION_PROJECTIONS
+    if attention_projection is not OperatorType.O_PROJ
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,12 +234,12 @@ def losses_text(losses: MeasuredLosses) -> str:
 def _values(data: Any, where: str) -> dict[tuple[str, str], float]:
     if not isinstance(data, dict):
         raise DefinitionError(f"{where}: losses must be an object of layer: {{format: loss}}, got {shown(data)}")
-    found: dict[tuple[str, str], float] = {}
+    values: dict[tuple[str, str], float] = {}
     for name, formats in data.items():
         if not isinstance(formats, dict):
             raise DefinitionError(f"{where}: losses of {shown(name)} must be {{format: loss}}, got {shown(formats)}")
-        found.update({(name, label): value for label, value in formats.items()})
-    return found
+        values.update({(name, label): value for label, value in formats.items()})
+    return values
 
 
 def _json(value: Any) -> str:

@@ -99,10 +99,12 @@ class ModelProblem:
             exceptions.append(FormatException(part, parse_formats(formats), layer, layer))
             if part == "lm_head" and self.shape.has_tied_embedding:
                 exceptions.append(FormatException("embedding", parse_formats(formats)))
-        names = sorted({one.name for one in exceptions})
+        names = sorted({exception.name for exception in exceptions})
         # A part that stays wide inside a narrow group has to be said; elsewhere it goes without saying.
         is_nested = any(set(parts_of(one)) & set(parts_of(other)) for one, other in combinations(names, 2))
-        chosen = tuple(joined_layers(one for one in exceptions if is_nested or one.formats != self.base.base))
+        chosen = tuple(
+            joined_layers(exception for exception in exceptions if is_nested or exception.formats != self.base.base)
+        )
         return checked_plan(replace(self.base, exceptions=chosen, label=label), self.shape)
 
     def choices(self, plan: FormatPlan) -> dict[str, str]:
@@ -160,8 +162,8 @@ def model_problem(
     """
     device, shape = get_hardware(hardware), get_model(model)
     shares = tuple(traffic) or (traffic_share(context=min(DEFAULT_CONTEXT, shape.max_context_size)),)
-    for one in shares:
-        check_context(shape, one.workload)
+    for share in shares:
+        check_context(shape, share.workload)
     key = get_format(wide or shape.wide_format).key
     base = FormatPlan(PartFormats(key, key), key, key, label="wide")
     checked_plan(base, shape)
@@ -169,7 +171,7 @@ def model_problem(
     found = ModelProblem(empty, shape, device, shares, base, times, None if is_ideal else remembering())
     known = losses.by_part(shape)
     formats = list(dict.fromkeys(label for name, label in known if not name.endswith(".kv")))
-    builder = _Builder(found, known, [get_format(one).key for one in kv_formats], formats)
+    builder = _Builder(found, known, [get_format(kv_format).key for kv_format in kv_formats], formats)
     groups = tuple(builder.groups())
     if not groups:
         raise InvalidValueError(
@@ -233,16 +235,16 @@ class _Builder:
     def _group(self, part: str, layer: int | None, size: int, formats: list[str]) -> Iterator[LayerGroup]:
         """Yield one group, or nothing for a part without losses: it stays wide."""
         name = part if layer is None else f"layers.{layer}.{part}"
-        known = {label: self._losses[name, label] for label in formats if (name, label) in self._losses}
-        if not known:
+        groups = {label: self._losses[name, label] for label in formats if (name, label) in self._losses}
+        if not groups:
             return
-        known.setdefault(self._wide, 0.0)
-        missing = [label for label in formats if label not in known]
+        groups.setdefault(self._wide, 0.0)
+        missing = [label for label in formats if label not in groups]
         if missing and part != "kv":
             self._add(finding("layers-without-loss", part, formats=tuple(missing)))
         times = self._times(part, layer, formats)
         choices = []
-        for label, loss in known.items():
+        for label, loss in groups.items():
             if label not in times:
                 continue
             time_s, source = times[label]

@@ -49,12 +49,12 @@ class TimedPass:
     @property
     def time_s(self) -> float:
         """Time of the pass."""
-        return math.fsum(one.kernel.calls_count * one.time_s for one in self.kernels)
+        return math.fsum(kernel.kernel.calls_count * kernel.time_s for kernel in self.kernels)
 
     def beyond(self, other: TimedPass) -> tuple[float, str]:
         """Return the time of the calls that `other` does not make, and the sources of these times."""
-        theirs = {one.key: one.kernel.calls_count for one in other.kernels}
-        extra = [(one.kernel.calls_count - theirs.get(one.key, 0), one) for one in self.kernels]
+        theirs = {kernel.key: kernel.kernel.calls_count for kernel in other.kernels}
+        extra = [(kernel.kernel.calls_count - theirs.get(kernel.key, 0), kernel) for kernel in self.kernels]
         found = [(count, one) for count, one in extra if count > 0]
         return math.fsum(count * one.time_s for count, one in found), joined_source(one.source for _, one in found)
 

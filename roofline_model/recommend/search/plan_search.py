@@ -87,20 +87,20 @@ def search_plans(
     findings += model.problem.findings
     if book.unused:
         findings.append(finding("losses-unused", shape.name, count=len(book.unused), part=book.unused[0]))
-    found: list[FormatSearch] = []
+    searches: list[FormatSearch] = []
     excluded: list[Exclusion] = []
     if book.losses.is_in_nats:
-        _take(_fastest(model, limits), found, excluded)
+        _take(_fastest(model, limits), searches, excluded)
     if limits.time_s is not None or not book.losses.is_in_nats:
-        _take(_least_loss(model, limits, time_of), found, excluded)
+        _take(_least_loss(model, limits, time_of), searches, excluded)
     if not book.losses.is_in_nats:
         findings.append(finding("losses-without-percent", unit=book.losses.unit))
     candidates = []
-    for one in found:
+    for one in searches:
         plan = model.plan(one.choice.choices, label=one.label)
         candidates.append(CandidatePlan(one.label, "search", plan, plan_formats(plan, shape)))
     return SearchedPlans(
-        tuple(candidates), tuple(found), tuple(excluded), pareto_front(model.problem).points, tuple(findings)
+        tuple(candidates), tuple(searches), tuple(excluded), pareto_front(model.problem).points, tuple(findings)
     )
 
 
@@ -148,11 +148,11 @@ def _budget_miss(miss: BudgetMiss) -> Finding:
     return finding(f"search-misses-{miss.constraint.replace(' ', '-')}", LEAST_LOSS, **values)
 
 
-def _take(result: FormatSearch | Exclusion, found: list[FormatSearch], excluded: list[Exclusion]) -> None:
+def _take(result: FormatSearch | Exclusion, searches: list[FormatSearch], excluded: list[Exclusion]) -> None:
     if isinstance(result, Exclusion):
         excluded.append(result)
     else:
-        found.append(result)
+        searches.append(result)
 
 
 def _searched_table(

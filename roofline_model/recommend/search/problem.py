@@ -115,7 +115,9 @@ class ParetoProblem:
     def time_sources(self) -> tuple[str, ...]:
         """Every kind of time among the choices, sorted."""
         return tuple(
-            sorted({part for group in self.groups for one in group.choices for part in one.time_source.split("+")})
+            sorted(
+                {part for group in self.groups for choice in group.choices for part in choice.time_source.split("+")}
+            )
         )
 
 
@@ -126,14 +128,14 @@ def share_formats(problem: ParetoProblem, shared: Mapping[str, Sequence[str]]) -
     Raises `UnknownNameError` for a group the problem does not have, `InvalidValueError` for one named twice and for parts
     without a format in common.
     """
-    known = {group.name: group for group in problem.groups}
+    formats = {group.name: group for group in problem.groups}
     owner: dict[str, str] = {}
     for name, parts in shared.items():
         if not parts:
             raise InvalidValueError(f"group {name!r} joins nothing; name the groups that share a format")
         for part in parts:
-            if part not in known:
-                raise UnknownNameError("part", part, known)
+            if part not in formats:
+                raise UnknownNameError("part", part, formats)
             if part in owner:
                 raise InvalidValueError(f"{part} is in {owner[part]!r} and in {name!r}; a group shares one format only")
             owner[part] = name
@@ -145,7 +147,7 @@ def share_formats(problem: ParetoProblem, shared: Mapping[str, Sequence[str]]) -
             groups.append(group)
         elif joint not in done:
             done.add(joint)
-            groups.append(_joined(joint, [known[part] for part in shared[joint]]))
+            groups.append(_joined(joint, [formats[part] for part in shared[joint]]))
     return ParetoProblem(
         tuple(groups),
         problem.fixed_time_s,
@@ -162,9 +164,9 @@ def joined_source(sources: Iterable[str]) -> str:
 
 
 def _joined(name: str, parts: Sequence[LayerGroup]) -> LayerGroup:
-    common = [one.label for one in parts[0].choices]
+    common = [choice.label for choice in parts[0].choices]
     for part in parts[1:]:
-        labels = {one.label for one in part.choices}
+        labels = {choice.label for choice in part.choices}
         common = [label for label in common if label in labels]
     if not common:
         raise InvalidValueError(f"the groups of {name!r} have no format in common; nothing can be shared")

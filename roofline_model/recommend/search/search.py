@@ -90,11 +90,11 @@ def choose_formats(problem: ParetoProblem, budgets: Budgets = NO_LIMITS) -> Pare
     rows = [ordered_choices(group) for group in problem.groups]
     table = choice_table(rows)
     limits = _limits(problem, budgets)
-    found = _tie_broken(table, minimise(table, *limits), limits)
-    if found.picks is None:
-        return ParetoChoice(problem, budgets, None, found.bound_value, _misses(problem, table, budgets, limits), ())
-    plan = assignment(problem, rows, found.picks)
-    bound = plan.loss_value if found.is_optimal else min(found.bound_value, plan.loss_value)
+    solution = _tie_broken(table, minimise(table, *limits), limits)
+    if solution.picks is None:
+        return ParetoChoice(problem, budgets, None, solution.bound_value, _misses(problem, table, budgets, limits), ())
+    plan = assignment(problem, rows, solution.picks)
+    bound = plan.loss_value if solution.is_optimal else min(solution.bound_value, plan.loss_value)
     reasons = tuple(
         _reason(group, label, plan, budgets) for group, label in zip(problem.groups, plan.labels, strict=True)
     )
@@ -113,39 +113,39 @@ def _left(budget: float, fixed: float) -> float:
     return budget * (1 + ROUNDING_RATIO) - fixed
 
 
-def _tie_broken(table: Table, found: Solution, limits: tuple[float, float]) -> Solution:
+def _tie_broken(table: Table, solution: Solution, limits: tuple[float, float]) -> Solution:
     """Return the fastest of the plans that lose as little as the one found, where the problem is small enough to ask."""
-    if found.picks is None or not found.is_optimal or table.cost.size > TIE_BREAK_CHOICES:
-        return found
-    faster = minimise(table.costing_first(), found.cost_value, limits[1])
-    if faster.picks is None or table.totals(faster.picks)[0] > found.cost_value:
-        return found
-    return Solution(faster.picks, found.cost_value, found.bound_value)
+    if solution.picks is None or not solution.is_optimal or table.cost.size > TIE_BREAK_CHOICES:
+        return solution
+    faster = minimise(table.costing_first(), solution.cost_value, limits[1])
+    if faster.picks is None or table.totals(faster.picks)[0] > solution.cost_value:
+        return solution
+    return Solution(faster.picks, solution.cost_value, solution.bound_value)
 
 
 def _misses(
     problem: ParetoProblem, table: Table, budgets: Budgets, limits: tuple[float, float]
 ) -> tuple[BudgetMiss, ...]:
-    found = []
+    misses = []
     for name, values, fixed, limit, budget in (
         ("time", table.first, problem.fixed_time_s, limits[0], budgets.time_s),
         ("memory", table.second, problem.fixed_bytes, limits[1], budgets.memory_bytes),
     ):
         least = math.fsum([fixed, *values.min(axis=1).tolist()])
         if budget is not None and least - fixed > limit:
-            found.append(BudgetMiss(name, least, budget))
-    if not found and budgets.time_s is not None:
+            misses.append(BudgetMiss(name, least, budget))
+    if not misses and budgets.time_s is not None:
         least = minimise(table.costing_first(), math.inf, limits[1]).cost_value + problem.fixed_time_s
-        found.append(BudgetMiss("time within memory", least, budgets.time_s))
-    return tuple(found)
+        misses.append(BudgetMiss("time within memory", least, budgets.time_s))
+    return tuple(misses)
 
 
 def _reason(group: LayerGroup, label: str, plan: FormatAssignment, budgets: Budgets) -> GroupReason:
     """Compare a group's format with its neighbours in loss, all other groups as they are."""
     rows = ordered_choices(group)
-    chosen = next(one for one in rows if one.label == label)
-    better = next((one for one in reversed(rows) if one.loss_value < chosen.loss_value), None)
-    cheaper = next((one for one in rows if one.loss_value > chosen.loss_value), None)
+    chosen = next(row for row in rows if row.label == label)
+    better = next((row for row in reversed(rows) if row.loss_value < chosen.loss_value), None)
+    cheaper = next((row for row in rows if row.loss_value > chosen.loss_value), None)
     if better is None:
         return GroupReason(group.name, chosen, "none", None, None, None, cheaper)
     more_s, more_bytes = better.time_s - chosen.time_s, better.memory_bytes - chosen.memory_bytes

@@ -35,8 +35,8 @@ def attention_spec(name, device="cpu", kv="BF16", shape=DECODE):
 
 
 def operator_spec(op, name, device="cpu", fmt="BF16", sizes=(("rows", 8), ("width", 256))):
-    found = [s for s in operator_cases(device, [OperatorShape(op, sizes, "test")], [fmt]) if s.kernel.name == name]
-    [spec] = found
+    cases = [s for s in operator_cases(device, [OperatorShape(op, sizes, "test")], [fmt]) if s.kernel.name == name]
+    [spec] = cases
     return spec
 
 
@@ -165,8 +165,8 @@ def test_each_cache_state_and_mode_is_a_case():
      ("sdpa_efficient", "BF16", (9, 0), "sdpa_efficient: has no grouped heads, here 32 query heads share 8; K and V would have to be repeated")],
 )  # fmt: skip
 def test_guards_of_attention_on_simulated_devices(name, kv, capability, reason):
-    found = [spec for spec in attention_cases("cuda", [DECODE], [kv]) if spec.kernel.name == name]
-    assert {skip_reason(spec, dataclasses.replace(NEW_GPU, capability=capability)) for spec in found} == {reason}
+    cases = [spec for spec in attention_cases("cuda", [DECODE], [kv]) if spec.kernel.name == name]
+    assert {skip_reason(spec, dataclasses.replace(NEW_GPU, capability=capability)) for spec in cases} == {reason}
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,11 @@ def test_a_case_is_predicted_from_its_cost():
     shape = next(shape for shape in attention_shapes("quick", "cuda") if shape.is_latent)
     [spec] = [spec for spec in specs(shape, "cuda") if spec.kernel.name == "latent_efficient"]
     gb10 = get_hardware("gb10")
-    found = predict(spec.work, gb10)
-    assert found.read_bytes == (8192 * 576 + 128 * 576) * 2  # 9.4 MB of cache; expanded, 128 heads would have 671 MB
-    assert found.time_s == pytest.approx(found.memory_time_s)
+    prediction = predict(spec.work, gb10)
+    assert (
+        prediction.read_bytes == (8192 * 576 + 128 * 576) * 2
+    )  # 9.4 MB of cache; expanded, 128 heads would have 671 MB
+    assert prediction.time_s == pytest.approx(prediction.memory_time_s)
     assert predict_expected(spec.work, gb10) is None  # kernels with one head size were measured
 
 

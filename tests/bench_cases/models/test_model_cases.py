@@ -23,26 +23,29 @@ def seeded():
 
 
 def test_the_quick_set_is_three_precisions_in_two_phases_the_models_own_first(seeded):
-    found = model_cases(seeded, "cpu", "quick")
-    assert [(one.precision, one.phase) for one in found] == [
+    cases = model_cases(seeded, "cpu", "quick")
+    assert [(one.precision, one.phase) for one in cases] == [
         (precision, phase) for precision in ("BF16", "INT8", "INT4") for phase in ("decode", "prefill")
     ]
-    assert found[4].id == "decode-1x1x128-w4a16-INT4.BF16-torchao-warm"
-    assert found[0].case.op == "decode:seeded-llama-156m"
+    assert cases[4].id == "decode-1x1x128-w4a16-INT4.BF16-torchao-warm"
+    assert cases[0].case.op == "decode:seeded-llama-156m"
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_ids_and_keys_are_unique_in_the_largest_set(seeded, device):
-    found = model_cases(seeded, device, "full", kv_formats=("INT8", "NVFP4"))
-    assert len({one.id for one in found}) == len(found) > 30
-    assert len({one.case.case_key for one in found}) == len(found)
+    cases = model_cases(seeded, device, "full", kv_formats=("INT8", "NVFP4"))
+    assert len({one.id for one in cases}) == len(cases) > 30
+    assert len({one.case.case_key for one in cases}) == len(cases)
 
 
 def test_formats_keep_and_add_precisions(seeded):
-    assert [one.precision for one in model_cases(seeded, "cpu", "quick", formats=("INT4",))] == ["INT4", "INT4"]
-    assert {one.precision for one in model_cases(seeded, "cpu", "standard", formats=("INT4",))} == {"INT4", "INT4.INT8"}
-    found = {one.precision for one in model_cases(seeded, "cuda", "quick", formats=("MXFP4", "BF16"))}
-    assert found == {"BF16", "MXFP4"}
+    assert [case.precision for case in model_cases(seeded, "cpu", "quick", formats=("INT4",))] == ["INT4", "INT4"]
+    assert {case.precision for case in model_cases(seeded, "cpu", "standard", formats=("INT4",))} == {
+        "INT4",
+        "INT4.INT8",
+    }
+    precisions = {case.precision for case in model_cases(seeded, "cuda", "quick", formats=("MXFP4", "BF16"))}
+    assert precisions == {"BF16", "MXFP4"}
 
 
 @pytest.mark.parametrize(
@@ -59,8 +62,8 @@ def test_formats_keep_and_add_precisions(seeded):
     ],
 )
 def test_a_weight_alone_is_the_sets_and_a_pair_is_itself(seeded, device, asked, expected):
-    found = model_cases(seeded, device, "quick", formats=asked)
-    assert list(dict.fromkeys(one.precision for one in found)) == expected
+    cases = model_cases(seeded, device, "quick", formats=asked)
+    assert list(dict.fromkeys(one.precision for one in cases)) == expected
 
 
 def test_a_saved_model_is_kept_by_its_weights_or_its_pair(seeded):
@@ -75,21 +78,21 @@ def test_sizes_of_products_select_no_model_unless_its_own_sizes_are_given(seeded
 
 
 def test_a_narrow_cache_is_a_decode_case_of_the_16_bit_model(seeded):
-    found = model_cases(seeded, "cpu", "quick", kv_formats=("INT8",))[-1]
-    assert (found.precision, found.phase, found.kernel) == ("BF16", "decode", "transformers.kv_INT8")
-    assert dict(found.case.formats)["kv"] == "INT8"
+    case = model_cases(seeded, "cpu", "quick", kv_formats=("INT8",))[-1]
+    assert (case.precision, case.phase, case.kernel) == ("BF16", "decode", "transformers.kv_INT8")
+    assert dict(case.case.formats)["kv"] == "INT8"
 
 
 def test_a_plan_and_a_method_are_part_of_the_kernels_name(seeded, tmp_path):
     path = tmp_path / "my plan.json"
     path.write_text(json.dumps({"ffn": "INT4", "lm_head": "INT8", "qkv_proj": "INT4"}))
-    found = model_cases(seeded, "cpu", "quick", plan_paths=(path,), method="hqq")
-    assert {one.kernel for one in found} == {"transformers", "torchao.hqq", "torchao.hqq.plan_my_plan"}
-    plan = found[-1]
+    cases = model_cases(seeded, "cpu", "quick", plan_paths=(path,), method="hqq")
+    assert {one.kernel for one in cases} == {"transformers", "torchao.hqq", "torchao.hqq.plan_my_plan"}
+    plan = cases[-1]
     assert dict(plan.plan)["ffn"] == "INT4"
     assert plan.formats == ("INT4", "BF16")
     assert plan.work(CPU) is None
-    assert all(one.method == "round-to-nearest" for one in found if one.is_plain)
+    assert all(one.method == "round-to-nearest" for one in cases if one.is_plain)
 
 
 @pytest.mark.parametrize(
@@ -118,17 +121,17 @@ def test_methods_and_caches_nobody_knows(seeded):
 
 
 def test_paths_follow_what_the_device_runs():
-    here = {(one.weights, one.activations): one for one in linear_paths(CPU, "BF16")}
+    here = {(path.weights, path.activations): path for path in linear_paths(CPU, "BF16")}
     assert here["INT8", "BF16"].decoded == "BF16"
     assert not here["INT8", "BF16"].is_scaled
     assert here["FP8_E4M3", "BF16"].is_scaled
     assert here["INT8", "INT8"].widened_bytes_per_element == 4
     assert ("INT4", "BF16") not in here  # one fused kernel
     assert "many steps" in here["INT4", "INT8"].unmodelled
-    there = {(one.weights, one.activations): one for one in linear_paths(B200, "BF16")}
+    there = {(path.weights, path.activations): path for path in linear_paths(B200, "BF16")}
     assert ("NVFP4", "NVFP4") not in there
     assert ("INT8", "INT8") not in there
-    older = {(one.weights, one.activations): one for one in linear_paths(H100, "BF16")}
+    older = {(path.weights, path.activations): path for path in linear_paths(H100, "BF16")}
     assert "many steps" in older["MXFP4", "MXFP4"].unmodelled
 
 
@@ -151,13 +154,13 @@ def test_a_folder_is_called_by_its_name_and_its_configuration_never_by_its_path(
     folder = tmp_path / "my <model>"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
-    found = find_model(str(folder))
-    assert found.shape is not None
-    assert found.shape.layer_count == 2
-    assert found.name.startswith("my__model_-")
-    assert str(tmp_path) not in found.name
+    model = find_model(str(folder))
+    assert model.shape is not None
+    assert model.shape.layer_count == 2
+    assert model.name.startswith("my__model_-")
+    assert str(tmp_path) not in model.name
     (folder / "config.json").write_text(json.dumps(config | {"hidden_size": 128}))
-    assert find_model(str(folder)).name != found.name
+    assert find_model(str(folder)).name != model.name
 
 
 CONFIG = {
@@ -176,10 +179,10 @@ def test_a_saved_model_is_one_precision_and_nothing_is_applied_to_it(tmp_path):
     (tmp_path / "quantization.json").write_text(json.dumps({"result": {"layers": layers}}))
     saved = find_model(str(tmp_path))
     assert saved.saved_precision == "INT4"
-    found = model_cases(saved, "cpu", "full")
-    assert {one.precision for one in found} == {"INT4"}
-    assert {one.kernel for one in found} == {"torchao.saved"}
-    assert {one.kv for one in found} == {"BF16"}
+    cases = model_cases(saved, "cpu", "full")
+    assert {one.precision for one in cases} == {"INT4"}
+    assert {one.kernel for one in cases} == {"torchao.saved"}
+    assert {one.kv for one in cases} == {"BF16"}
     with pytest.raises(RooflineError, match=r"is quantised already \(INT4\)"):
         model_cases(saved, "cpu", "quick", method="HQQ")
     (tmp_path / "quantization.json").write_text("[]")
@@ -196,18 +199,18 @@ def test_compiled_cases_are_cases_of_their_own(seeded):
 
 
 def test_modes_are_cases_of_their_own_and_none_is_a_graph(seeded):
-    found = model_cases(seeded, "cuda", "quick", modes=("eager", "sustained"))
-    assert {one.case.mode for one in found} == {"eager", "sustained"}
-    assert len({one.id for one in found}) == len(found)
+    cases = model_cases(seeded, "cuda", "quick", modes=("eager", "sustained"))
+    assert {one.case.mode for one in cases} == {"eager", "sustained"}
+    assert len({one.id for one in cases}) == len(cases)
 
 
 def test_what_cannot_be_predicted_is_a_reference_with_a_reason(tmp_path):
     folder = tmp_path / "odd"
     folder.mkdir()
     (folder / "config.json").write_text('{"architectures": ["NobodysModel"]}')
-    found = find_model(str(folder))
-    assert found.shape is None
-    assert "NobodysModel" in found.why_no_shape
+    model = find_model(str(folder))
+    assert model.shape is None
+    assert "NobodysModel" in model.why_no_shape
     unknown = find_model("nobody/nothing")
     assert (unknown.name, unknown.shape) == ("nobody/nothing", None)
     assert model_cases(unknown, "cpu", "quick")[0].work(CPU) is None

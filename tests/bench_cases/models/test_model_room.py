@@ -9,7 +9,7 @@ from bench_cases.models.model_cases import model_cases
 from bench_cases.models.reference import find_model
 from roofline_model.core.errors import UnsupportedError
 
-CASES = {one.precision: one for one in model_cases(find_model("llama-3-8b"), "cuda", "quick")}
+CASES = {case.precision: case for case in model_cases(find_model("llama-3-8b"), "cuda", "quick")}
 SIZE = 16.06e9
 
 

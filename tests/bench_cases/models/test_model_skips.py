@@ -34,8 +34,8 @@ class Roofline:
 
 def cases(batch, context):
     return {
-        one.phase: one
-        for one in model_cases(SMALL, "cpu", "quick", formats=("BF16",), batches=(batch,), contexts=(context,))
+        case.phase: case
+        for case in model_cases(SMALL, "cpu", "quick", formats=("BF16",), batches=(batch,), contexts=(context,))
     }
 
 

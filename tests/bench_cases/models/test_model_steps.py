@@ -118,9 +118,9 @@ def test_the_peak_counts_what_a_step_allocates_at_once():
         del first
         return second.sum()
 
-    found = measure_memory(step, "cpu")
-    assert found.peak_bytes is not None
-    assert 8e6 <= found.peak_bytes < 8.2e6
+    memory = measure_memory(step, "cpu")
+    assert memory.peak_bytes is not None
+    assert 8e6 <= memory.peak_bytes < 8.2e6
 
 
 def test_quantised_weights_really_leave_the_process():
@@ -139,7 +139,7 @@ def test_quantised_weights_really_leave_the_process():
 
 def test_models_are_loaded_once_and_one_copy_is_held(small):
     held = HeldModels()
-    cases = {(one.precision, one.phase): one for one in model_cases(small, "cpu", "quick")}
+    cases = {(case.precision, case.phase): case for case in model_cases(small, "cpu", "quick")}
     reference = held.of(cases["BF16", "decode"], "cpu", None)
     assert held.of(cases["BF16", "prefill"], "cpu", None) is reference
     int4 = held.of(cases["INT4", "decode"], "cpu", None)
@@ -188,7 +188,7 @@ def test_a_case_that_would_run_another_precision_is_refused(small):
 
 def test_quality_says_on_what_it_was_measured(small):
     held = HeldModels()
-    cases = {one.precision: one for one in model_cases(small, "cpu", "quick")}
+    cases = {case.precision: case for case in model_cases(small, "cpu", "quick")}
     reference, int4 = held.of(cases["BF16"], "cpu", None), held.of(cases["INT4"], "cpu", None)
     text = quality_text(reference.loaded, 512, "cpu", None)
     assert (text.source, text.is_language) == ("random tokens", False)
@@ -226,11 +226,11 @@ def test_the_host_takes_time_that_grows_with_layers_and_not_with_size(small, mod
     case = model_cases(small, "cpu", "quick")[0]
     work = case.work(Target("cpu"))
     chip = replace(create_custom_asic("test cpu", 40, {"BF16": 0.4, "FP32": 0.2}), kind="cpu")
-    found = host_time(model, case, work, chip, "cpu")
-    assert found is not None
-    assert 1e-5 < found.low_s <= found.time_s <= found.high_s < 1
+    time = host_time(model, case, work, chip, "cpu")
+    assert time is not None
+    assert 1e-5 < time.low_s <= time.time_s <= time.high_s < 1
     many = replace(work, shape=replace(work.shape, layer_count=200))
-    assert host_time(model, case, many, chip, "cpu").time_s > 5 * found.time_s
+    assert host_time(model, case, many, chip, "cpu").time_s > 5 * time.time_s
 
 
 def test_a_class_without_a_twin_has_no_host_time(small):
@@ -241,7 +241,7 @@ def test_a_class_without_a_twin_has_no_host_time(small):
 
 def test_a_loaded_model_tells_its_shape(small, model):
     unknown = replace(small, shape=None)
-    found = loaded_reference(unknown, model)
-    assert found.shape is not None
-    assert (found.shape.layer_count, found.shape.hidden_size, found.wide) == (2, 128, "BF16")
+    reference = loaded_reference(unknown, model)
+    assert reference.shape is not None
+    assert (reference.shape.layer_count, reference.shape.hidden_size, reference.wide) == (2, 128, "BF16")
     assert loaded_reference(small, model) is small

@@ -103,8 +103,8 @@ def damaged(saved, tmp_path):
 
     def copy(config=(), weights=None):
         shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
-        known = json.loads((tmp_path / "config.json").read_text())
-        (tmp_path / "config.json").write_text(json.dumps(known | dict(config)))
+        document = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(document | dict(config)))
         if weights is not None:
             (tmp_path / "model.safetensors").write_bytes(weights((tmp_path / "model.safetensors").read_bytes()))
         return str(tmp_path)

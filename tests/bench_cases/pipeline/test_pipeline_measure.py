@@ -130,15 +130,15 @@ def record(precision: str, status: str = "measured", process: int = 1, **more):
 
 
 def test_an_export_becomes_cases_with_a_time_per_process():
-    found = cases_of_export({"records": [record("INT4", process=2), record("INT4"), record("INT8")]}, ("INT4", "FP8"))
-    int4 = found["INT4"]
+    cases = cases_of_export({"records": [record("INT4", process=2), record("INT4"), record("INT8")]}, ("INT4", "FP8"))
+    int4 = cases["INT4"]
     assert [(one.process, one.median_s) for one in int4.times] == [(2, 0.02), (1, 0.01)]
     assert (int4.median_s, int4.tokens_per_s, int4.resident_bytes) == (0.015, pytest.approx(8 / 0.015), 350)
     assert (int4.expected.time_s, int4.expected.host_s) == (0.004, 0.001)  # of the least disturbed process
     assert int4.quality.loss_pct.value == pytest.approx(10)
     assert int4.quality.loss_pct.low_value == pytest.approx(0)
     assert (int4.peak_bytes, int4.quality.top1, int4.flags) == (None, None, ("noisy",))
-    assert found["FP8"].status == "failed"
+    assert cases["FP8"].status == "failed"
     assert case_from_plain(json.loads(json.dumps(int4.plain()))) == int4
 
 
@@ -232,26 +232,32 @@ def host_unknown(case, work):
 
 
 def test_candidates_are_what_the_device_runs_ranked_by_the_time_of_the_real_path():
-    found = recommend_precisions(find_model("seeded-llama-1m"), settings(), cpu_chip(), Target("cpu"), host_unknown)
-    assert found.candidates[0].precision == "INT4"
-    left = dict(found.left_out)
+    recommendation = recommend_precisions(
+        find_model("seeded-llama-1m"), settings(), cpu_chip(), Target("cpu"), host_unknown
+    )
+    assert recommendation.candidates[0].precision == "INT4"
+    left = dict(recommendation.left_out)
     assert left["FP8"] == "torchao has no cpu kernel for it"  # a fallback to FP8.BF16 is no candidate
     assert "behind the best 3" in left["MXFP8"]
-    assert found.speedup(found.candidates[0], "ideal") > 2.5
-    assert recommendation_from_plain(json.loads(json.dumps(found.plain()))) == found
+    assert recommendation.speedup(recommendation.candidates[0], "ideal") > 2.5
+    assert recommendation_from_plain(json.loads(json.dumps(recommendation.plain()))) == recommendation
 
 
 def test_a_gpu_runs_others_and_ranks_by_expected_times():
     h100 = get_hardware("h100-sxm")
     target = Target("cuda", (9, 0))
     wanted = settings(candidates=20)
-    found = recommend_precisions(find_model("seeded-llama-156m"), wanted, h100, target, host_unknown)
-    timed = [one.expected_s for one in found.candidates if one.expected_s is not None]
+    recommendation = recommend_precisions(find_model("seeded-llama-156m"), wanted, h100, target, host_unknown)
+    timed = [candidate.expected_s for candidate in recommendation.candidates if candidate.expected_s is not None]
     assert timed == sorted(timed)
     assert len(timed) >= 3
-    assert {"FP8", "INT4", "INT8.INT8"} <= {one.precision for one in found.candidates}
-    assert "NVFP4" in dict(found.left_out)
-    assert all(one.note for one in found.candidates if one.expected_s is None or one.host_s is None)
+    assert {"FP8", "INT4", "INT8.INT8"} <= {candidate.precision for candidate in recommendation.candidates}
+    assert "NVFP4" in dict(recommendation.left_out)
+    assert all(
+        candidate.note
+        for candidate in recommendation.candidates
+        if candidate.expected_s is None or candidate.host_s is None
+    )
 
 
 def test_what_disturbed_the_baseline_alone_is_no_speedup():
@@ -260,16 +266,21 @@ def test_what_disturbed_the_baseline_alone_is_no_speedup():
 
     h100 = get_hardware("h100-sxm")
     model = find_model("seeded-llama-1m")
-    found = recommend_precisions(model, settings(candidates=1), h100, Target("cuda", (9, 0)), disturbed)
-    assert found.baseline.expected_s == pytest.approx(0.003)  # on a GPU the slower of host and kernels
-    assert found.speedup(found.candidates[0], "expected") == pytest.approx(3 / 4)
+    recommendation = recommend_precisions(model, settings(candidates=1), h100, Target("cuda", (9, 0)), disturbed)
+    assert recommendation.baseline.expected_s == pytest.approx(0.003)  # on a GPU the slower of host and kernels
+    assert recommendation.speedup(recommendation.candidates[0], "expected") == pytest.approx(3 / 4)
 
 
 def test_a_memory_limit_rules_out_before_anything_is_measured():
     limit = settings(limits=PipelineLimits(memory_bytes=0.5e6), candidates=2)
-    found = recommend_precisions(find_model("seeded-llama-1m"), limit, cpu_chip(), Target("cpu"), host_unknown)
-    assert {one.precision for one in found.candidates} <= {"INT4", "NVFP4.BF16", "MXFP4", "INT4.INT8"}
-    assert "INT8" in {one.precision for one in found.too_large}
+    recommendation = recommend_precisions(find_model("seeded-llama-1m"), limit, cpu_chip(), Target("cpu"), host_unknown)
+    assert {candidate.precision for candidate in recommendation.candidates} <= {
+        "INT4",
+        "NVFP4.BF16",
+        "MXFP4",
+        "INT4.INT8",
+    }
+    assert "INT8" in {one.precision for one in recommendation.too_large}
 
 
 def test_methods_are_given_to_the_precisions_they_exist_for():
@@ -286,7 +297,7 @@ def test_the_methods_are_those_of_the_quantizer():
     from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS
 
     assert ("round-to-nearest", *METHOD_PRECISIONS) == calibrated.METHODS
-    assert {one for known in METHOD_PRECISIONS.values() for one in known} <= set(PRECISIONS)
+    assert {one for method_precision in METHOD_PRECISIONS.values() for one in method_precision} <= set(PRECISIONS)
 
 
 def test_nothing_to_run_is_said_with_every_reason():

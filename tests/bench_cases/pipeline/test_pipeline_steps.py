@@ -86,10 +86,10 @@ def test_reports_hold_the_figures_and_the_sentence(finished):
 
 def test_progress_counts_steps_and_tells_the_time_left(finished):
     _, events, _ = finished
-    assert [(one.kind, one.step_index) for one in events] == [
+    assert [(event.kind, event.step_index) for event in events] == [
         (kind, index) for index in range(1, 6) for kind in ("begin", "end")
     ]
-    assert {one.steps_count for one in events[4:]} == {5}  # load, recommend, two measured, saved
+    assert {event.steps_count for event in events[4:]} == {5}  # load, recommend, two measured, saved
     assert events[4].remaining_s > events[-2].remaining_s > 0 == events[-1].remaining_s
 
 
@@ -101,7 +101,7 @@ def test_the_same_command_measures_and_saves_nothing_again(finished):
         MODEL, result.folder, formats=["INT8", "W4A16"], processes=2, progress=events.append, seams=seams(measure)
     )
     assert not measure.asked
-    assert {one.kind for one in events} == {"reused"}
+    assert {event.kind for event in events} == {"reused"}
     assert again.sentences == result.sentences
     assert (result.folder / "model" / "weights.pt").stat() == before
 

@@ -29,7 +29,7 @@ def candidate(precision: str, memory_bytes: float | None = 350) -> PipelineCandi
 
 def recommended(*precisions: str, too_large=()) -> PipelineRecommendation:
     base = replace(candidate("BF16", 1050), method="", ideal_s=0.004, expected_s=0.01)
-    return PipelineRecommendation(base, tuple(candidate(one) for one in precisions), (), tuple(too_large))
+    return PipelineRecommendation(base, tuple(candidate(precision) for precision in precisions), (), tuple(too_large))
 
 
 def verdict_of(limits=NO_LIMITS, *, base=None, too_large=(), **cases: MeasuredCase):
@@ -57,7 +57,7 @@ def test_the_speedup_pairs_processes_and_its_interval_holds_their_spread():
     ratios = measured_speedup(measured("BF16", 1.0, 1.0, 1.0), measured("INT4", 0.5, 0.4, 0.6))
     logs = [math.log(1 / one) for one in (0.5, 0.4, 0.6)]
     mean = sum(logs) / 3
-    sd = math.sqrt(sum((one - mean) ** 2 for one in logs) / 2)
+    sd = math.sqrt(sum((log - mean) ** 2 for log in logs) / 2)
     assert math.log(ratios.high_value) == pytest.approx(mean + 4.302653 * sd / math.sqrt(3))  # t, 2 degrees of freedom
 
 
@@ -91,12 +91,12 @@ def test_laws_of_the_speedup(pairs, spread):
 
 
 def test_the_fastest_measured_candidate_wins_whatever_was_predicted():
-    found = verdict_of(INT8=three(0.006), INT4=three(0.005), FP8=three(0.02))
-    assert (found.outcome, found.winner.name) == ("faster", "INT4")
-    assert [one.name for one in found.judged] == ["INT4", "INT8", "FP8"]
-    assert "take INT4: measured 2.00× [" in found.sentence
-    assert "holds" in found.sentence
-    assert "0.0003 MB in place of 0.001 MB" in found.sentence
+    verdict = verdict_of(INT8=three(0.006), INT4=three(0.005), FP8=three(0.02))
+    assert (verdict.outcome, verdict.winner.name) == ("faster", "INT4")
+    assert [one.name for one in verdict.judged] == ["INT4", "INT8", "FP8"]
+    assert "take INT4: measured 2.00× [" in verdict.sentence
+    assert "holds" in verdict.sentence
+    assert "0.0003 MB in place of 0.001 MB" in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -108,21 +108,21 @@ def test_the_fastest_measured_candidate_wins_whatever_was_predicted():
     ],
 )
 def test_nothing_helps_and_by_how_much_the_nearest_misses(times, words):
-    found = verdict_of(
+    verdict = verdict_of(
         INT4=three(
             *times,
         ),
         INT8=three(0.05),
         base=baseline(0.01, 0.0102, 0.0098),
     )
-    assert (found.outcome, found.winner, found.is_within_limits) == ("nothing-helps", None, True)
-    assert found.sentence.startswith("nothing helps: keep BF16; nearest is INT4, ")
-    assert words in found.sentence
+    assert (verdict.outcome, verdict.winner, verdict.is_within_limits) == ("nothing-helps", None, True)
+    assert verdict.sentence.startswith("nothing helps: keep BF16; nearest is INT4, ")
+    assert words in verdict.sentence
 
 
 def test_slower_beyond_the_noise_is_said_in_percent():
-    found = verdict_of(INT4=three(0.0125))
-    assert "measured 0.80× [0.79, 0.81] as fast: 25 % slower" in found.sentence
+    verdict = verdict_of(INT4=three(0.0125))
+    assert "measured 0.80× [0.79, 0.81] as fast: 25 % slower" in verdict.sentence
 
 
 def test_a_candidate_that_loses_too_much_does_not_win():
@@ -132,23 +132,23 @@ def test_a_candidate_that_loses_too_much_does_not_win():
     assert "INT4 is faster, 2.00×" in found.sentence
     assert "but loses 1.5 %, the limit is 1 %" in found.sentence
     assert "its loss is not known" in found.judged[1].misses[0].text
-    kept = verdict_of(PipelineLimits(loss_pct=2.0), INT4=three(0.005))
-    assert kept.winner.name == "INT4"
+    verdict = verdict_of(PipelineLimits(loss_pct=2.0), INT4=three(0.005))
+    assert verdict.winner.name == "INT4"
 
 
 def test_a_model_that_does_not_fit_is_replaced_by_one_that_does_though_it_is_slower():
     limits = PipelineLimits(memory_bytes=500)
-    found = verdict_of(limits, INT4=three(0.02), INT8=three(0.012, held_bytes=900))
-    assert (found.outcome, found.winner.name) == ("fits", "INT4")
-    assert "BF16 needs" in found.sentence
-    assert "it is measured 0.50×" in found.sentence
-    assert [miss.limit for miss in found.baseline_misses] == ["memory"]
+    verdict = verdict_of(limits, INT4=three(0.02), INT8=three(0.012, held_bytes=900))
+    assert (verdict.outcome, verdict.winner.name) == ("fits", "INT4")
+    assert "BF16 needs" in verdict.sentence
+    assert "it is measured 0.50×" in verdict.sentence
+    assert [miss.limit for miss in verdict.baseline_misses] == ["memory"]
 
 
 def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
-    found = verdict_of(PipelineLimits(latency_s=0.004), INT4=three(0.005), INT8=three(0.008))
-    assert (found.outcome, found.winner, found.is_within_limits) == ("nothing-fits", None, False)
-    assert found.sentence.startswith(
+    verdict = verdict_of(PipelineLimits(latency_s=0.004), INT4=three(0.005), INT8=three(0.008))
+    assert (verdict.outcome, verdict.winner, verdict.is_within_limits) == ("nothing-fits", None, False)
+    assert verdict.sentence.startswith(
         "nothing keeps the limits; nearest: INT4 takes 5 ms, 25 % more than the limit of 4 ms; BF16 takes 10 ms, 150 % more"
     )
     alone = judge(recommended(too_large=[candidate("INT4", 350e9)]), [], PipelineLimits(memory_bytes=300e9), "BF16")
@@ -161,9 +161,9 @@ def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
 
 def test_candidates_that_could_not_be_measured_are_named():
     failed = MeasuredCase("INT4", "failed", "timeout after 180 s")
-    found = verdict_of(INT4=failed)
-    assert found.outcome == "nothing-helps"
-    assert "no candidate could be measured (INT4: timeout after 180 s)" in found.sentence
+    verdict = verdict_of(INT4=failed)
+    assert verdict.outcome == "nothing-helps"
+    assert "no candidate could be measured (INT4: timeout after 180 s)" in verdict.sentence
 
 
 # --- what is said

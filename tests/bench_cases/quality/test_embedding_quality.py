@@ -65,29 +65,32 @@ def narrow_copy(model):
 def test_figures_are_those_of_sentences_one_by_one(encoder, pooling, untouched):
     other, block = narrow_copy(encoder)
     with untouched(encoder), block:
-        found = compare_embeddings(encoder, other, SENTENCES, ByteTokenizer(), pooling=pooling)
+        quality = compare_embeddings(encoder, other, SENTENCES, ByteTokenizer(), pooling=pooling)
         first, second = (embeddings_one_by_one(model, SENTENCES, pooling) for model in (encoder, other))
     cosines = (first * second).sum(1)
     pairs = np.triu_indices(len(SENTENCES), 1)
     similar, similar_too = (x @ x.T for x in (first, second))
-    assert found.cosine.value == pytest.approx(cosines.mean(), abs=1e-6)
-    assert found.least_cosine_ratio == pytest.approx(cosines.min(), abs=1e-6)
-    assert found.rank_agreement.value == pytest.approx(
+    assert quality.cosine.value == pytest.approx(cosines.mean(), abs=1e-6)
+    assert quality.least_cosine_ratio == pytest.approx(cosines.min(), abs=1e-6)
+    assert quality.rank_agreement.value == pytest.approx(
         spearmanr(similar[pairs], similar_too[pairs]).statistic, abs=1e-3
     )
     for x in (similar, similar_too):
         np.fill_diagonal(x, -math.inf)
-    assert found.nearest_kept.value == pytest.approx((similar.argmax(1) == similar_too.argmax(1)).mean(), abs=0.05)
-    assert found.cosine.low_value < found.cosine.value < found.cosine.high_value
-    assert found.rank_agreement.low_value < found.rank_agreement.value < found.rank_agreement.high_value
-    assert (found.sentences_count, found.tokens_count) == (24, sum(len(one.encode()) for one in SENTENCES))
+    assert quality.nearest_kept.value == pytest.approx((similar.argmax(1) == similar_too.argmax(1)).mean(), abs=0.05)
+    assert quality.cosine.low_value < quality.cosine.value < quality.cosine.high_value
+    assert quality.rank_agreement.low_value < quality.rank_agreement.value < quality.rank_agreement.high_value
+    assert (quality.sentences_count, quality.tokens_count) == (
+        24,
+        sum(len(sentence.encode()) for sentence in SENTENCES),
+    )
 
 
 def test_a_model_equals_itself(encoder, untouched):
     with untouched(encoder):
-        found = compare_embeddings(encoder, encoder, SENTENCES, ByteTokenizer())
-    assert found.cosine.value == pytest.approx(1)
-    assert (found.rank_agreement.value, found.nearest_kept.value) == (pytest.approx(1), 1.0)
+        quality = compare_embeddings(encoder, encoder, SENTENCES, ByteTokenizer())
+    assert quality.cosine.value == pytest.approx(1)
+    assert (quality.rank_agreement.value, quality.nearest_kept.value) == (pytest.approx(1), 1.0)
 
 
 def test_fewer_bits_move_embeddings_further(encoder):
@@ -104,11 +107,11 @@ def test_fewer_bits_move_embeddings_further(encoder):
 def test_batches_and_padding_change_nothing(encoder):
     other, block = narrow_copy(encoder)
     with block:
-        found = [
+        values = [
             compare_embeddings(encoder, other, SENTENCES, ByteTokenizer(), batch_sentences=count).cosine.value
             for count in (1, 24)
         ]
-    assert found[0] == pytest.approx(found[1], abs=1e-6)
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
 
 
 @pytest.mark.parametrize(

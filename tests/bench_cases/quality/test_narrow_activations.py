@@ -83,11 +83,11 @@ def test_no_token_and_no_table():
     ],
 )  # fmt: skip
 def test_what_a_format_says_of_a_layer(text, weights, activations, name):
-    found = layer_formats(text)
-    assert (found.weights, found.narrow_activations, found.name) == (weights, activations, name)
-    again = layer_formats(found.name)
+    formats = layer_formats(text)
+    assert (formats.weights, formats.narrow_activations, formats.name) == (weights, activations, name)
+    again = layer_formats(formats.name)
     assert (again.weights, again.narrow_activations, again.name) == (weights, activations, name)
-    assert found.is_narrow is (weights != "BF16")
+    assert formats.is_narrow is (weights != "BF16")
 
 
 def test_labels_of_the_search_name_both_operands():

@@ -25,9 +25,9 @@ DOWN = "model.layers.1.mlp.down_proj"
 
 def test_weights_are_measured_by_the_codecs(small_llama, untouched):
     with untouched(small_llama):
-        found = weight_quality(small_llama, ["int8", "NVFP4", "INT8"], layers=(DOWN,))
+        qualities = weight_quality(small_llama, ["int8", "NVFP4", "INT8"], layers=(DOWN,))
     weight = small_llama.get_submodule(DOWN).weight.detach()
-    (only,) = found
+    (only,) = qualities
     assert (only.name, only.role) == (DOWN, "ffn")
     assert only.spread == tensor_spread(weight)
     assert [key for key, _ in only.errors] == ["INT8", "NVFP4"]
@@ -35,8 +35,8 @@ def test_weights_are_measured_by_the_codecs(small_llama, untouched):
 
 
 def test_all_weights_are_measured_once(small_llama):
-    found = weight_quality(small_llama, ["INT4"])
-    assert len({one.name for one in found}) == len(found) == 2 * 7 + 1
+    qualities = weight_quality(small_llama, ["INT4"])
+    assert len({one.name for one in qualities}) == len(qualities) == 2 * 7 + 1
 
 
 def test_inside_the_block_weights_are_what_the_format_stores(small_llama, untouched):
@@ -76,7 +76,7 @@ def test_a_head_that_shares_the_embedding_is_narrowed_alone(untouched):
 def test_synthetic_inputs_show_the_error_of_the_weight(small_llama, untouched):
     """White noise through a layer loses what the weight lost: E‖ΔW·x‖² / E‖W·x‖² = ‖ΔW‖² / ‖W‖²."""
     with untouched(small_llama):
-        found = {one.name: one for one in layer_quality(small_llama, None, "INT4", rows_count=512)}
+        found = {quality.name: quality for quality in layer_quality(small_llama, None, "INT4", rows_count=512)}
     one = found[DOWN]
     expected = format_error(small_llama.get_submodule(DOWN).weight.detach(), "INT4").relative_error
     assert one.relative_error.value == pytest.approx(expected, rel=0.05)
@@ -107,10 +107,10 @@ def test_layers_that_torchao_quantised(small_llama, few_windows, untouched, is_t
     other = copy.deepcopy(small_llama)
     apply_quantization(other, "INT8", exclude=["lm_head"])
     with untouched(small_llama):
-        found = compare_layers(small_llama, other, few_windows if is_text else None)
-    assert len(found) == 2 * 7  # the head is unchanged
-    simulated_error = {one.name: one for one in layer_quality(small_llama, None, "INT8")}
-    for one in found:
+        qualities = compare_layers(small_llama, other, few_windows if is_text else None)
+    assert len(qualities) == 2 * 7  # the head is unchanged
+    simulated_error = {quality.name: quality for quality in layer_quality(small_llama, None, "INT8")}
+    for one in qualities:
         # The kernel's BF16 output adds its own rounding, 2^-9 at most for every value.
         assert 0 < one.relative_error.value < 1.5 * simulated_error[one.name].relative_error.value + 2**-8
 

@@ -69,10 +69,10 @@ def test_a_long_text_in_pieces_gives_the_same_scores(monkeypatch):
 
 def test_a_model_equals_itself(small_llama, few_windows, untouched):
     with untouched(small_llama):
-        found = compare_models(small_llama, small_llama, few_windows)
-    assert (found.kl.value, found.top1_agreement.value, found.perplexity_ratio.value) == (0.0, 1.0, 1.0)
-    assert found.tokens_count == found.kl.tokens_count == 8 * 23
-    assert found.is_worse is False
+        quality = compare_models(small_llama, small_llama, few_windows)
+    assert (quality.kl.value, quality.top1_agreement.value, quality.perplexity_ratio.value) == (0.0, 1.0, 1.0)
+    assert quality.tokens_count == quality.kl.tokens_count == 8 * 23
+    assert quality.is_worse is False
 
 
 def test_perplexity_of_a_known_model():
@@ -84,12 +84,12 @@ def test_paired_intervals_are_narrower_than_two_texts():
     windows = synthetic_windows(16, windows_count=12, window_elems=30)
     first = table(scale=2.0)
     second = Table((first.table + 0.01 * table(seed=9).table).detach())
-    found = compare_models(first, second, windows)
-    paired = found.perplexity_ratio.high_value - found.perplexity_ratio.low_value
-    alone = found.reference_perplexity.high_value - found.reference_perplexity.low_value
-    assert paired < 0.1 * alone / found.reference_perplexity.value
-    ratio = found.quantized_perplexity.value / found.reference_perplexity.value
-    assert found.perplexity_ratio.value == pytest.approx(ratio)
+    quality = compare_models(first, second, windows)
+    paired = quality.perplexity_ratio.high_value - quality.perplexity_ratio.low_value
+    alone = quality.reference_perplexity.high_value - quality.reference_perplexity.low_value
+    assert paired < 0.1 * alone / quality.reference_perplexity.value
+    ratio = quality.quantized_perplexity.value / quality.reference_perplexity.value
+    assert quality.perplexity_ratio.value == pytest.approx(ratio)
 
 
 def test_narrower_formats_are_further_away(small_llama, few_windows, untouched):
@@ -106,8 +106,8 @@ def test_narrower_formats_are_further_away(small_llama, few_windows, untouched):
 def test_batches_are_a_matter_of_memory_only(small_llama, few_windows):
     other = copy.deepcopy(small_llama)
     with simulated(other, "INT4"):
-        found = [compare_models(small_llama, other, few_windows, batch_windows=count).kl.value for count in (1, 3, 8)]
-    assert found[1:] == pytest.approx([found[0]] * 2, rel=0.05)  # BF16 sums in another order
+        values = [compare_models(small_llama, other, few_windows, batch_windows=count).kl.value for count in (1, 3, 8)]
+    assert values[1:] == pytest.approx([values[0]] * 2, rel=0.05)  # BF16 sums in another order
     with pytest.raises(InvalidValueError, match="batch_windows"):
         compare_models(small_llama, other, few_windows, batch_windows=0)
 
@@ -140,29 +140,29 @@ def test_generation_finds_the_first_difference():
     detour[5] = torch.eye(16)[0] * 9
     windows = synthetic_windows(16, windows_count=3, window_elems=2)
     windows.ids[:] = torch.tensor([[0, 1], [3, 4], [5, 6]])
-    found = compare_generation(Table(steps), Table(detour), windows, new_tokens_count=6)
+    agreement = compare_generation(Table(steps), Table(detour), windows, new_tokens_count=6)
     # After 1: 2 3 4 5 [6|0]; after 4: 5 [6|0]; after 6: 7 … 12, never at 5.
-    assert found.first_divergences == (4, 1, None)
-    assert found.equal_tokens.value == pytest.approx((4 + 1 + 6) / 18)
-    assert found.equal_prefix.value == pytest.approx(11 / 3)
-    assert found.identical_continuations.value == pytest.approx(1 / 3)
-    assert (found.prompts_count, found.prompt_elems, found.new_tokens_count) == (3, 2, 6)
+    assert agreement.first_divergences == (4, 1, None)
+    assert agreement.equal_tokens.value == pytest.approx((4 + 1 + 6) / 18)
+    assert agreement.equal_prefix.value == pytest.approx(11 / 3)
+    assert agreement.identical_continuations.value == pytest.approx(1 / 3)
+    assert (agreement.prompts_count, agreement.prompt_elems, agreement.new_tokens_count) == (3, 2, 6)
 
 
 def test_equal_models_write_the_same(small_llama, few_windows, untouched):
     with untouched(small_llama):
-        found = compare_generation(small_llama, small_llama, few_windows, prompt_elems=8, new_tokens_count=4)
-    assert found.first_divergences == (None,) * 8
-    assert found.equal_tokens.value == 1.0
+        agreement = compare_generation(small_llama, small_llama, few_windows, prompt_elems=8, new_tokens_count=4)
+    assert agreement.first_divergences == (None,) * 8
+    assert agreement.equal_tokens.value == 1.0
 
 
 def test_a_text_file_from_end_to_end(tmp_path):
     (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 20)
     first = LoadedModel("first", "trained", table(256), ByteTokenizer(), 256 * 256)
     second = LoadedModel("second", "trained", table(256, seed=1), None, 256 * 256)  # a copy saved without a tokenizer
-    found = compare_on_text(first, second, tmp_path / "text.txt", window_elems=32)
-    assert found.windows_count == 900 // 32
-    assert found.kl.low_value > 0
+    quality = compare_on_text(first, second, tmp_path / "text.txt", window_elems=32)
+    assert quality.windows_count == 900 // 32
+    assert quality.kl.low_value > 0
 
 
 def _nan_model():

@@ -91,29 +91,29 @@ def test_torchao_and_the_codec_agree_on_int8(decoder, unseen):
 @pytest.mark.parametrize("format", [None, "INT4", "INT2"])
 def test_gradients_rank_the_layers(measured, unseen, format):
     model, truth = measured
-    found = check_ranking(
+    check = check_ranking(
         fisher_sensitivity(model, unseen.thinned(8), ["INT4", "INT2"]).scores(format), truth.scores(format)
     )
-    assert found.beats_chance
-    assert found.correlation_ratio > 0.8
-    assert found.inverted_ratio < -0.8
+    assert check.beats_chance
+    assert check.correlation_ratio > 0.8
+    assert check.inverted_ratio < -0.8
 
 
 @pytest.mark.parametrize("format", [None, "INT4", "INT2"])
 def test_gradients_on_random_tokens_rank_the_layers_too(measured, format):
     model, truth = measured
     windows = synthetic_windows(256, windows_count=8, window_elems=64)
-    found = check_ranking(fisher_sensitivity(model, windows, ["INT4", "INT2"]).scores(format), truth.scores(format))
-    assert found.beats_chance
-    assert found.correlation_ratio > 0.7
+    check = check_ranking(fisher_sensitivity(model, windows, ["INT4", "INT2"]).scores(format), truth.scores(format))
+    assert check.beats_chance
+    assert check.correlation_ratio > 0.7
 
 
 def test_the_guess_without_data_orders_layers_and_formats(measured):
     model, truth = measured
     table = prior_sensitivity(model, ["INT4", "INT2"])
-    found = check_ranking(table.scores(), truth.scores())
-    assert found.beats_chance
-    assert found.correlation_ratio > 0.6
+    check = check_ranking(table.scores(), truth.scores())
+    assert check.beats_chance
+    assert check.correlation_ratio > 0.6
     for format in ("INT4", "INT2"):
         assert check_ranking(table.scores(format), truth.scores(format)).beats_chance
     assert table.confidence == "low"
@@ -136,7 +136,7 @@ def test_the_curve_of_a_decoder_trained_for_a_minute():
     formats = ("INT8", "FP8.BF16", "NVFP4.BF16", "INT4", "INT2")
     found = qualities(model, windows.thinned(200), formats)
     divergences = [found[key].kl for key in formats]
-    assert [one.value for one in divergences] == sorted(one.value for one in divergences)
+    assert [divergence.value for divergence in divergences] == sorted(divergence.value for divergence in divergences)
     assert 0.99 < found["INT8"].perplexity_ratio.value < 1.01
     assert found["INT4"].perplexity_ratio.low_value > 1.01
     assert found["INT4"].perplexity_ratio.high_value < 1.15

@@ -20,27 +20,27 @@ class ShiftedTokenizer(ByteTokenizer):
 
 
 def test_windows_lie_side_by_side_and_know_their_document():
-    found = text_windows(["abcdefgh", "xy", "0123456789"], BYTES, window_elems=4)
-    assert ["".join(map(chr, row)) for row in found.ids.tolist()] == ["abcd", "efgh", "0123", "4567"]
-    assert found.documents == (0, 0, 2, 2)
-    assert found.dropped_tokens_count == 4  # xy, 89
-    assert found.scored_count == 4 * 3
+    windows = text_windows(["abcdefgh", "xy", "0123456789"], BYTES, window_elems=4)
+    assert ["".join(map(chr, row)) for row in windows.ids.tolist()] == ["abcd", "efgh", "0123", "4567"]
+    assert windows.documents == (0, 0, 2, 2)
+    assert windows.dropped_tokens_count == 4  # xy, 89
+    assert windows.scored_count == 4 * 3
 
 
 def test_a_limit_of_tokens_takes_the_beginning():
-    found = text_windows(["abcdefgh", "ijklmnop"], BYTES, window_elems=4, max_tokens=13)
-    assert found.windows_count == 3
-    assert found.documents == (0, 0, 1)
+    windows = text_windows(["abcdefgh", "ijklmnop"], BYTES, window_elems=4, max_tokens=13)
+    assert windows.windows_count == 3
+    assert windows.documents == (0, 0, 1)
 
 
 def test_a_thinner_choice_keeps_order_and_documents():
-    found = text_windows(["a" * 40, "b" * 40], BYTES, window_elems=4)
-    thin = found.thinned(5)
+    windows = text_windows(["a" * 40, "b" * 40], BYTES, window_elems=4)
+    thin = windows.thinned(5)
     assert thin.windows_count == 5
     assert set(thin.documents) == {0, 1}
-    assert found.thinned(100) is found
+    assert windows.thinned(100) is windows
     with pytest.raises(InvalidValueError, match="at least 1"):
-        found.thinned(0)
+        windows.thinned(0)
 
 
 @pytest.mark.parametrize("text", ["short", "", ["", "abc"], []])

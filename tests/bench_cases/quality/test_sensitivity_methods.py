@@ -78,8 +78,8 @@ def test_frozen_and_training_models_are_left_so(small_llama, few_windows, untouc
     small_llama.train().requires_grad_(False)
     small_llama.lm_head.weight.requires_grad_(True)
     with untouched(small_llama), torch.no_grad():
-        found = fisher_sensitivity(small_llama, few_windows, ["INT8"], layers=(DOWN1,))
-    assert found.rows[0].score_value > 0
+        table = fisher_sensitivity(small_llama, few_windows, ["INT8"], layers=(DOWN1,))
+    assert table.rows[0].score_value > 0
     assert small_llama.training
     assert [name for name, one in small_llama.named_parameters() if one.requires_grad] == ["lm_head.weight"]
 
@@ -162,12 +162,12 @@ def test_the_rank_correlation_is_scipys():
     generator = np.random.default_rng(4)
     scores = dict(enumerate(generator.integers(0, 12, 30).tolist()))  # with ties
     measured = {key: value + generator.normal(0, 4) for key, value in scores.items()}
-    found = check_ranking(scores, measured)
+    check = check_ranking(scores, measured)
     expected = spearmanr(list(scores.values()), [measured[key] for key in scores]).statistic
-    assert found.correlation_ratio == pytest.approx(expected)
-    assert found.inverted_ratio == pytest.approx(-expected)
-    assert abs(found.random_mean_ratio) < 0.03
-    assert found.beats_chance
+    assert check.correlation_ratio == pytest.approx(expected)
+    assert check.inverted_ratio == pytest.approx(-expected)
+    assert abs(check.random_mean_ratio) < 0.03
+    assert check.beats_chance
 
 
 def test_a_random_ranking_does_not_beat_chance():

@@ -69,15 +69,15 @@ def test_what_the_strategies_narrow(small_llama):
 
 def test_weights_and_cache_together_are_what_they_are_apart(small_llama, few_windows, untouched):
     with untouched(small_llama):
-        found = measure_strategy(small_llama, get_strategy("fp8_balanced"), few_windows)
+        quality = measure_strategy(small_llama, get_strategy("fp8_balanced"), few_windows)
         other = copy.deepcopy(small_llama)
         blocks = {"re:model.*": "FP8"}
         with simulated(other, blocks):
             apart = compare_models(
                 small_llama, other, few_windows, quantized_cache=lambda: make_kv_cache(small_llama, "FP8")
             )
-    assert found.plan.name == "fp8_balanced"
-    assert found.quality == apart
+    assert quality.plan.name == "fp8_balanced"
+    assert quality.quality == apart
 
 
 def test_the_baseline_loses_nothing(small_llama, few_windows, untouched):
@@ -146,8 +146,8 @@ def test_wide_products_through_the_emulation_are_the_models_own(few_windows, unt
     with untouched(model), torch.no_grad():
         expected = logits_of(model, few_windows.ids, "")
         with simulating(model, plan):
-            found = logits_of(model, few_windows.ids, "")
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+            logits = logits_of(model, few_windows.ids, "")
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
     assert model.config._attn_implementation == "sdpa"
 
 

@@ -220,10 +220,10 @@ def test_weights_that_are_no_numbers(small_llama, value):
     layer = small_llama.model.layers[1].mlp.up_proj
     with torch.no_grad():
         layer.weight[3, 5] = value
-    kept = layer.weight
+    weight = layer.weight
     with pytest.raises(InvalidValueError, match=r"the weight of model\.layers\.1\.mlp\.up_proj holds NaN or infinity"):
         apply_quantization(small_llama, "INT8")
-    assert layer.weight is kept
+    assert layer.weight is weight
     assert type(small_llama.lm_head.weight) is nn.Parameter
 
 

@@ -88,7 +88,10 @@ def test_every_mode_and_granularity_is_near_the_float_product(x, w, granularity:
 
 
 def test_scales_have_the_shape_of_their_granularity(x, w) -> None:
-    shapes = {one: tuple(quantizer("INT8", one).quantize_dynamic(x, w, "a")[1]["scale"].shape) for one in GRANULARITIES}
+    shapes = {
+        granularity: tuple(quantizer("INT8", granularity).quantize_dynamic(x, w, "a")[1]["scale"].shape)
+        for granularity in GRANULARITIES
+    }
     assert shapes == {"per_token": (16, 1), "per_tensor": (1, 1), "per_channel": (1, 512)}
     scale = quantizer("INT8").quantize_dynamic(x, w, "a")[1]["scale"]
     assert torch.allclose(scale, x.abs().amax(1, keepdim=True) / 127)

@@ -79,14 +79,14 @@ def test_a_plain_module_is_filled(tmp_path):
     fresh = build()
     assert torch.equal(load_quantized(folder, model=fresh)(x), model(x))
     other = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 48)).bfloat16()
-    kept = other[0].weight
+    weight = other[0].weight
     with pytest.raises(
         InvalidValueError, match=r"2\.weight is \(32, 64\), the model has \(48, 64\); the model is unchanged"
     ):
         load_quantized(folder, model=other)
     with pytest.raises(InvalidValueError, match="1 tensors missing"):
         load_quantized(folder, model=nn.Sequential(nn.Linear(128, 64), nn.LayerNorm(64, bias=False), nn.Linear(64, 32)))
-    assert other[0].weight is kept
+    assert other[0].weight is weight
 
 
 def test_the_report_says_what_is_inside(small_llama, tmp_path):

@@ -47,10 +47,10 @@ def test_spellings(text, name):
 
 def test_every_format_of_the_catalog_leads_somewhere():
     for key in FORMATS:
-        found = parse_precision(key)
-        assert found.name in (*PRECISIONS, *PLAIN_FORMATS)
+        precision = parse_precision(key)
+        assert precision.name in (*PRECISIONS, *PLAIN_FORMATS)
         # A name that changes what was asked always says so.
-        assert bool(found.reason) == (found.name.split(".")[0] not in (key, *_aliases(key)))
+        assert bool(precision.reason) == (precision.name.split(".")[0] not in (key, *_aliases(key)))
 
 
 def _aliases(key):

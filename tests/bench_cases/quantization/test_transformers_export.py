@@ -22,8 +22,8 @@ def test_transformers_loads_the_export(small_llama, token_ids, tmp_path, precisi
     assert not hasattr(small_llama.config, "quantization_config")
     assert getattr(small_llama, "hf_quantizer", None) is None
     loaded = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
-    kept = small_llama.model.layers[1].mlp.up_proj.weight
-    assert type(loaded.model.layers[1].mlp.up_proj.weight.data) is type(kept.data)
+    weight = small_llama.model.layers[1].mlp.up_proj.weight
+    assert type(loaded.model.layers[1].mlp.up_proj.weight.data) is type(weight.data)
     assert torch.equal(loaded(token_ids).logits, expected)
 
 

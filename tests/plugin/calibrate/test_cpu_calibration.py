@@ -306,19 +306,19 @@ def test_the_micro_kernels_run_and_give_consistent_constants(monkeypatch):
     monkeypatch.setattr(ceilings, "MATRIX_SIZES", (64, 96))
     threads = torch.get_num_threads()
     said = []
-    found = measure_cpu_ceilings(1 << 20, said.append, 0.5, free_bytes=8 << 20, with_scaling=True)
+    readings = measure_cpu_ceilings(1 << 20, said.append, 0.5, free_bytes=8 << 20, with_scaling=True)
     assert torch.get_num_threads() == threads
-    assert set(found.dram) == {"read", "copy", "triad", "write"}
-    assert found.dram["read"].kernel in ("dot", "sum", "mv", "mv-fp16")
-    assert "FP32" in found.peaks
-    assert "call" in found.floors
-    assert "BF16>FP32" in found.casts
-    assert set(found.scaling) >= {"1", str(threads)}
+    assert set(readings.dram) == {"read", "copy", "triad", "write"}
+    assert readings.dram["read"].kernel in ("dot", "sum", "mv", "mv-fp16")
+    assert "FP32" in readings.peaks
+    assert "call" in readings.floors
+    assert "BF16>FP32" in readings.casts
+    assert set(readings.scaling) >= {"1", str(threads)}
     assert len(said) >= 6
-    tables = (found.dram, found.peaks, found.floors, found.casts, found.scaling)
+    tables = (readings.dram, readings.peaks, readings.floors, readings.casts, readings.scaling)
     constants = [constant for table in tables for constant in table.values()]
     assert all(constant.repetition_count >= 1 for constant in constants)
-    device = build_device(MACHINE, calibration._calibration(MACHINE, found, calibration.LoadWatch()))
+    device = build_device(MACHINE, calibration._calibration(MACHINE, readings, calibration.LoadWatch()))
     assert Calibration.from_dict(device.calibration.to_dict(), "x") == device.calibration
 
 

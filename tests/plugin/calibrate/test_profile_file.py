@@ -29,13 +29,13 @@ def _alone(monkeypatch, tmp_path):
 
 
 def constants(kind, subject, fingerprint, bandwidth, **conditions):
-    one = Constant("B/s", bandwidth, 0.9 * bandwidth, 0.5 * bandwidth, 0.1, 9, "sum")
+    constant = Constant("B/s", bandwidth, 0.9 * bandwidth, 0.5 * bandwidth, 0.1, 9, "sum")
     peak = Constant("FLOP/s", 5e11, 4e11, 3e11, None, 1)
     return Calibration(
         "2026-11-21T12:00:00+00:00",
         subject,
         kind,
-        {"read": one},
+        {"read": constant},
         {"FP32": peak, "BF16": peak},
         cache_capacity_bytes=2.0**25,
         conditions=conditions,
@@ -91,9 +91,11 @@ def test_this_machines_own_file_takes_the_place_of_its_cache(cpu_file):
 
 def test_another_machine_of_the_same_model_did_not_measure_here(cpu_file):
     other = replace(CPU, torch_version="2.14.0")
-    found = target(other, profile_file=cpu_file).hardware
-    assert {found.bandwidth.status, found.path("BF16").dense.status, found.calibration.provenance} == {"measured"}
-    assert found.bandwidth.value == OWN.bandwidth.value
+    hardware = target(other, profile_file=cpu_file).hardware
+    assert {hardware.bandwidth.status, hardware.path("BF16").dense.status, hardware.calibration.provenance} == {
+        "measured"
+    }
+    assert hardware.bandwidth.value == OWN.bandwidth.value
 
 
 @pytest.mark.parametrize(
@@ -194,9 +196,9 @@ def test_what_is_no_text_is_refused(cpu_file, content):
 
 
 def test_the_check_itself():
-    known = OWN.calibration
-    assert mismatch("f", known, CPU, "cpu") is None
+    calibration = OWN.calibration
+    assert mismatch("f", calibration, CPU, "cpu") is None
     assert (
-        mismatch("f", replace(known, conditions={}), replace(CPU, cpu_count=9), "cpu") is None
+        mismatch("f", replace(calibration, conditions={}), replace(CPU, cpu_count=9), "cpu") is None
     )  # not told, not refused
-    assert use_here(OWN, known, CPU, "cpu") is OWN
+    assert use_here(OWN, calibration, CPU, "cpu") is OWN

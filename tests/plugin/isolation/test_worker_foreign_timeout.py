@@ -70,5 +70,5 @@ def test_a_time_limit_before_a_worker_is_ready_says_so_and_three_in_a_row_end_th
     )
     run, records, processes = records_of(pytester)
     assert run.status == "interrupted"
-    assert [(one.case.kernel, one.status) for one in records] == [("k0", "measured")]
-    assert [one.end_reason.split(":")[0] for one in processes][1:] == ["stopped before it was ready"] * 3
+    assert [(record.case.kernel, record.status) for record in records] == [("k0", "measured")]
+    assert [process.end_reason.split(":")[0] for process in processes][1:] == ["stopped before it was ready"] * 3

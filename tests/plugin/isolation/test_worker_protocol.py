@@ -95,8 +95,13 @@ class OwnWarning(UserWarning):
 )
 def test_warnings_keep_text_and_place(category, comes_back_as):
     sent = warnings.WarningMessage(UserWarning("careful"), category, "t.py", 7)
-    found = warning_from(warning_to_plain(sent))
-    assert (str(found.message), found.category, found.filename, found.lineno) == ("careful", comes_back_as, "t.py", 7)
+    message = warning_from(warning_to_plain(sent))
+    assert (str(message.message), message.category, message.filename, message.lineno) == (
+        "careful",
+        comes_back_as,
+        "t.py",
+        7,
+    )
 
 
 def test_the_main_thread_is_the_last_one_that_faulthandler_writes():

@@ -68,8 +68,8 @@ def config(inipath=None, args=("perf", "-q"), plugins=()):
 
 def test_what_the_user_wrote_comes_last_and_the_ini_file_is_the_one_that_was_read():
     assert worker_arguments(config()) == ["--rootdir=/suite/kernels", "perf", "-q"]
-    found = worker_arguments(config(Path("/suite/pytest.ini"), plugins=("extra",)))
-    assert found == ["--rootdir=/suite/kernels", "-c", "/suite/pytest.ini", "perf", "-q", "-p", "extra"]
+    arguments = worker_arguments(config(Path("/suite/pytest.ini"), plugins=("extra",)))
+    assert arguments == ["--rootdir=/suite/kernels", "-c", "/suite/pytest.ini", "perf", "-q", "-p", "extra"]
 
 
 def test_the_same_rootdir_is_not_blamed():

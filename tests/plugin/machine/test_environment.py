@@ -138,10 +138,10 @@ def test_the_facts_of_a_gpu(monkeypatch):
         application_clock_hz=lambda: 2.0e9,
     )
     monkeypatch.setattr(environment, "open_nvml_device", lambda: (nvml, ""))
-    found = capture_environment(GPU, "cuda")
-    assert (found.facts["device"], found.facts["compute_capability"]) == ("NVIDIA GB10", "12.1")
-    assert found.class_facts["application_clock_hz"] == 2.0e9
-    assert "clock_lock_hz" not in found.class_facts
+    info = capture_environment(GPU, "cuda")
+    assert (info.facts["device"], info.facts["compute_capability"]) == ("NVIDIA GB10", "12.1")
+    assert info.class_facts["application_clock_hz"] == 2.0e9
+    assert "clock_lock_hz" not in info.class_facts
     assert "driver" not in capture_environment(GPU, "cpu").facts
     monkeypatch.setattr(environment, "open_nvml_device", lambda: (None, "gone"))
     assert "driver" not in capture_environment(GPU, "cuda").class_facts
@@ -272,9 +272,9 @@ def test_memory_settings_and_microcode(tmp_path):
         sys__kernel__mm__transparent_hugepage__enabled="always [madvise] never\n",
         proc__cpuinfo="processor : 0\nmicrocode\t: 0xa10113e\n",
     )
-    found = host_facts.host_facts({"LD_PRELOAD": "libtcmalloc.so.4 libiomp5.so"}, tmp_path)
-    assert (found["transparent_huge_pages"], found["microcode"]) == ("madvise", "0xa10113e")
-    assert found["malloc_preload"] == ["libtcmalloc.so.4", "libiomp5.so"]
+    facts = host_facts.host_facts({"LD_PRELOAD": "libtcmalloc.so.4 libiomp5.so"}, tmp_path)
+    assert (facts["transparent_huge_pages"], facts["microcode"]) == ("madvise", "0xa10113e")
+    assert facts["malloc_preload"] == ["libtcmalloc.so.4", "libiomp5.so"]
 
 
 # Software --------------------------------------------------------------------------------------------------------
@@ -319,9 +319,9 @@ def test_libraries_are_listed_where_they_are_installed(monkeypatch):
         "nvidia-cudnn-cu12": "9.10",
     }
     monkeypatch.setattr(software_facts, "installed_version", installed.get)
-    found = software_facts.software_facts()
-    assert (found["torch"], found["triton"], found["cublas"], found["cudnn"]) == ("2.13.0", None, "12.9.1", "9.13")
-    assert found["kernel_libraries"] == {"flash-attn": "2.8.3"}
+    facts = software_facts.software_facts()
+    assert (facts["torch"], facts["triton"], facts["cublas"], facts["cudnn"]) == ("2.13.0", None, "12.9.1", "9.13")
+    assert facts["kernel_libraries"] == {"flash-attn": "2.8.3"}
 
 
 def test_math_libraries_are_told_by_a_loaded_torch_only(monkeypatch):

@@ -34,8 +34,8 @@ def flags_of(fake_timer):
         pending = Pending(work.case("k", cache=cache), prediction)
         session = SimpleNamespace(target=SimpleNamespace(is_forced=is_forced), instruments=method)
         timer = SimpleNamespace(runs_kernel=is_own)
-        found = Observed(replace(timing, flags=seen), (), MachineState(), seen)
-        return pending.measured(session, found, timer, plan).flags
+        observed = Observed(replace(timing, flags=seen), (), MachineState(), seen)
+        return pending.measured(session, observed, timer, plan).flags
 
     return flags
 

@@ -15,12 +15,12 @@ CASES = 100
 def rates(text, count, cases=CASES):
     """Return the share of series that carry each flag."""
     settings = SimulatedSettings.from_text(text)
-    found = dict.fromkeys(("drift", "bimodal", "outliers", "autocorrelated"), 0.0)
+    fromkeys = dict.fromkeys(("drift", "bimodal", "outliers", "autocorrelated"), 0.0)
     for number in range(cases):
         noise = NoiseSeries(settings, f"case {number}")
         for flag in shape_flags([1e-5 * noise.next() for _ in range(count)]):
-            found[flag] += 1 / cases
-    return found
+            fromkeys[flag] += 1 / cases
+    return fromkeys
 
 
 PLAIN = ["noise=0.02", "noise=0.1", "noise=0.02,kind=student", "noise=0.001"]

@@ -33,9 +33,9 @@ def ar1(phi, count, seed, noise=0.02):
 def test_interval_needs_six_samples():
     # 5 samples bracket the median with 1 - 2/32 = 93.75 %, 6 with 1 - 2/64 = 96.875 %
     assert estimate_median([1.0, 2.0, 3.0, 4.0, 5.0]).low_s is None
-    found = estimate_median([3.0, 1.0, 4.0, 6.0, 5.0, 2.0])
-    assert 1.0 < found.low_s < 2.0
-    assert 5.0 < found.high_s < 6.0
+    estimate = estimate_median([3.0, 1.0, 4.0, 6.0, 5.0, 2.0])
+    assert 1.0 < estimate.low_s < 2.0
+    assert 5.0 < estimate.high_s < 6.0
     with pytest.raises(ValueError, match="6 are needed"):
         independent_half_rank(5)
 
@@ -103,10 +103,10 @@ def test_long_lags_by_fft_agree_with_their_definition():
 
 def test_a_series_that_only_wanders_has_no_interval():
     walk = 1000.0 + np.cumsum(np.random.default_rng(3).standard_normal(300))
-    found = estimate_median(walk)
-    assert found.low_s is None
-    assert found.half_width_ratio is None
-    assert found.effective_count < 12
+    estimate = estimate_median(walk)
+    assert estimate.low_s is None
+    assert estimate.half_width_ratio is None
+    assert estimate.effective_count < 12
 
 
 @pytest.mark.parametrize("freedom", [2, 5, 20, 100])

@@ -145,11 +145,11 @@ def test_counter_power_has_no_quantisation_and_states_its_bound():
         end = begin + 1.992
         times = [begin + 0.01 * k for k in range(int((end - begin) / 0.01) + 1)]
         counters = [30.0 * math.floor(t / 0.1) for t in times]
-        found = counter_window(times, counters, begin, end)
+        window = counter_window(times, counters, begin, end)
         worst_naive = max(worst_naive, abs((counters[-1] - counters[0]) / (end - begin) / 300 - 1))
-        worst = max(worst, abs(found.power_w / 300 - 1))
-        assert abs(found.power_w / 300 - 1) <= found.bound_ratio < 0.006
-        assert found.step_s == pytest.approx(0.1, abs=0.011)
+        worst = max(worst, abs(window.power_w / 300 - 1))
+        assert abs(window.power_w / 300 - 1) <= window.bound_ratio < 0.006
+        assert window.step_s == pytest.approx(0.1, abs=0.011)
     assert worst_naive > 0.04
     assert worst < 0.006
 

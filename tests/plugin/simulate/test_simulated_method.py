@@ -24,9 +24,9 @@ def method_of(tmp_path, **options):
 )
 def test_the_truth_of_the_device_is_what_one_wants_to_find_out(tmp_path, text):
     usual = method_of(tmp_path, timer="simulated")
-    found = method_of(tmp_path, timer=f"simulated:{text}")
-    assert found.method_hash == usual.method_hash
-    assert found.settings["timer"] == "simulated"
+    method = method_of(tmp_path, timer=f"simulated:{text}")
+    assert method.method_hash == usual.method_hash
+    assert method.settings["timer"] == "simulated"
 
 
 def test_how_it_is_sampled_stays_part_of_the_method(tmp_path):

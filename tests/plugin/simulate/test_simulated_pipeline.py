@@ -97,12 +97,12 @@ def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate
         (run,) = store.runs()
         (record,), canaries = store.records(run.run_id), store.canaries(run.run_id)
     assert "quarantined" in record.measurement.flags
-    assert [one.is_slow for one in canaries] == [True, False]
+    assert [canary.is_slow for canary in canaries] == [True, False]
     assert canaries[0].reference_s == canaries[1].time_s
     state = run_state(run, case_summaries(case_rows([record]), {}), [record], canaries)
     assert state.canary_sentence == "2 canary readings, 1 slow: up to 3.3× the usual time."
     exported = read_export(pytester.path / "run.json")
-    assert [one.is_slow for one in exported.canaries] == [True, False]
+    assert [canary.is_slow for canary in exported.canaries] == [True, False]
 
 
 def test_a_case_shorter_than_the_counters_step_is_capped_by_the_reason_seen_at_its_end(measured):

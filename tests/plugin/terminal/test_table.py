@@ -34,7 +34,9 @@ def tables(draw):
         )
         for i in range(count)
     ]
-    rows = draw(st.lists(st.tuples(*(TEXTS if one.is_prose else WORDS for one in columns)), min_size=1, max_size=4))
+    rows = draw(
+        st.lists(st.tuples(*(TEXTS if column.is_prose else WORDS for column in columns)), min_size=1, max_size=4)
+    )
     return columns, rows
 
 

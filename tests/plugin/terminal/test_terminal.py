@@ -265,11 +265,11 @@ def test_one_process_says_so_once_and_a_stored_floor_widens_it():
     assert text(alone).count(said) == 1
     key = one.case.case_key, one.method.method_hash
     floor = NoiseFloor("class", *key, between_sd_ratio=0.05, within_sd_ratio=0.01, process_count=12, created_at="")
-    known = summary_lines([one], floors={key: floor}, width=100)
+    lines = summary_lines([one], floors={key: floor}, width=100)
     width = total_intervals([one], {key: floor})[one.case.case_key].half_width_ratio
-    assert f"{width * 100:.1f} %  " in known[2].text
+    assert f"{width * 100:.1f} %  " in lines[2].text
     assert width > 0.05
-    assert "from this machine's A/A floor" in text(known)
+    assert "from this machine's A/A floor" in text(lines)
 
 
 def test_modes_and_cache_states_are_blocks_of_their_own_and_named():
@@ -301,12 +301,12 @@ def canary(time_s, is_slow=True):
 
 def test_quarantine_is_explained_once_with_what_to_do():
     records = [record(kernel=f"k{i}", median_s=70e-6, flags=("quarantined",) if i < 3 else ()) for i in range(42)]
-    found = flag_lines(records, [canary(410e-6, False), canary(1.312e-3)], width=120)
-    assert found[0].text.startswith(
+    lines = flag_lines(records, [canary(410e-6, False), canary(1.312e-3)], width=120)
+    assert lines[0].text.startswith(
         "3 of 42 cases are quarantined: the canary kernel (gemv-bf16-4096x4096) was slow in 1 of 2 readings, up to 1.31 ms, 3.2×"
     )
-    assert "run them again" in text(found)
-    assert text(found).count("quarantined") == 1
+    assert "run them again" in text(lines)
+    assert text(lines).count("quarantined") == 1
     assert "quarantined: the canary kernel beside it" in text(
         flag_lines(records)
     )  # readings of this run are not at hand

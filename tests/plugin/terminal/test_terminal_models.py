@@ -104,5 +104,5 @@ def test_a_skipped_precision_is_no_row_and_its_reason_is_said_once():
 
 
 def test_a_pass_is_bound_by_what_its_ideal_time_is_bound_by(records):
-    for one in records:
-        assert one.expected.bound == one.ideal.bound
+    for record in records:
+        assert record.expected.bound == record.ideal.bound

@@ -42,10 +42,10 @@ def test_too_much_memory_or_too_many_sets_is_refused_with_the_amount():
 
 
 def test_sets_that_share_memory_are_no_rotation():
-    one = np.zeros(1000)
-    assert Rotation(((one,), (one,), (one[:500],)), 8000).working_set_bytes == 8000
-    assert Rotation(((one,), (one.copy(),)), 8000).defeats(8000)
-    assert not Rotation(((one,), (one,)), 8000).defeats(8000)
+    zeros = np.zeros(1000)
+    assert Rotation(((zeros,), (zeros,), (zeros[:500],)), 8000).working_set_bytes == 8000
+    assert Rotation(((zeros,), (zeros.copy(),)), 8000).defeats(8000)
+    assert not Rotation(((zeros,), (zeros,)), 8000).defeats(8000)
     big = np.zeros((4, 1000))
     assert Rotation(tuple((row,) for row in big), 8000).working_set_bytes == 32_000  # pieces of one buffer are distinct
     assert operand_bytes((big[:, :500], big[:, 500:], big[::-1])) == 32_000

@@ -34,25 +34,29 @@ def cells_of(view, title):
 
 
 def test_a_cell_holds_the_speedup_of_the_ranking_and_its_evidence(view):
-    found = cells_of(view, "1x4096x4096")
-    (ranking,) = [one for one in view.chips[0].recommendations if one.shape_label == "1x4096x4096"]
+    cells = cells_of(view, "1x4096x4096")
+    (ranking,) = [
+        recommendation
+        for recommendation in view.chips[0].recommendations
+        if recommendation.shape_label == "1x4096x4096"
+    ]
     for row in ranking.rows:
         if row.kernel is not None:
-            cell = found[row.label.removesuffix(f" ({row.kernel})"), row.kernel]
+            cell = cells[row.label.removesuffix(f" ({row.kernel})"), row.kernel]
             assert (cell.speedup, cell.time_s) == (row.speedup, row.time_s)
             assert cell.state == "measured"
-    assert found["BF16", "matmul"].is_baseline != found["FP16", "matmul"].is_baseline
-    best = [key for key, cell in found.items() if cell.is_best]
+    assert cells["BF16", "matmul"].is_baseline != cells["FP16", "matmul"].is_baseline
+    best = [key for key, cell in cells.items() if cell.is_best]
     assert best == [("INT8 W8A16", "int8pack")]
-    assert found["NF4 W4A16", "bnb"].text == "skipped"
-    assert "bitsandbytes is not installed" in found["NF4 W4A16", "bnb"].title
+    assert cells["NF4 W4A16", "bnb"].text == "skipped"
+    assert "bitsandbytes is not installed" in cells["NF4 W4A16", "bnb"].title
 
 
 def test_other_cache_states_have_rows_of_their_own_without_a_ranking(view):
     entries, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
-    assert [one.anchor for one in entries] == [str(at) for at in range(1, len(entries) + 1)]
+    assert [entry.anchor for entry in entries] == [str(at) for at in range(1, len(entries) + 1)]
     assert len(matrix.rows) == len(entries)
-    assert {one.result.cache for one in entries} == {"cold", "warm"}
+    assert {entry.result.cache for entry in entries} == {"cold", "warm"}
 
 
 def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
@@ -71,7 +75,7 @@ def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
     assert "10.x" in ranking.rows[-1].kernel_gap
     assert "MXFP4" not in ranking.summary
     assert ranking.rows[-1].kernel_gap in render_page(view)
-    (text,) = [one.text for one in matrix_blocks(view.chips[0]) if hasattr(one, "text")]
+    (text,) = [block.text for block in matrix_blocks(view.chips[0]) if hasattr(block, "text")]
     assert "MXFP4" in text
 
 
@@ -113,7 +117,7 @@ def test_every_ranked_shape_of_the_matrix_leads_to_its_ranking(page):
     links = re.findall(r'<a href="#(ranking-\d+)">', page)
     assert links
     assert len(links) == len(set(links))
-    assert all(page.count(f'id="{one}"') == 1 for one in links)
+    assert all(page.count(f'id="{link}"') == 1 for link in links)
     assert page.count('<details class="ranking" open>') == 1
 
 
@@ -130,8 +134,8 @@ def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
     assert "measured" in decode.evidence
     assert "its loss is only claimed (0.1-0.2 % loss (RTN))" in decode.caveat
     assert set(decode.record_ids) <= {row.record_id for row in view.rows}
-    (bullets,) = [one for one in action_blocks(view) if hasattr(one, "items")]
-    assert bullets.items == tuple(one.sentence for one in view.chips[0].actions)
+    (bullets,) = [block for block in action_blocks(view) if hasattr(block, "items")]
+    assert bullets.items == tuple(action.sentence for action in view.chips[0].actions)
 
 
 def test_predictions_alone_are_to_be_tried_and_a_single_kernel_is_no_choice(make):
@@ -164,9 +168,9 @@ def test_only_what_nothing_is_level_with_has_the_ring(make, int8_s, ring, level)
     view = report_view(
         make.run(), [make.record(DECODE, b, a, "k", t, number=at) for at, (b, a, t) in enumerate(kernels)]
     )
-    found = cells_of(view, "1x4096x4096")
-    assert [name for (name, _), cell in found.items() if cell.is_best] == ring
-    assert sorted(name for (name, _), cell in found.items() if cell.is_level) == level
+    cells = cells_of(view, "1x4096x4096")
+    assert [name for (name, _), cell in cells.items() if cell.is_best] == ring
+    assert sorted(name for (name, _), cell in cells.items() if cell.is_level) == level
     (note,) = [block.note for block in matrix_blocks(view.chips[0]) if hasattr(block, "note")]
     assert ("by more than the intervals" in note, "≈" in note) == (bool(ring), bool(level))
 
@@ -184,9 +188,9 @@ def test_predictions_whose_intervals_overlap_have_no_ring(make):
             hollow("INT4", "BF16", 43e-6, half_width_ratio),
             hollow("INT8", "INT8", second_s, 0.1),
         ]
-        found = cells_of(report_view(make.run(), records), "1x4096x4096")
+        cells = cells_of(report_view(make.run(), records), "1x4096x4096")
         return {
-            name: (cell.is_best, cell.is_level) for (name, _), cell in found.items() if cell.is_best or cell.is_level
+            name: (cell.is_best, cell.is_level) for (name, _), cell in cells.items() if cell.is_best or cell.is_level
         }
 
     both, alone = (False, True), (True, False)

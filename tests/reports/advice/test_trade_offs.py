@@ -41,7 +41,7 @@ def model_view():
 
 def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
     decode = groups_of(model_view)[0]
-    found = {one.label: one for one in decode.points}
+    found = {point.label: point for point in decode.points}
     int4 = found["INT4 W4A16"]
     assert int4.loss_source == "measured"
     assert int4.loss_low_pct < int4.loss_pct < int4.loss_high_pct
@@ -59,11 +59,11 @@ def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
 def test_fronts_are_of_one_kind_of_evidence(model_view, make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     for group in (*groups_of(model_view), *groups_of(view)):
-        has_measured = any(one.time_source == "measured" for one in group.points)
+        has_measured = any(point.time_source == "measured" for point in group.points)
         for one in group.points:
             if one.fronts or one.is_on_front:
                 assert not has_measured or one.time_source == "measured"
-        for one, other in itertools.permutations([one for one in group.points if one.is_on_front], 2):
+        for one, other in itertools.permutations([point for point in group.points if point.is_on_front], 2):
             mine, theirs = ((p.time_s, p.loss_pct, p.memory_bytes) for p in (one, other))
             assert mine == theirs or not all(a <= b for a, b in zip(mine, theirs, strict=True))
 
@@ -71,11 +71,11 @@ def test_fronts_are_of_one_kind_of_evidence(model_view, make):
 def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
     group = next(one for one in groups_of(view) if one.title.startswith("gemv 1x28672x8192"))
-    found = {one.label: one for one in group.points}
+    found = {point.label: point for point in group.points}
     fp8 = found["FP8_E4M3 (scaled_mm_row)"]
     assert fp8.loss_source == "claimed"
     assert 0 < fp8.loss_pct < 5
-    row = next(one for one in view.chips[0].recommendations if one.op == "gemv").rows
+    row = next(recommendation for recommendation in view.chips[0].recommendations if recommendation.op == "gemv").rows
     assert fp8.memory_bytes == next(one.memory_bytes for one in row if one.label == fp8.label) > 28672 * 8192
     assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
     assert found["BF16 (matmul)"].speedup_ratio == 1.0
@@ -83,29 +83,29 @@ def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
 
 def test_unknown_stays_unknown(make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
-    points = [one for group in groups_of(view) for one in group.points]
+    points = [point for group in groups_of(view) for point in group.points]
     assert {one.energy_j for one in points} == {None}
-    for one in points:
-        assert (one.loss_pct is None) == (one.loss_source == "unknown")
+    for point in points:
+        assert (point.loss_pct is None) == (point.loss_source == "unknown")
 
 
 def with_stored(view, runs, records, profiles):
     """What the page offers where some runs are stored, by origin."""
     chip, stored = view.chips[0], recommend_from_runs(runs, records, profiles, StoredQuestion())
     groups = trade_groups(view.run, chip.models, chip.recommendations, chip.cases, stored, chip.hardware_key)
-    return stored, [[one for one in groups if one.origin == origin] for origin in ("this run", "all stored runs")]
+    return stored, [[group for group in groups if group.origin == origin] for origin in ("this run", "all stored runs")]
 
 
 def test_what_stored_runs_say_is_no_question_of_its_own_where_this_run_is_all_they_rest_on(make):
     run, records, profiles = make.run(), make.gpu_records(), make.profiles(make.GPU)
     view = report_view(run, records, profiles)
     stored, (own, repeated) = with_stored(view, [run], records, profiles)
-    assert sum(len(one.rows) > 1 for one in stored.rankings) == len(own) > 1
+    assert sum(len(ranking.rows) > 1 for ranking in stored.rankings) == len(own) > 1
     assert repeated == []
     # Another night measured one of the shapes: that answer is another one, the others still repeat.
     other = make.run(run_id="f" * 32, started_at="2026-11-01T00:00:00.000000+00:00")
-    case = next(one.case for one in records if one.record_id in own[0].points[0].record_ids)
-    same = [one for one in records if subject_of(one.case) == subject_of(case)]
+    case = next(record.case for record in records if record.record_id in own[0].points[0].record_ids)
+    same = [record for record in records if subject_of(record.case) == subject_of(case)]
     before = [replace(one, run_id=other.run_id, record_id=f"{at:032x}") for at, one in enumerate(same, 1)]
     _, (own, told) = with_stored(view, [other, run], [*before, *records], profiles)
     assert len(told) == 1
@@ -121,7 +121,7 @@ def test_a_loss_that_another_run_measured_is_told(model_view):
     changed = replace(stored, rankings=(replace(stored.rankings[0], rows=tuple(rows)), *stored.rankings[1:]))
     chip = model_view.chips[0]
     groups = trade_groups(model_view.run, chip.models, chip.recommendations, chip.cases, changed, chip.hardware_key)
-    assert [one.title for one in groups if one.origin == "all stored runs"] == [stored.rankings[0].title]
+    assert [group.title for group in groups if group.origin == "all stored runs"] == [stored.rankings[0].title]
 
 
 def unpacked(table, texts):

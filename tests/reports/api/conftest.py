@@ -25,7 +25,7 @@ def api_database(tmp_path_factory, make):
     hostile = make.run(
         run_id="f" * 32, label=HOSTILE, started_at="2026-01-01T10:00:00.000000+00:00", command=HOSTILE * 5_000
     )
-    records = [replace(one, run_id=run.run_id) for one in make.cpu_records()]
+    records = [replace(record, run_id=run.run_id) for record in make.cpu_records()]
     strange = make.record((1, 64, 64), "BF16", "BF16", HOSTILE, 1e-3, number=9_000, run_id=hostile.run_id)
     with open_store(path) as store:
         store.add_run(run, make.profiles(make.CPU).values(), records)

@@ -133,16 +133,16 @@ def test_what_a_chip_has_no_model_for_is_null_with_a_reason(api_client):
 )
 def test_a_sweep_that_is_too_large_or_no_list_names_its_field(api_client, axis, words):
     body = {"M": axis, "N": "1:400:1", "K": 64, "formats": ["BF16"]}
-    found = api_client.post("/api/sweep", json=body)
-    assert found.status_code == 422
-    assert words in found.json()["detail"]
-    assert found.json()["errors"][0]["field"] == "M"
+    response = api_client.post("/api/sweep", json=body)
+    assert response.status_code == 422
+    assert words in response.json()["detail"]
+    assert response.json()["errors"][0]["field"] == "M"
 
 
 def test_attention_is_there_too(api_client):
-    found = api_client.post("/api/attention", json={"Hq": 32, "Hkv": 8, "Skv": 4096, "D": 128})
-    assert found.status_code == 200
-    assert found.json()["time_s"] > 0
+    response = api_client.post("/api/attention", json={"Hq": 32, "Hkv": 8, "Skv": 4096, "D": 128})
+    assert response.status_code == 200
+    assert response.json()["time_s"] > 0
 
 
 def test_a_model_is_predicted_kernel_by_kernel(api_client):

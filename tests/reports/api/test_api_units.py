@@ -91,8 +91,8 @@ def test_every_request_has_an_example_that_works(api_client, document):
             reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             for example in document["components"]["schemas"][reference]["examples"]:
                 asked += 1
-                found = api_client.post(path.replace("{key}", "llama-3.1-8b"), json=example)
-                assert found.status_code == 200, (path, example, found.text)
+                response = api_client.post(path.replace("{key}", "llama-3.1-8b"), json=example)
+                assert response.status_code == 200, (path, example, response.text)
     assert asked >= 8
 
 

@@ -37,7 +37,7 @@ def test_one_summary_per_operator_and_precision(make):
         *with_errors(make, -0.25, b="FP32"),
         *case_rows([make.record((64, 64, 64), "FP32", "FP32", "k", 1.0)]),
     ]
-    assert [(one.op, one.precision) for one in error_summaries(rows)] == [
+    assert [(summary.op, summary.precision) for summary in error_summaries(rows)] == [
         ("gemv", "BF16"),
         ("gemv", "FP32"),
         ("gemm", "FP32"),

@@ -55,8 +55,8 @@ def test_models_are_not_listed_among_shapes_nor_ranked_like_products(view, page,
     assert 'id="shapes"' not in page
     assert 'id="advice"' not in page
     mixed = [*model_run_records(), *make.cpu_records()]
-    assert {one.op for one in recommend_from_run(mixed, None)} == {
-        one.op for one in recommend_from_run(make.cpu_records(), None)
+    assert {recommendation.op for recommendation in recommend_from_run(mixed, None)} == {
+        recommendation.op for recommendation in recommend_from_run(make.cpu_records(), None)
     }
 
 
@@ -77,8 +77,8 @@ def test_headlines_say_expected_before_ideal(view):
 
 def test_a_roof_is_the_chips_and_not_a_mean_of_the_formats_of_a_pass(view):
     roofs = view.chips[0].roofline.roofs
-    assert {one.precision for one in roofs} == {"BF16", "INT8 W8A16", "INT4 W4A16"}
-    assert {one.peak_flops_per_s for one in roofs} == {CHIP.peak_flops_per_s("BF16")}
+    assert {roof.precision for roof in roofs} == {"BF16", "INT8 W8A16", "INT4 W4A16"}
+    assert {roof.peak_flops_per_s for roof in roofs} == {CHIP.peak_flops_per_s("BF16")}
     assert len(view.chips[0].roofline.points) == 7
     # A pass stays below the roof at its intensity.
     for point in view.chips[0].roofline.points:
@@ -96,7 +96,7 @@ def test_the_gap_of_a_pass_adds_up(view):
 
 
 def test_errors_are_counted_per_model_and_phase(view):
-    assert {one.op for one in view.chips[0].errors} == {"seeded-llama-156m decode", "seeded-llama-156m prefill"}
+    assert {error.op for error in view.chips[0].errors} == {"seeded-llama-156m decode", "seeded-llama-156m prefill"}
 
 
 def test_predictions_alone_have_a_section_with_expected_rates():
@@ -119,7 +119,7 @@ def test_hostile_names_are_escaped():
             model={"fallbacks": [evil], "layers": {evil: 1}},
         ),
     ]
-    records = [replace(one, case=replace(one.case, op=f"decode:{evil}")) for one in records]
+    records = [replace(record, case=replace(record.case, op=f"decode:{evil}")) for record in records]
     page = render_page(report_view(model_run(), records, {}))
     assert "<script" not in page
     assert "\u202e" not in page
@@ -146,7 +146,7 @@ def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
         model_record("INT4", median_s=5e-3),
     ]
     view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
-    prefill = next(one for one in view.headlines if "prefill" in one)
+    prefill = next(headline for headline in view.headlines if "prefill" in headline)
     assert "stay at BF16 (transformers); INT8 W8A16 (torchao) is level with BF16" in prefill
     steps, prompts = view.chips[0].actions
     assert prompts.take == "stay at BF16"

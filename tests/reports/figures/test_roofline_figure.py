@@ -29,15 +29,17 @@ def lines_named(figure, start):
 
 def pieces_named(figure, start):
     """The corners of the lines of a name, in the drawing."""
-    collections = [one for one in figure.axes[0].collections if str(one.get_label()).startswith(start)]
-    return [[tuple(corner) for corner in piece] for one in collections for piece in one.get_segments()]
+    collections = [
+        collection for collection in figure.axes[0].collections if str(collection.get_label()).startswith(start)
+    ]
+    return [[tuple(corner) for corner in piece] for collection in collections for piece in collection.get_segments()]
 
 
 def texts_of(figure):
-    found = [text.get_text() for text in figure.texts]
+    texts = [text.get_text() for text in figure.texts]
     for axes in figure.axes:
-        found += [text.get_text() for text in axes.texts]
-    return found + [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        texts += [text.get_text() for text in axes.texts]
+    return texts + [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
 def test_axes_title_and_scales(make):
@@ -231,8 +233,8 @@ def test_the_figure_is_data_in_the_units_of_its_axes(make):
     rate = first.ideal.flops / first.measurement.median_s
     assert series.x[0] == first.ideal.flops / first.ideal.total_bytes
     assert series.y[0] == pytest.approx(rate / view.unit_flops_per_s)
-    assert figure.x.low_value < min(x for one in marks.values() for x in one.x)
-    assert figure.y.high_value > max(y for one in marks.values() for y in one.y)
+    assert figure.x.low_value < min(x for mark in marks.values() for x in mark.x)
+    assert figure.y.high_value > max(y for mark in marks.values() for y in mark.y)
     assert {label.place for label in figure.labels} == {"beside", "along", "margin", "callout"}
 
 
@@ -251,11 +253,11 @@ def test_peaks_that_differ_in_their_last_digits_share_one_name(make):
     from dataclasses import replace
 
     view, _ = spec_of(make, make.gpu_records(), make.GPU)
-    one = view.roofs[0]
-    near = replace(one, precision="FP16", peak_flops_per_s=one.peak_flops_per_s * 0.9995)
-    figure = roofline_figure(replace(view, roofs=(one, near), precisions=(*view.precisions, "FP16")))
+    roof = view.roofs[0]
+    near = replace(roof, precision="FP16", peak_flops_per_s=roof.peak_flops_per_s * 0.9995)
+    figure = roofline_figure(replace(view, roofs=(roof, near), precisions=(*view.precisions, "FP16")))
     names = [label.lines for label in figure.labels if label.place == "margin" and label.medium == "live"]
-    assert [lines[0] for lines in names] == [f"{one.precision}, FP16"]
+    assert [lines[0] for lines in names] == [f"{roof.precision}, FP16"]
     dashes = [line.dash for line in figure.series if isinstance(line, Line) and line.name.startswith("roof ")]
     assert sorted(dashes) == [(0.0, 9.0, 9.0, 0.0), (9.0, 9.0)]
 
@@ -283,8 +285,8 @@ def test_many_points_are_small_of_one_shape_and_drawn_by_webgl(make, monkeypatch
     monkeypatch.setattr(module, "MANY_POINTS", 10)
     _, figure = spec_of(make, make.cpu_records(), make.CPU)
     points = [one for one in figure.series if isinstance(one, Marks) and one.name.startswith(("measured", "predicted"))]
-    assert {one.shape for one in points} == {"circle"}
-    assert max(one.size_points for one in points) < 5
+    assert {point.shape for point in points} == {"circle"}
+    assert max(point.size_points for point in points) < 5
     kinds = {trace["type"] for trace in plotly_json(figure, most_svg_points=3)["data"] if trace["mode"] == "markers"}
     assert kinds == {"scatter", "scattergl"}
 

@@ -107,7 +107,7 @@ def test_the_figure_has_a_panel_per_channel_and_shades_what_was_held_down(make):
     assert titles == ["Power (W)", "SM clock (GHz)", "Temp. (°C)", "Energy per call", ""]
     lines = {line.name: line for line in stack.panels[0].series if isinstance(line, Line)}
     assert {y for y in lines["average power_w"].y if y is not None} == {50.0, 51.0}
-    assert [y for y in lines["readings power_w"].y if y is not None] == [one.power_w for one in READINGS]
+    assert [y for y in lines["readings power_w"].y if y is not None] == [reading.power_w for reading in READINGS]
     assert len(stack.shades) == 1
     assert [bars.is_hatched for bars in stack.panels[-1].series if isinstance(bars, Bars)] == [True, False]
     drawn = draw_stack(stack)

@@ -41,7 +41,11 @@ def test_canaries_show_every_reading_and_mark_the_slow_ones(make):
     low, high = axes.get_ylim()
     assert low < 1 < high
     assert high > 3.2
-    (ticks,) = [one for one in axes.collections if "vlines" in type(one).__name__.lower() or one.get_segments()]
+    (ticks,) = [
+        collection
+        for collection in axes.collections
+        if "vlines" in type(collection).__name__.lower() or collection.get_segments()
+    ]
     assert len(ticks.get_segments()) == 2
 
 
@@ -86,9 +90,9 @@ def test_equal_series_give_equal_files_and_thousands_of_samples_a_small_one():
 
 def test_only_shapes_are_drawn_the_gravest_first_and_only_with_samples(make):
     records = make.rich_records()
-    found = flagged_series(case_summaries(case_rows(records), {}))
-    assert [one.flags for one in found] == [("bimodal",)] * 3 + [("drift",), ("outliers",)]
-    assert [one.process_label for one in found] == ["process 0", "process 1", "process 2", "", ""]
+    series_list = flagged_series(case_summaries(case_rows(records), {}))
+    assert [one.flags for one in series_list] == [("bimodal",)] * 3 + [("drift",), ("outliers",)]
+    assert [one.process_label for one in series_list] == ["process 0", "process 1", "process 2", "", ""]
     pruned = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, flags=("drift",), samples_s=())
     assert flagged_series(case_summaries(case_rows([pruned]), {})) == ()
     contended = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, flags=("contended",))
@@ -97,7 +101,7 @@ def test_only_shapes_are_drawn_the_gravest_first_and_only_with_samples(make):
 
 def test_readings_without_times_are_drawn_by_number(make):
     records = make.rich_records()
-    readings = [replace(one, created_at="then") for one in make.canaries()]
+    readings = [replace(reading, created_at="then") for reading in make.canaries()]
     state = run_state(make.run(), case_summaries(case_rows(records), {}), records, readings)
     (axes,) = draw_canaries(state).axes
     (slow,) = [line for line in axes.lines if str(line.get_label()).endswith("slow")]

@@ -19,7 +19,7 @@ DECODE = (1, 4096, 4096)
 
 def busy_chip(make):
     constant = Constant("B/s", 76e9, 70e9, 60e9, 0.01, 9)
-    known = Calibration(
+    calibration = Calibration(
         "2026-11-01T00:00:00+00:00",
         "AMD EPYC",
         "cpu",
@@ -27,7 +27,7 @@ def busy_chip(make):
         kernels_disturbed_by=("contended",),
         disturbed_by=("stolen",),
     )
-    return replace(make.CPU, calibration=known)
+    return replace(make.CPU, calibration=calibration)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def doubtful(make):
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3, device=chip, number=2),
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.5e-3, device=chip, number=3),
     ]
-    expected = [replace(one.ideal, kind="expected", time_s=1e-3, error_ratio=0.1) for one in records]
+    expected = [replace(record.ideal, kind="expected", time_s=1e-3, error_ratio=0.1) for record in records]
     records = [replace(one, predictions=(*one.predictions, more)) for one, more in zip(records, expected, strict=True)]
     return report_view(make.run(), records, make.profiles(chip))
 
@@ -74,10 +74,10 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
 
 
 def test_a_calibration_on_a_busy_machine_is_told_in_the_verdict_and_beside_the_errors(doubtful, make):
-    reasons = [one for one in doubtful.warnings if "other work ran" in one]
-    assert [one.partition(" are ")[0] for one in reasons] == ["Ideal times", "Expected times"]
-    assert all("`roofline calibrate` on a quiet machine" in one for one in reasons)
-    assert sum("but is itself in doubt" in one for one in doubtful.findings) == 2
+    reasons = [warning for warning in doubtful.warnings if "other work ran" in warning]
+    assert [reason.partition(" are ")[0] for reason in reasons] == ["Ideal times", "Expected times"]
+    assert all("`roofline calibrate` on a quiet machine" in reason for reason in reasons)
+    assert sum("but is itself in doubt" in finding for finding in doubtful.findings) == 2
     assert [one["kind"] for one in report_json(doubtful)["chips"][0]["calibration_doubts"]] == ["ideal", "expected"]
     assert "In doubt, as the verdict says: ideal and expected times." in markdown_report(doubtful)
     (chip,) = doubtful.chips
@@ -85,4 +85,4 @@ def test_a_calibration_on_a_busy_machine_is_told_in_the_verdict_and_beside_the_e
     assert profile_doubts(make.profiles(make.CPU).values(), chip.rows) == []
     quiet = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     assert not any(chip.doubtful_kinds for chip in quiet.chips)
-    assert not any("in doubt" in one for one in quiet.findings)
+    assert not any("in doubt" in finding for finding in quiet.findings)

@@ -42,7 +42,7 @@ def models(pytestconfig, tmp_path_factory):
 
 
 def test_a_run_has_the_figures_it_has_data_for(rich):
-    names = [one.name for one in report_figures(rich)]
+    names = [figure.name for figure in report_figures(rich)]
     assert names == [
         "roofline",
         "errors",
@@ -52,7 +52,7 @@ def test_a_run_has_the_figures_it_has_data_for(rich):
         "timeline",
         "canary",
     ]
-    assert all(one.alternative and one.title for one in report_figures(rich))
+    assert all(figure.alternative and figure.title for figure in report_figures(rich))
 
 
 def test_files_are_written_once_per_figure_and_equal_input_gives_equal_files(make, tmp_path):
@@ -62,7 +62,7 @@ def test_files_are_written_once_per_figure_and_equal_input_gives_equal_files(mak
         f"{name}.{ending}" for name in ("roofline", "errors", "time", "samples") for ending in ("png", "svg")
     ]
     assert all(one.read_bytes()[:4] == (b"\x89PNG" if one.suffix == ".png" else b"<?xm") for one in first)
-    again = next(one for one in report_figures(view) if one.name == "errors").draw()
+    again = next(figure for figure in report_figures(view) if figure.name == "errors").draw()
     assert (figure_png(again), figure_svg(again)) == (first[2].read_bytes(), first[3].read_text(encoding="utf-8"))
     assert "<text" not in first[1].read_text(encoding="utf-8")  # letters are paths
 
@@ -73,9 +73,9 @@ def test_several_chips_have_figures_of_their_own(make):
         *(replace(one, record_id=f"{900 + i:032x}") for i, one in enumerate(make.gpu_records()[:2])),
     ]
     view = report_view(make.run(), records, make.profiles(make.CPU, make.GPU))
-    names = [one.name for one in report_figures(view) if one.name.startswith("roofline")]
+    names = [figure.name for figure in report_figures(view) if figure.name.startswith("roofline")]
     assert {re.sub(r"-\d-", "-", name) for name in names} == {"roofline-h200-sxm", "roofline-this-cpu"}
-    assert len({one.name for one in report_figures(view)}) == len(list(report_figures(view)))
+    assert len({figure.name for figure in report_figures(view)}) == len(list(report_figures(view)))
 
 
 def test_errors_name_every_operator_and_precision_once(rich):
@@ -104,7 +104,7 @@ def test_samples_are_drawn_for_cases_that_still_have_them(rich):
     found = texts(draw_rows(spreads_figure(rich.cases, title="Samples", subtitle="sub")))
     assert "gemv 1x28672x8192 INT4 W4A16 (tinygemm), cold, process 2 [bimodal]" in found
     assert "flagged: the time is in doubt" in found
-    pruned = [replace(one, rows=tuple(_without_samples(row) for row in one.rows)) for one in rich.cases]
+    pruned = [replace(case, rows=tuple(_without_samples(row) for row in case.rows)) for case in rich.cases]
     assert spreads_figure(pruned) is None
 
 
@@ -120,20 +120,20 @@ def _without_samples(row):
 def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(models):
     (model,) = model_results(models)
     for phase in model.phases:
-        points = {one.label: one for one in pareto_points(phase)}
+        points = {point.label: point for point in pareto_points(phase)}
         assert points["BF16"].is_reference
         assert points["BF16"].loss == Interval(0.0, None, None)
-        for one in points.values():
+        for point in points.values():
             beaten = [
                 other.label
                 for other in points.values()
-                if other is not one
-                and other.tokens_per_s >= one.tokens_per_s
-                and other.loss.value <= one.loss.value
-                and (other.held_bytes or 0) <= (one.held_bytes or 0)
+                if other is not point
+                and other.tokens_per_s >= point.tokens_per_s
+                and other.loss.value <= point.loss.value
+                and (other.held_bytes or 0) <= (point.held_bytes or 0)
             ]
-            assert one.is_on_front == (not beaten)
-        assert sum(one.is_chosen for one in points.values()) == 1
+            assert point.is_on_front == (not beaten)
+        assert sum(point.is_chosen for point in points.values()) == 1
     decode = next(phase for phase in model.phases if phase.phase == "decode")
     assert {one.label: one.is_chosen for one in pareto_points(decode)}["INT4 W4A16"]
     found = texts(draw_pareto(decode, title="Pareto", subtitle="sub"))

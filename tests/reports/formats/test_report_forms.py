@@ -246,7 +246,7 @@ def test_the_page_for_paper_is_whole_and_inert(rich):
     assert policy.startswith("default-src 'none'")
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert len(images) >= 4  # roofline, errors, samples, canary
-    assert all(one["alt"] and one["src"].startswith("data:image/svg+xml;base64,") for one in images)
+    assert all(image["alt"] and image["src"].startswith("data:image/svg+xml;base64,") for image in images)
     assert "@page" in text
     assert "table-header-group" in text  # a table's head is printed on every page
     for heading in ("Dual roofline", "All cases", "What to use, shape by shape", "Environment"):

@@ -16,7 +16,7 @@ BF16, INT4 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm")
 
 def best_of(answer):
     [ranking] = answer.rankings
-    return next(one for one in ranking.rows if one.weight_format == "INT4"), ranking
+    return next(row for row in ranking.rows if row.weight_format == "INT4"), ranking
 
 
 def disturbed(night, day, times_s, *kernels):
@@ -24,8 +24,10 @@ def disturbed(night, day, times_s, *kernels):
     run, records = night(day, times_s)
     names = {kernel for _, _, kernel in kernels}
     return run, [
-        replace(one, measurement=replace(one.measurement, flags=("quarantined",))) if one.case.kernel in names else one
-        for one in records
+        replace(record, measurement=replace(record.measurement, flags=("quarantined",)))
+        if record.case.kernel in names
+        else record
+        for record in records
     ]
 
 
@@ -78,12 +80,12 @@ def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend
     run, records = night(1, {BF16: 22e-6, INT4: 10e-6}, processes=1)
     few = [
         replace(
-            one,
+            record,
             measurement=replace(
-                one.measurement, ci_low_s=None, ci_high_s=None, min_s=5e-6, max_s=40e-6, flags=("few-samples",)
+                record.measurement, ci_low_s=None, ci_high_s=None, min_s=5e-6, max_s=40e-6, flags=("few-samples",)
             ),
         )
-        for one in records
+        for record in records
     ]
     row, _ = best_of(recommend([(run, few)]))
     assert (row.low_s, row.high_s) == (None, None)

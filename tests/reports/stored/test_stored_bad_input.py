@@ -19,9 +19,9 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def test_nothing_stored() -> None:
-    found = recommend_from_runs([], [])
-    assert found.rankings == ()
-    assert found.missing == ("nothing is stored: measure first, `pytest bench_cases` (docs/measuring.md)",)
+    recommendations = recommend_from_runs([], [])
+    assert recommendations.rankings == ()
+    assert recommendations.missing == ("nothing is stored: measure first, `pytest bench_cases` (docs/measuring.md)",)
 
 
 def test_nothing_of_what_was_asked(night, recommend) -> None:
@@ -34,7 +34,7 @@ def test_predictions_only(night, recommend) -> None:
     found = recommend([night(1, {BF16: None, INT4: None})], with_chip=True)
     [ranking] = found.rankings
     assert ranking.rows
-    assert not any(one.is_measured for one in ranking.rows)
+    assert not any(row.is_measured for row in ranking.rows)
     assert (
         found.missing[0]
         == "no record is measured: every time is a prediction, nothing is known of this machine's kernels"
@@ -71,7 +71,7 @@ def test_what_was_measured_and_fails_now_is_not_ranked_even_alone(night, recomme
 
 def test_mixed_chips_are_never_mixed(make, night, recommend) -> None:
     found = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, {BF16: 1e-3, INT8: 2e-4}, device=make.CPU)])
-    assert [(one.hardware_key, one.best.label) for one in found.rankings] == [
+    assert [(ranking.hardware_key, ranking.best.label) for ranking in found.rankings] == [
         ("h200-sxm", "INT4 W4A16 (tinygemm)"),
         ("this-cpu", "INT8 (int_mm)"),
     ]
@@ -107,7 +107,7 @@ def test_bad_questions_are_refused() -> None:
 def test_records_of_older_schemas(tmp_path, name: str) -> None:
     with open_store(str(tmp_path / "old.db")) as store:
         import_file(store, GOLDEN / name)
-        found = recommend_from_store(store)
-    assert found.record_count
-    assert all(one.summary for one in found.rankings)
-    json.dumps(recommendations_json(found), allow_nan=False)
+        recommendations = recommend_from_store(store)
+    assert recommendations.record_count
+    assert all(ranking.summary for ranking in recommendations.rankings)
+    json.dumps(recommendations_json(recommendations), allow_nan=False)

@@ -11,7 +11,7 @@ BEFORE = {BF16: 22e-6, FP8: 10e-6, INT8: 11e-6, INT4: 9e-6}
 
 def sentences(found) -> dict[str, str]:
     [ranking] = found.rankings
-    return {one.label: one.sentence for one in ranking.changes}
+    return {change.label: change.sentence for change in ranking.changes}
 
 
 def test_a_new_driver_that_slows_a_kernel_is_named_with_its_ranks_and_the_change(night, recommend) -> None:
@@ -77,7 +77,7 @@ def test_one_process_a_night_cannot_tell_a_change_from_noise_and_says_so(night, 
 
 def test_another_method_is_no_change_of_the_time_and_says_so(night, recommend) -> None:
     run, records = night(2, {**BEFORE, INT4: 30e-6})
-    other = [replace(one, method=replace(one.method, version="2")) for one in records]
+    other = [replace(record, method=replace(record.method, version="2")) for record in records]
     told = sentences(recommend([night(1, BEFORE), (run, other)]))
     assert not any("measured time" in one for one in told.values())
     assert told["INT4 W4A16 (tinygemm)"].startswith(
@@ -94,6 +94,6 @@ def test_the_newest_run_of_each_ranking_counts_not_that_of_the_store(night, reco
         night(2, {**BEFORE, INT4: 13e-6}, driver="590.12"),
         night(3, {BF16: 3e-4}, shape=prefill, driver="590.12"),
     ]
-    changed = {one.title: len(one.changes) for one in recommend(nights).rankings}
+    changed = {ranking.title: len(ranking.changes) for ranking in recommend(nights).rankings}
     assert changed["gemv 1x4096x4096"] >= 2
     assert changed["gemm 512x4096x4096"] == 0

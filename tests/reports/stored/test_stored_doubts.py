@@ -21,8 +21,10 @@ def doubted(given, kernel, flag="noisy"):
     """The night with a flag on every time of one kernel."""
     run, records = given
     return run, [
-        replace(one, measurement=replace(one.measurement, flags=(flag,))) if one.case.kernel == kernel else one
-        for one in records
+        replace(record, measurement=replace(record.measurement, flags=(flag,)))
+        if record.case.kernel == kernel
+        else record
+        for record in records
     ]
 
 
@@ -48,7 +50,7 @@ def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, ke
         f"({'confidence ' + best.confidence}: {best.confidence_words})" + (f"; {again}" if again else "")
     )
     # The baseline alone says nothing of itself.
-    base = next(one for one in ranking.rows if one.is_baseline)
+    base = next(row for row in ranking.rows if row.is_baseline)
     assert (base.confidence_words, base.is_over_doubt) == (base.confidence_reason, False)
 
 
@@ -70,8 +72,10 @@ def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(night, recomm
 
 def busy(chip, *flags):
     constant = Constant("B/s", 4.7e12, 4.6e12, 4.0e12, 0.01, 9)
-    known = Calibration("2026-11-01T00:00:00+00:00", chip.name, "cuda", {"read": constant}, kernels_disturbed_by=flags)
-    return replace(chip, calibration=known)
+    calibration = Calibration(
+        "2026-11-01T00:00:00+00:00", chip.name, "cuda", {"read": constant}, kernels_disturbed_by=flags
+    )
+    return replace(chip, calibration=calibration)
 
 
 def with_expected(given, chip):
@@ -79,20 +83,20 @@ def with_expected(given, chip):
     run, records = given
     return run, [
         replace(
-            one,
+            record,
             predictions=(
-                *one.predictions,
+                *record.predictions,
                 replace(
-                    one.ideal,
+                    record.ideal,
                     kind="expected",
-                    time_s=one.ideal.time_s * 1.2,
-                    low_s=one.ideal.time_s,
-                    high_s=one.ideal.time_s * 1.5,
+                    time_s=record.ideal.time_s * 1.2,
+                    low_s=record.ideal.time_s,
+                    high_s=record.ideal.time_s * 1.5,
                     provenance="measured-here",
                 ),
             ),
         )
-        for one in records
+        for record in records
     ]
 
 
@@ -106,7 +110,7 @@ def test_a_calibration_on_a_busy_machine_is_told_where_its_expected_times_are_st
             "expected, measured-here on a busy machine" if doubt else "expected, measured-here, with"
         )
         assert (
-            sum("other work ran while the kernels of h200-sxm were timed (contended)" in one for one in found.notes)
+            sum("other work ran while the kernels of h200-sxm were timed (contended)" in note for note in found.notes)
             == doubt
         )
         assert (found.rankings[0].calibration_doubt != "") is doubt
@@ -116,7 +120,7 @@ def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(night, r
     def by(given, version):
         run, records = given
         method = Method("monotonic", version, {"min_samples": 12})
-        return run, [replace(one, method=method) for one in records]
+        return run, [replace(record, method=method) for record in records]
 
     nights = [
         by(night(1, TIMES, label="first"), "1"),

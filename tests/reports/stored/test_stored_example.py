@@ -23,10 +23,10 @@ def store(tmp_path_factory):
 
 
 def test_the_examples_recommend_what_they_measured(store) -> None:
-    found = recommend_from_store(store)
-    assert found.missing == ()
-    assert {one.hardware_key for one in found.rankings} == {CPU}
-    assert {one.title: one.best.label for one in found.rankings} == {
+    recommendations = recommend_from_store(store)
+    assert recommendations.missing == ()
+    assert {ranking.hardware_key for ranking in recommendations.rankings} == {CPU}
+    assert {ranking.title: ranking.best.label for ranking in recommendations.rankings} == {
         "seeded-llama-156m, decode, batch 1, 128 tokens": "INT4 W4A16",
         "seeded-llama-156m, prefill, batch 1, 128 tokens": "BF16",
         "gemm 64x1024x1024": "INT8 (int_mm)",
@@ -36,12 +36,12 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
         "gemv 1x11264x2048": "INT4 W4A16 (int4pack)",
         "gemv 8x4096x4096": "INT4 W4A16 (int4pack)",
     }
-    decode = found.rankings[0].best
+    decode = recommendations.rankings[0].best
     assert (decode.time_s, decode.confidence, decode.quality.source) == (0.010614638000000001, "medium", "measured")
     assert decode.quality.kl_nats_per_token == pytest.approx(0.0354, abs=5e-4)
     assert decode.memory_bytes == 130885888 + 1048576
     assert decode.nights[0].label == "model_quant"
-    assert found.rankings[0].summary.startswith(
+    assert recommendations.rankings[0].summary.startswith(
         "take INT4 W4A16: measured 10.61 ms, 2.4× BF16, KL 0.035 [0.033, 0.038] nats/token over 504 random tokens"
     )
 
@@ -51,14 +51,20 @@ def test_the_store_gives_the_same_as_its_records(store) -> None:
 
     runs = store.runs()
     records = [record for run in runs for record in store.records(run.run_id, with_samples=False)]
-    profiles = {one.profile_hash: store.profile(one.profile_hash) for record in records for one in record.predictions}
+    profiles = {
+        prediction.profile_hash: store.profile(prediction.profile_hash)
+        for record in records
+        for prediction in record.predictions
+    }
     assert recommend_from_runs(runs, records, profiles).rankings == recommend_from_store(store).rankings
 
 
 def test_a_loss_limit_and_a_chip_of_none(store) -> None:
-    found = recommend_from_store(store, StoredQuestion(max_loss_pct=1.0, phase="decode", model="seeded-llama-156m"))
-    assert [one.label for one in found.rankings[0].rows] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
-    assert found.rankings[0].refused[0].reason == (
+    recommendations = recommend_from_store(
+        store, StoredQuestion(max_loss_pct=1.0, phase="decode", model="seeded-llama-156m")
+    )
+    assert [row.label for row in recommendations.rankings[0].rows] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
+    assert recommendations.rankings[0].refused[0].reason == (
         "loses 3.6 % by KL 0.035, perplexity 0.999×, top-1 27 %, the limit is 1 %"
     )
     none = recommend_from_store(store, StoredQuestion(hardware_key="gb10"))
@@ -67,14 +73,14 @@ def test_a_loss_limit_and_a_chip_of_none(store) -> None:
 
 
 def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides(store) -> None:
-    found = recommend_from_store(store, StoredQuestion(phase="decode", model="seeded-llama-156m"))
-    [ranking] = found.rankings
+    recommendations = recommend_from_store(store, StoredQuestion(phase="decode", model="seeded-llama-156m"))
+    [ranking] = recommendations.rankings
     best = ranking.best.quality
     assert best.short_text == "KL 0.035, perplexity 0.999×, top-1 27 %"
     assert "perplexity 0.999× (of random tokens: it says nothing about language), same top-1 27 %" in best.text
     assert "caveat: its likeliest next token is the 16-bit model's on 27 % of the tokens only" in ranking.summary
     assert "3.6 %" not in ranking.summary
-    gentle = next(one.quality for one in ranking.rows if one.label == "INT8 W8A16")
+    gentle = next(row.quality for row in ranking.rows if row.label == "INT8 W8A16")
     assert (gentle.caveat, gentle.short_text) == ("", "KL 0.00028, perplexity 0.999×, top-1 90 %")
 
 
@@ -87,7 +93,7 @@ def all_runs(tmp_path_factory):
 
 
 def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
-    every = {one.key: one for one in recommend_from_store(all_runs).rankings}
+    every = {ranking.key: ranking for ranking in recommend_from_store(all_runs).rankings}
     for question, count in (
         (StoredQuestion(op="gemm"), 2),
         (StoredQuestion(shape=(128, 4096, 4096)), 1),
@@ -95,9 +101,9 @@ def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
         (StoredQuestion(model="seeded-llama-156m", phase="decode"), 1),
         (StoredQuestion(op="decode:seeded-llama-156m"), 1),
     ):
-        found = recommend_from_store(all_runs, question).rankings
-        assert len(found) == count
-        assert [every[one.key] for one in found] == list(found)
+        rankings = recommend_from_store(all_runs, question).rankings
+        assert len(rankings) == count
+        assert [every[one.key] for one in rankings] == list(rankings)
 
 
 def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(all_runs) -> None:
@@ -110,27 +116,51 @@ def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(
         one: all_runs.profile(one) for one in {p.profile_hash for record in records for p in record.predictions}
     }
     (chip,) = report_view(run, records, profiles).chips
-    found = recommend_for_run(all_runs, records)
-    places = {(one.op, one.shape_label): [row.label for row in one.rows] for one in chip.recommendations}
-    assert {(one.op, one.shape_label): [row.label for row in one.rows] for one in found.rankings} == places
-    shown = {one.lead.case_key: one.plus_minus_ratio for one in chip.cases}
-    stored = {row.identity: row.interval_ratio for one in found.rankings for row in one.rows if row.is_measured}
-    ranked = {row.case_key: row.interval_ratio for one in chip.recommendations for row in one.rows if row.record_ids}
+    recommendations = recommend_for_run(all_runs, records)
+    places = {
+        (recommendation.op, recommendation.shape_label): [row.label for row in recommendation.rows]
+        for recommendation in chip.recommendations
+    }
+    assert {
+        (ranking.op, ranking.shape_label): [row.label for row in ranking.rows] for ranking in recommendations.rankings
+    } == places
+    shown = {case.lead.case_key: case.plus_minus_ratio for case in chip.cases}
+    stored = {
+        row.identity: row.interval_ratio
+        for ranking in recommendations.rankings
+        for row in ranking.rows
+        if row.is_measured
+    }
+    ranked = {
+        row.case_key: row.interval_ratio
+        for recommendation in chip.recommendations
+        for row in recommendation.rows
+        if row.record_ids
+    }
     assert stored == {key: shown[key] for key in stored}
     assert stored == {key: ranked[key] for key in stored}
-    assert (found.basis_words, found.looked_at_words) == ("114 records of 1 run", "168 records of 2 runs")
+    assert (recommendations.basis_words, recommendations.looked_at_words) == (
+        "114 records of 1 run",
+        "168 records of 2 runs",
+    )
 
 
 def test_places_that_only_noise_exchanged_are_no_news(all_runs) -> None:
-    found = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
-    assert all(one.compared for one in found.rankings)
-    noise = [one for one in found.changes if one.sentence.endswith("times that are level decide otherwise")]
+    recommendations = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
+    assert all(ranking.compared for ranking in recommendations.rankings)
+    noise = [
+        change
+        for change in recommendations.changes
+        if change.sentence.endswith("times that are level decide otherwise")
+    ]
     assert all(1 in (one.before_rank, one.after_rank) for one in noise)
 
 
 def test_a_faster_median_whose_interval_overlaps_is_told_and_not_taken(all_runs) -> None:
-    found = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
-    summaries = {one.title: one.summary for one in found.rankings if "may be faster" in one.summary}
+    recommendations = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
+    summaries = {
+        ranking.title: ranking.summary for ranking in recommendations.rankings if "may be faster" in ranking.summary
+    }
     assert list(summaries) == ["gemv 8x4096x4096"]
     assert summaries["gemv 8x4096x4096"].startswith("stay at BF16 (matmul): measured 2.013 ms")
     assert (

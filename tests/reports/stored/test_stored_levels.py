@@ -58,7 +58,7 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
         night(2, {BF16: 22e-6, INT4: "failed: relative error 0.3 exceeds 0.08"}, driver="590.12"),
     ]
     [ranking] = recommend(nights).rankings
-    rows = {one.label: one for one in ranking.rows}
+    rows = {row.label: row for row in ranking.rows}
     assert rows["INT8 (int_mm)"].stale_reason == "measured before driver 580.95 → 590.12"
     assert rows["INT8 (int_mm)"].confidence == "medium"
     assert not rows["BF16 (matmul)"].stale_reason
@@ -72,7 +72,7 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
 
 def test_a_forced_measurement_is_none_of_the_chip(night, recommend) -> None:
     [ranking] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}, is_forced=True)], with_chip=True).rankings or [None]
-    assert ranking is None or not any(one.is_measured for one in ranking.rows)
+    assert ranking is None or not any(row.is_measured for row in ranking.rows)
 
 
 def test_interval_and_time_are_over_the_processes_of_all_pooled_nights(night, recommend) -> None:

@@ -70,7 +70,7 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     run, decode = passes(1, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,), held={"INT4": 60})
     prefill = passes(1, {WIDE: 30e-3, INT4: 60e-3}, phase="prefill", held={"INT4": 60})[1]
     found = recommend([(run, decode + prefill)])
-    assert [(one.subject, one.phase, one.title) for one in found.rankings] == [
+    assert [(ranking.subject, ranking.phase, ranking.title) for ranking in found.rankings] == [
         ("model", "decode", "tiny, decode, batch 1, 128 tokens"),
         ("model", "prefill", "tiny, prefill, batch 1, 128 tokens"),
     ]
@@ -91,9 +91,9 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     assert best.tokens_per_s == pytest.approx(125)
     # Quality is the model's: measured in decode, it is known of prefill.
     assert found.rankings[1].rows[1].quality.source == "measured"
-    assert [one.phase for one in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings] == [
-        "prefill"
-    ]
+    assert [
+        ranking.phase for ranking in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings
+    ] == ["prefill"]
     assert recommend([(run, decode + prefill)], phase="prefill").rankings[0].rows[1].quality.source == "measured"
 
 
@@ -106,12 +106,12 @@ def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(p
     }
     values |= {("lm_head", "INT4.FP16"): 5.0, ("layers.0.kv", "INT8"): 5.0}
     losses = MeasuredLosses(values, NAME, "kl", text="a text", tokens_count=2048)
-    rows = {one.label: one for one in recommend(nights, losses=(losses,)).rankings[0].rows}
+    rows = {row.label: row for row in recommend(nights, losses=(losses,)).rankings[0].rows}
     assert rows["INT4 W4A16"].quality.source == "measured"
     assert rows["INT4 W4A16"].quality.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
     assert rows["INT8 W8A16"].quality.source == "claimed"
     [ranking] = recommend(nights, losses=(losses,), max_loss_pct=1).rankings
-    assert [one.label for one in ranking.rows] == ["INT4 W4A16", "INT8 W8A16", "BF16"]
+    assert [row.label for row in ranking.rows] == ["INT4 W4A16", "INT8 W8A16", "BF16"]
     [strict] = recommend(nights, losses=(losses,), max_loss_pct=0.1).rankings
     assert "loses 0.2 % (claimed), the limit is 0.1 %" in [one.reason for one in strict.refused]
     others = MeasuredLosses(values, "another", "kl", text="a text", tokens_count=2048)

@@ -73,7 +73,7 @@ def test_an_answer_of_other_runs_alone_says_whose_and_why(make, night, tmp_path)
         )
         assert recommend_for_run(store, quiet[1]).notes[0].startswith("run 00000002 nightly is left out")
         store.add_run(later[0], list(make.profiles(make.GPU).values()), later[1])
-        assert not any("not from the run" in one for one in recommend_for_run(store, quiet[1]).notes)
+        assert not any("not from the run" in note for note in recommend_for_run(store, quiet[1]).notes)
 
 
 def test_long_runs_ask_of_their_first_shapes(make):
@@ -112,10 +112,10 @@ def test_a_page_without_it_says_nothing(make, nights):
 def test_blocks_say_answer_and_moves(found):
     blocks = list(stored_blocks(found))
     assert blocks[0].text == "What all stored runs recommend"
-    (rows,) = [one.rows for one in blocks if hasattr(one, "rows")]
+    (rows,) = [block.rows for block in blocks if hasattr(block, "rows")]
     assert rows[0][1] == "FP8_E4M3 (scaled_mm_row)"
-    moves = [item for one in blocks if hasattr(one, "items") for item in one.items]
-    assert any("INT4 W4A16 (tinygemm)" in one for one in moves)
+    moves = [item for block in blocks if hasattr(block, "items") for item in block.items]
+    assert any("INT4 W4A16 (tinygemm)" in move for move in moves)
 
 
 @pytest.mark.parametrize(("option", "is_there"), [((), True), (("--no-history",), False), (("--history",), True)])

@@ -215,10 +215,10 @@ def test_the_order_of_runs_and_records_makes_no_difference(make, night, recommen
 
 def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
     nights = [night(1, TIMES), night(2, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096))]
-    assert [one.phase for one in recommend(nights).rankings] == ["prefill", "decode"]
-    assert [one.shape_label for one in recommend(nights, phase="decode").rankings] == ["1x4096x4096"]
-    assert [one.op for one in recommend(nights, op="GEMM").rankings] == ["gemm"]
-    assert [one.op for one in recommend(nights, shape=(512, 4096, 4096)).rankings] == ["gemm"]
+    assert [ranking.phase for ranking in recommend(nights).rankings] == ["prefill", "decode"]
+    assert [ranking.shape_label for ranking in recommend(nights, phase="decode").rankings] == ["1x4096x4096"]
+    assert [ranking.op for ranking in recommend(nights, op="GEMM").rankings] == ["gemm"]
+    assert [ranking.op for ranking in recommend(nights, shape=(512, 4096, 4096)).rankings] == ["gemm"]
     assert recommend(nights, model="llama").rankings == ()
     [small] = recommend(nights, phase="decode", memory_limit_bytes=20e6, max_loss_pct=3).rankings
     assert [one.label for one in small.rows] == ["INT8 (int_mm)"]

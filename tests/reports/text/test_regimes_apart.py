@@ -66,10 +66,10 @@ def test_only_what_occurs_is_explained():
 
 def test_every_shape_result_holds_one_regime(make):
     results = shape_results(case_rows(everything(make)))
-    assert [(one.cache, one.mode) for one in results] == REGIMES
+    assert [(result.cache, result.mode) for result in results] == REGIMES
     assert [round(one.measured_speedup) for one in results] == [2, 3, 4, 5, 6, 7, 8]
-    for one in results:
-        assert {(row.cache, row.mode) for each in one.ranked for row in each.rows} == {(one.cache, one.mode)}
+    for result in results:
+        assert {(row.cache, row.mode) for each in result.ranked for row in each.rows} == {(result.cache, result.mode)}
 
 
 def test_headlines_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(make):
@@ -78,7 +78,7 @@ def test_headlines_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(m
     assert "measured 2.0×" in line
     assert best_overall(results).mode == "eager"
     assert best_overall(results).cache == "cold"
-    rest = [one for one in results if one.mode != "eager"]
+    rest = [result for result in results if result.mode != "eager"]
     (line,) = operator_headlines(rest)
     assert line.startswith("Decode (gemv) at 1x4096x4096 graph: ")
     assert best_overall(rest).mode == "graph"
@@ -92,14 +92,14 @@ def test_headlines_over_several_shapes_name_a_regime_that_is_not_the_usual_one(m
 
 
 def test_rankings_rank_one_regime_each(make):
-    found = recommend_from_run(everything(make), None)
-    assert [(one.cache, one.mode) for one in found] == [
+    recommendations = recommend_from_run(everything(make), None)
+    assert [(one.cache, one.mode) for one in recommendations] == [
         ("cold", mode) for mode in ("eager", "graph", "sustained", "burst", "mine")
     ]
-    assert [round(one.best.speedup) for one in found] == [2, 5, 6, 7, 8]
+    assert [round(one.best.speedup) for one in recommendations] == [2, 5, 6, 7, 8]
     records = {one.record_id: one for one in everything(make)}
     assert len(records) == 2  # ids repeat over the regimes: what counts is that times do not mix
-    for one in found:
+    for one in recommendations:
         assert len([row for row in one.rows if row.source == "measured"]) == 2
 
 
@@ -114,8 +114,8 @@ def test_prediction_errors_are_summed_up_per_regime(make):
     rows = case_rows(everything(make))
     summaries = error_summaries(rows)
     assert len(summaries) == 2 * len(REGIMES)
-    assert {(one.cache, one.mode) for one in summaries} == set(REGIMES)
-    assert all(one.case_count == 1 for one in summaries)
+    assert {(summary.cache, summary.mode) for summary in summaries} == set(REGIMES)
+    assert all(summary.case_count == 1 for summary in summaries)
     overall = overall_error(rows)
     assert (overall.cache, overall.mode, overall.case_count) == ("cold", "eager", 2)
 

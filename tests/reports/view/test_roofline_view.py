@@ -59,7 +59,7 @@ def test_a_warm_case_gives_the_cache_slope_and_keeps_the_dram_roof(make):
             make.record((1, 4096, 4096), "BF16", "BF16", "k", 1e-3),
         ]
     )
-    assert [(one.name, one.bandwidth_bytes_per_s) for one in view.cache_roofs] == [("L3", 390e9)]
+    assert [(cache_roof.name, cache_roof.bandwidth_bytes_per_s) for cache_roof in view.cache_roofs] == [("L3", 390e9)]
     assert [roof.bandwidth_bytes_per_s for roof in view.roofs] == [76e9]
     assert view.memory_bandwidth_bytes_per_s == 76e9
 
@@ -67,7 +67,7 @@ def test_a_warm_case_gives_the_cache_slope_and_keeps_the_dram_roof(make):
 def test_the_device_adds_cache_levels_that_no_case_used(make):
     records = [make.record((1, 4096, 4096), "BF16", "BF16", "k", device=make.GPU)]
     assert view_of(records).cache_roofs == ()
-    assert [one.name for one in view_of(records, make.GPU).cache_roofs] == ["L2"]
+    assert [cache_roof.name for cache_roof in view_of(records, make.GPU).cache_roofs] == ["L2"]
 
 
 def test_highlight_says_what_how_long_and_how_much_faster(make):
@@ -93,7 +93,7 @@ def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
     said = "level with INT8 (int_mm)"
     assert view.highlight.lines[0] == "Fastest: INT8 W8A16 (int8pack)"
     assert view.highlight.lines[2:] == ("2.0× BF16, measured", said)
-    assert [(one.is_best, one.standing) for one in view.points] == [
+    assert [(point.is_best, point.standing) for point in view.points] == [
         (False, ""),
         (False, f"fastest, {said}"),
         (False, ""),

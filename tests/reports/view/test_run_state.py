@@ -18,7 +18,7 @@ def state_of(make, records, canaries, **run):
 
 def test_readings_are_drawn_on_the_runs_own_clock_and_slow_ones_stand_out(make):
     state = state_of(make, make.rich_records(), make.canaries(), started_at="2026-11-21T09:09:00+00:00")
-    assert [one.offset_s for one in state.canaries] == [30.0 + 60 * index for index in range(9)]
+    assert [canary.offset_s for canary in state.canaries] == [30.0 + 60 * index for index in range(9)]
     assert [round(one.slowdown_ratio, 1) for one in state.slow] == [3.2, 3.1]
     assert state.has_time_axis
     assert len(state.quarantined) == len(state.quarantined_offsets_s) == 2
@@ -27,13 +27,13 @@ def test_readings_are_drawn_on_the_runs_own_clock_and_slow_ones_stand_out(make):
 
 
 def test_without_a_reference_the_runs_own_healthy_median_is_the_measure(make):
-    readings = [replace(one, reference_s=None) for one in make.canaries()]
+    readings = [replace(reading, reference_s=None) for reading in make.canaries()]
     state = state_of(make, [], readings)
     assert state.slow[0].slowdown_ratio == pytest.approx(1.31e-3 / 411e-6)  # the median of the seven healthy ones
 
 
 def test_a_healthy_run_says_so_and_a_run_without_canary_says_that(make):
-    healthy = state_of(make, [], [one for one in make.canaries() if not one.is_slow])
+    healthy = state_of(make, [], [reading for reading in make.canaries() if not reading.is_slow])
     assert healthy.canary_sentence == "7 canary readings, none slow: the slowest took 1.0× its usual time."
     nothing = state_of(make, make.cpu_records(), [])
     assert not nothing.is_known
@@ -41,9 +41,9 @@ def test_a_healthy_run_says_so_and_a_run_without_canary_says_that(make):
 
 
 def test_unreadable_times_are_drawn_by_number(make):
-    state = state_of(make, [], [replace(one, created_at="then") for one in make.canaries()])
+    state = state_of(make, [], [replace(reading, created_at="then") for reading in make.canaries()])
     assert not state.has_time_axis
-    assert {one.offset_s for one in state.canaries} == {None}
+    assert {canary.offset_s for canary in state.canaries} == {None}
 
 
 def test_each_ended_worker_is_told_once(make):

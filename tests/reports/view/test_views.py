@@ -23,7 +23,7 @@ def test_verdict_first(make):
     )
     assert view.findings[0] == "29 cases: 27 measured, 1 skipped, 1 failed."
     assert view.counts == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
-    assert [one.status for one in view.reasons] == ["failed", "skipped"]
+    assert [reason.status for reason in view.reasons] == ["failed", "skipped"]
     assert len(view.chips) == 1  # the skipped case without a prediction belongs to the run's chip
     assert any("no power was stored" in line for line in view.missing)
     assert ("git.commit", "abc1234") in view.environment
@@ -195,7 +195,7 @@ def test_headlines_of_predictions_promise_and_of_forced_runs_compare_no_predicti
         for k in (4096, 2048)
         for b, a, time_s in (("BF16", "BF16", 2e-3), ("INT8", "INT8", 1e-3))
     ]
-    hollow = [replace(one, status="predicted", measurement=None) for one in pairs]
+    hollow = [replace(pair, status="predicted", measurement=None) for pair in pairs]
     assert headlines(make, *hollow) == (
         "Decode (gemv): INT8 (k) should win 2 of 2 shapes, ideal 2.0× BF16, not measured.",
     )
@@ -217,7 +217,7 @@ def test_headlines_give_the_expected_speedup_before_the_ideal_one_where_every_sh
     assert headlines(make, *pairs) == (
         "Decode (gemv): INT8 (k) wins 2 of 2 shapes, measured 2.0× BF16 (expected 1.2× to 1.5×, ideal 2.0×).",
     )
-    hollow = [replace(one, status="predicted", measurement=None) for one in pairs]
+    hollow = [replace(pair, status="predicted", measurement=None) for pair in pairs]
     assert headlines(make, *hollow) == (
         "Decode (gemv): INT8 (k) should win 2 of 2 shapes, expected 1.2× to 1.5× BF16 (ideal 2.0×), not measured.",
     )

@@ -47,8 +47,8 @@ def diff(steps, *, before=None, after=None, flags=None, clocks_hz=None, **more):
     sides[1] = replace(
         sides[1],
         records=tuple(
-            replace(one, measurement=replace(one.measurement, flags=keyed.get(one.case, ())))
-            for one in sides[1].records
+            replace(record, measurement=replace(record.measurement, flags=keyed.get(record.case, ())))
+            for record in sides[1].records
         ),
     )
     if clocks_hz is not None:
@@ -56,7 +56,7 @@ def diff(steps, *, before=None, after=None, flags=None, clocks_hz=None, **more):
             replace(
                 side,
                 records=tuple(
-                    replace(one, measurement=replace(one.measurement, sm_clock_hz=hz)) for one in side.records
+                    replace(record, measurement=replace(record.measurement, sm_clock_hz=hz)) for record in side.records
                 ),
             )
             for side, hz in zip(sides, clocks_hz, strict=True)
@@ -88,7 +88,7 @@ def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_all
     assert gate(both, SLOWER).why == "not comparable: chip b10 → h100; torch 2.13.0 → 3.0"
 
     other = replace(after.records[0].method, version="3")
-    after = replace(after, records=tuple(replace(one, method=other) for one in after.records))
+    after = replace(after, records=tuple(replace(record, method=other) for record in after.records))
     found = compare_suites(before, after, NOISE, DiffRules())
     why = "not comparable: measured by different methods (version 2 → 3)"
     assert gate(found, SLOWER).why == f"{why}; chip b10 → h100; torch 2.13.0 → 3.0"
@@ -133,7 +133,7 @@ def test_fail_on_has_sizes_and_a_threshold_of_the_case_goes_first():
     found = diff({1: math.log(1.06)})
     assert code(found, parse_fail_on(["slower:5%"])) == 1
     assert code(found, parse_fail_on(["slower:7%"])) == 0
-    own = replace(found, cases=tuple(replace(one, threshold_ratio=0.055) for one in found.cases))
+    own = replace(found, cases=tuple(replace(case, threshold_ratio=0.055) for case in found.cases))
     assert code(own, parse_fail_on(["slower:7%"])) == 1
 
 
@@ -339,8 +339,8 @@ NEWEST_FIRST = [
 
 
 def chosen(against, after=AFTER, known=NEWEST_FIRST):
-    found = choose_baseline(against, (after,), known)
-    return found if found is None else [run.started_at[8:10] for run in found.chosen]
+    wanted = choose_baseline(against, (after,), known)
+    return wanted if wanted is None else [run.started_at[8:10] for run in wanted.chosen]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def energy(value_j: float, scope: str = "gpu"):
 def test_energy_is_compared_as_a_family_of_its_own():
     rng = np.random.default_rng(9)
     before, after = pair({})
-    jitter = {id(one): float(0.01 * rng.standard_normal()) for side in (before, after) for one in side.records}
+    jitter = {id(record): float(0.01 * rng.standard_normal()) for side in (before, after) for record in side.records}
 
     def with_energy(side, factor):
         def changed_one(one):
@@ -76,7 +76,7 @@ def prediction(time_s: float, version: str = "expected-3") -> PredictionRecord:
 
 def predicted(side, time_s, version="expected-3"):
     return replace(
-        side, records=tuple(replace(one, predictions=(prediction(time_s, version),)) for one in side.records)
+        side, records=tuple(replace(record, predictions=(prediction(time_s, version),)) for record in side.records)
     )
 
 
@@ -108,10 +108,10 @@ def test_memory_and_quality_are_compared_in_their_direction():
         (12_000_000, (0.04, 0.037, 0.043), (0.80, 0.78, 0.82)),
     )
     sides = [
-        replace(side, records=tuple(model_record(one, *values) for one in side.records))
+        replace(side, records=tuple(model_record(record, *values) for record in side.records))
         for side, values in ((before, small), (after, large))
     ]
-    worse = {one.name: one for one in of(compared(*sides), 0).metrics}
+    worse = {metric.name: metric for metric in of(compared(*sides), 0).metrics}
     assert {name: one.verdict for name, one in worse.items()} == {
         "held_bytes": "WORSE",
         "kl_nats_per_token": "WORSE",
@@ -120,17 +120,18 @@ def test_memory_and_quality_are_compared_in_their_direction():
     assert worse["held_bytes"].change_ratio == pytest.approx(0.2)
     assert worse["top1_agreement_ratio"].change_ratio < 0  # a higher agreement is better
     back = compared(sides[1], sides[0])
-    assert {one.verdict for one in of(back, 0).metrics} == {"BETTER"}
+    assert {metric.verdict for metric in of(back, 0).metrics} == {"BETTER"}
 
 
 def test_quality_whose_intervals_overlap_is_ambiguous():
     before, after = pair({})
     sides = [
         replace(
-            side, records=tuple(model_record(one, 10, (kl, 0.01, 0.05), (0.97, 0.96, 0.98)) for one in side.records)
+            side,
+            records=tuple(model_record(record, 10, (kl, 0.01, 0.05), (0.97, 0.96, 0.98)) for record in side.records),
         )
         for side, kl in ((before, 0.02), (after, 0.03))
     ]
-    found = {one.name: one.verdict for one in of(compared(*sides), 0).metrics}
+    found = {metric.name: metric.verdict for metric in of(compared(*sides), 0).metrics}
     assert found["kl_nats_per_token"] == "AMBIGUOUS"
     assert found["top1_agreement_ratio"] == "SAME"

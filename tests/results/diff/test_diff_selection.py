@@ -44,9 +44,9 @@ def compared(before_command: str, after_command: str, lost: str = ""):
     """Three of twelve cases are not in the newer run; one of the three was `lost` there instead."""
     before, after = pair({})
     before = replace(before, runs=(replace(before.runs[0], command=before_command),))
-    kept = [one for one in after.records if one.case not in [runs.case(number) for number in (1, 2, 3)]]
-    kept += [runs.lost(after.runs[0], 1, lost, "why")] if lost else []
-    after = replace(after, runs=(replace(after.runs[0], command=after_command),), records=tuple(kept))
+    records = [record for record in after.records if record.case not in [runs.case(number) for number in (1, 2, 3)]]
+    records += [runs.lost(after.runs[0], 1, lost, "why")] if lost else []
+    after = replace(after, runs=(replace(after.runs[0], command=after_command),), records=tuple(records))
     return compare_suites(before, after, {}, DiffRules())
 
 

@@ -21,25 +21,29 @@ RULES = DiffRules()
 
 
 def compared(before, after, noise=None, rules=RULES, **more):
-    found = compare_suites(before, after, noise or {}, rules, **more)
-    for one in found.cases:
-        assert one.reason in REASONS
-    return found
+    diff = compare_suites(before, after, noise or {}, rules, **more)
+    for case in diff.cases:
+        assert case.reason in REASONS
+    return diff
 
 
 def without(side: SuiteSide, number: int) -> SuiteSide:
-    return replace(side, records=tuple(one for one in side.records if one.case != runs.case(number)))
+    return replace(side, records=tuple(record for record in side.records if record.case != runs.case(number)))
 
 
 def test_slower_faster_and_same_with_effect_interval_and_size_of_what_could_be_seen():
     found = compared(*pair({3: math.log(1.1), 5: math.log(0.9)}))
     slow, fast = of(found, 3), of(found, 5)
     assert (slow.verdict, fast.verdict) == ("SLOWER", "FASTER")
-    assert {one.verdict for one in found.cases if one not in (slow, fast)} == {"SAME"}
+    assert {case.verdict for case in found.cases if case not in (slow, fast)} == {"SAME"}
     assert slow.low_ratio < 0.1 < slow.high_ratio
     assert slow.change_ratio == pytest.approx(slow.after_s / slow.before_s - 1)
     # geometric means of six process medians each
-    logs = [math.log(one.measurement.median_s) for one in pair({3: math.log(1.1)})[1].records if one.case == slow.case]
+    logs = [
+        math.log(record.measurement.median_s)
+        for record in pair({3: math.log(1.1)})[1].records
+        if record.case == slow.case
+    ]
     assert slow.after_s == pytest.approx(math.exp(sum(logs) / 6))
     assert slow.adjusted_p_value < 0.05 < of(found, 0).adjusted_p_value
     assert slow.p_value <= slow.adjusted_p_value
@@ -54,18 +58,18 @@ def test_two_equal_sides_change_their_words_when_they_change_places():
     before, after = pair({3: math.log(1.1), 5: math.log(0.9)})
     forth, back = compared(before, after), compared(after, before)
     words = {"SLOWER": "FASTER", "FASTER": "SLOWER"}
-    for one in forth.cases:
-        other = next(found for found in back.cases if found.case == one.case)
-        assert other.verdict == words.get(one.verdict, one.verdict)
-        assert math.log1p(other.change_ratio) == pytest.approx(-math.log1p(one.change_ratio))
-        assert other.floor_ratio == pytest.approx(one.floor_ratio)
+    for case in forth.cases:
+        other = next(case for case in back.cases if case.case == case.case)
+        assert other.verdict == words.get(case.verdict, case.verdict)
+        assert math.log1p(other.change_ratio) == pytest.approx(-math.log1p(case.change_ratio))
+        assert other.floor_ratio == pytest.approx(case.floor_ratio)
 
 
 def test_samples_of_one_process_are_one_observation():
     # 10,000 samples inside each process with a tiny interval: one process a side still knows no noise.
     before, after = pair({0: 0.3}, processes=1)
     found = compared(before, after)
-    assert {one.verdict for one in found.cases} == {"AMBIGUOUS"}
+    assert {case.verdict for case in found.cases} == {"AMBIGUOUS"}
     assert of(found, 0).reason == "noise-unknown"
     assert of(found, 0).change_ratio is not None
     assert of(found, 0).low_ratio is None
@@ -75,10 +79,10 @@ def test_samples_of_one_process_are_one_observation():
 @pytest.mark.parametrize(("before", "after"), [(5, 1), (1, 19), (2, 2), (4, 2)])
 def test_too_few_processes_are_never_called_whatever_they_show(before, after):
     rng = np.random.default_rng(3)
-    one = runs.side(runs.noisy(rng, 12, before))
+    side = runs.side(runs.noisy(rng, 12, before))
     logs = runs.noisy(rng, 12, after)
     logs[0] += math.log(1.4)
-    found = of(compared(one, runs.side(logs, run=runs.run_info("b"))), 0)
+    found = of(compared(side, runs.side(logs, run=runs.run_info("b"))), 0)
     assert (found.verdict, found.reason) == ("AMBIGUOUS", "few-processes")
     assert found.smallest_step_ratio is None
 
@@ -160,15 +164,15 @@ def test_a_large_uncertain_change_is_ambiguous():
 def test_noise_that_can_hide_more_than_the_limit_is_ambiguous():
     before, after = pair({}, sd=0.1, cases=30)
     quiet = [
-        one
-        for one in compared(before, after).cases
-        if abs(math.log1p(one.change_ratio)) < math.log1p(one.min_effect_ratio)
+        case
+        for case in compared(before, after).cases
+        if abs(math.log1p(case.change_ratio)) < math.log1p(case.min_effect_ratio)
     ]
     assert quiet
     assert {(one.verdict, one.reason) for one in quiet} == {("AMBIGUOUS", "too-noisy")}
     relaxed = compared(before, after, rules=DiffRules(limit_ratio=0.6))
     assert {of(relaxed, number).verdict for number in range(30)} <= {"SAME", "AMBIGUOUS"}
-    assert any(one.verdict == "SAME" for one in relaxed.cases)
+    assert any(case.verdict == "SAME" for case in relaxed.cases)
 
 
 def test_one_wild_process_does_not_make_a_case_slower():
@@ -211,7 +215,7 @@ def test_new_and_gone_say_why():
         runs.lost(after.runs[0], 1, "skipped", "no such kernel"),
     ]
     after = replace(
-        after, records=(*(one for one in after.records if one.case not in map(runs.case, (0, 1, 2))), *lost)
+        after, records=(*(record for record in after.records if record.case not in map(runs.case, (0, 1, 2))), *lost)
     )
     before = without(before, 3)
     found = compared(before, after)
@@ -277,13 +281,16 @@ def test_methods_that_differ_are_never_compared():
     before, after = pair({})
     other = Method("cuda-event", "2", {"target_ci_ratio": 0.02})
     mixed = replace(
-        after, records=tuple(replace(one, method=other) if one.case == runs.case(0) else one for one in after.records)
+        after,
+        records=tuple(
+            replace(record, method=other) if record.case == runs.case(0) else record for record in after.records
+        ),
     )
     found = compared(before, mixed)
     assert (of(found, 0).verdict, of(found, 0).reason) == ("INVALID", "method-differs")
     assert of(found, 0).detail == "timer monotonic → cuda-event; target_ci_ratio 0.01 → 0.02"
     assert found.is_comparable
-    wholly = replace(after, records=tuple(replace(one, method=other) for one in after.records))
+    wholly = replace(after, records=tuple(replace(record, method=other) for record in after.records))
     assert not compared(before, wholly).is_comparable
 
 
@@ -320,7 +327,8 @@ def test_a_cases_own_threshold_takes_the_place_of_the_minimum_effect():
     own = replace(
         after,
         records=tuple(
-            replace(one, extra={"threshold_ratio": 0.2}) if one.case == runs.case(0) else one for one in after.records
+            replace(record, extra={"threshold_ratio": 0.2}) if record.case == runs.case(0) else record
+            for record in after.records
         ),
     )
     found = compared(before, own)
@@ -332,7 +340,7 @@ def test_a_cases_own_threshold_takes_the_place_of_the_minimum_effect():
 @pytest.mark.parametrize("junk", ["5%", -0.1, True, math.inf, 3, None, [0.1]])
 def test_a_threshold_that_is_none_is_not_used(junk):
     before, after = pair({})
-    odd = replace(after, records=tuple(replace(one, extra={"threshold_ratio": junk}) for one in after.records))
+    odd = replace(after, records=tuple(replace(record, extra={"threshold_ratio": junk}) for record in after.records))
     assert of(compared(before, odd), 0).threshold_ratio is None
 
 
@@ -341,7 +349,9 @@ def test_several_runs_a_side_are_pooled_by_process():
     nights = [runs.side(runs.noisy(rng, 12, 3), f"n{number}") for number in range(5)]
     logs = runs.noisy(rng, 12, 3)
     logs[2] += math.log(1.06)
-    rolling = SuiteSide(tuple(one.runs[0] for one in nights), tuple(record for one in nights for record in one.records))
+    rolling = SuiteSide(
+        tuple(night.runs[0] for night in nights), tuple(record for night in nights for record in night.records)
+    )
     after = runs.side(logs)
     found, alone = compared(rolling, after), compared(nights[-1], after)
     assert of(found, 2).before_process_count == 15
@@ -359,9 +369,11 @@ def test_an_empty_side_and_a_run_on_both_sides_are_refused():
 
 def test_different_suites_are_not_comparable():
     before, after = runs.side(np.zeros((2, 3))), runs.side(np.zeros((4, 3)))
-    after = replace(after, records=tuple(one for one in after.records if one.case not in map(runs.case, (0, 1))))
+    after = replace(
+        after, records=tuple(record for record in after.records if record.case not in map(runs.case, (0, 1)))
+    )
     found = compared(before, after)
-    assert {one.verdict for one in found.cases} == {"NEW", "GONE"}
+    assert {case.verdict for case in found.cases} == {"NEW", "GONE"}
     assert not found.is_comparable
 
 

@@ -26,13 +26,13 @@ CASES = 12
 def nights(*steps: float, case: int = 3, processes: int = 3, sd: float = 0.005) -> list[SuiteSide]:
     """One run a night, of which one case has taken the given steps (logarithms) by then."""
     rng = np.random.default_rng(7)
-    found = []
+    sides = []
     for number, step in enumerate(steps):
         logs = runs.noisy(rng, CASES, processes, sd)
         logs[case] += step
         run = runs.run_info(f"night-{number + 1}", started_at=f"2026-03-{number + 1:02d}T01:00:00.000000+00:00")
-        found.append(runs.side(logs, run=run))
-    return found
+        sides.append(runs.side(logs, run=run))
+    return sides
 
 
 def pool(sides: list[SuiteSide]) -> SuiteSide:
@@ -116,7 +116,7 @@ def test_order_of_runs_and_records_is_of_no_matter():
 
 def test_nights_that_cannot_be_judged_are_left_out_and_told():
     sides = nights(0.0, 0.0, 0.0, 0.0, 0.0)
-    sides[1], sides[2], sides[3] = (runs.changed(one, [3], flags=("contended",)) for one in sides[1:4])
+    sides[1], sides[2], sides[3] = (runs.changed(side, [3], flags=("contended",)) for side in sides[1:4])
     found = judged(sides)
     assert (found.verdict, found.before_process_count) == ("SAME", 3)
     assert [(item.code, item.value("flag")) for item in found.set_aside] == [("night-flagged", "contended")] * 3
@@ -127,7 +127,7 @@ def test_after_a_change_of_method_only_nights_of_the_new_one_are_used():
     other = Method("monotonic", "2", {"target_ci_ratio": 0.02})
     for number in (2, 3):
         sides[number] = replace(
-            sides[number], records=tuple(replace(one, method=other) for one in sides[number].records)
+            sides[number], records=tuple(replace(record, method=other) for record in sides[number].records)
         )
     found = judged(sides)
     assert (found.verdict, found.before_process_count) == ("SAME", 3)
@@ -157,12 +157,12 @@ def test_an_annotated_slow_down_fails_nothing_and_becomes_the_level():
     for count in (4, 5):
         sides = nights(*steps[:count])
         notes = expected(on=4)
-        found = compare_suites(
+        diff = compare_suites(
             settled(pool(sides[:-1]), sides[-1], {}, RULES, notes), sides[-1], {}, RULES, annotations=notes
         )
-        assert gate(found, parse_fail_on(["slower"])).exit_code == 0
-    assert of(found, 3).verdict == "SAME"  # the second slow night, against the first
-    assert of(found, 3).before_process_count == 3
+        assert gate(diff, parse_fail_on(["slower"])).exit_code == 0
+    assert of(diff, 3).verdict == "SAME"  # the second slow night, against the first
+    assert of(diff, 3).before_process_count == 3
     first = judged(nights(*steps[:4]), expected(on=4))
     assert (first.verdict, first.expected_reason) == ("SLOWER", "expected: driver 590")
     # Of another day or another case it covers nothing.
@@ -174,14 +174,14 @@ def test_an_annotated_slow_down_fails_nothing_and_becomes_the_level():
 def test_an_annotation_of_the_day_a_case_was_removed_excuses_its_loss():
     sides = nights(0.0, 0.0, 0.0, 0.0)
     sides[2:] = [
-        replace(one, records=tuple(two for two in one.records if two.case != runs.case(3))) for one in sides[2:]
+        replace(side, records=tuple(two for two in side.records if two.case != runs.case(3))) for side in sides[2:]
     ]
     for notes, code in (((), 1), (expected(on=3), 0), (expected(on=1), 1)):
-        found = compare_suites(
+        diff = compare_suites(
             settled(pool(sides[:-1]), sides[-1], {}, RULES, notes), sides[-1], {}, RULES, annotations=notes
         )
-        assert of(found, 3).verdict == "GONE"
-        assert gate(found, parse_fail_on(["gone"])).exit_code == code
+        assert of(diff, 3).verdict == "GONE"
+        assert gate(diff, parse_fail_on(["gone"])).exit_code == code
 
 
 def test_unchanged_nights_raise_no_more_false_alarms_than_the_diff_itself():
@@ -197,6 +197,6 @@ def test_unchanged_nights_raise_no_more_false_alarms_than_the_diff_itself():
             for number in range(6)
         ]
         after = sides[-1]
-        found = compare_suites(settled(pool(sides[:-1]), after, {}, RULES), after, {}, RULES)
-        alarms += len(found.of("SLOWER"))
+        diff = compare_suites(settled(pool(sides[:-1]), after, {}, RULES), after, {}, RULES)
+        alarms += len(diff.of("SLOWER"))
     assert alarms <= 8  # 40 suites: 0.1 each is 4; eight or fewer in 97.9 % of all seeds

@@ -23,7 +23,7 @@ def nights(count: int, moved_sd: float, *, cases: int = 40, seed: int = 3) -> li
 
 
 def pooled(sides: list[SuiteSide]) -> SuiteSide:
-    return SuiteSide(tuple(one.runs[0] for one in sides), tuple(record for one in sides for record in one.records))
+    return SuiteSide(tuple(side.runs[0] for side in sides), tuple(record for side in sides for record in side.records))
 
 
 def movement_of(sides: list[SuiteSide]) -> float:
@@ -56,5 +56,5 @@ def test_a_night_like_any_other_is_not_called_slower_in_every_case():
     without = compare_suites(pooled(nights(6, 0.0, cases=40)), after, {}, DiffRules())
     assert len(without.of("SLOWER")) > 30
     assert len(with_movement.of("SLOWER")) == 0
-    first, second = (next(one.floor_ratio for one in found.cases) for found in (with_movement, without))
+    first, second = (next(case.floor_ratio for case in found.cases) for found in (with_movement, without))
     assert first > 2 * second

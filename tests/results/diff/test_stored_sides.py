@@ -23,7 +23,7 @@ def night(day: int, cases=range(4), *, method: Method | None = None, **changes) 
     run = runs.run_info(f"night-{day}", started_at=f"2026-03-{day:02d}T01:00:00.000000+00:00", **changes)
     records = [runs.record(run, case, process, 0.005 * rng.standard_normal()) for case in cases for process in range(3)]
     if method is not None:
-        records = [replace(one, method=method) for one in records]
+        records = [replace(record, method=method) for record in records]
     return SuiteSide((run,), tuple(records))
 
 

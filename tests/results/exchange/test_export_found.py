@@ -48,7 +48,7 @@ def nights(
 
 def days(store: ResultStore, **asked: object) -> list[tuple[int, int]]:
     """Return (day, records) of what is found."""
-    return [(int(one.run.run_id, 16), len(one.record_pks)) for one in find_records(store, RecordQuery(**asked))]  # type: ignore[arg-type]
+    return [(int(run.run.run_id, 16), len(run.record_pks)) for run in find_records(store, RecordQuery(**asked))]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_damaged_file_of_runs_changes_nothing(
 
 def test_a_file_of_runs_that_a_released_version_wrote() -> None:
     golden = Path(__file__).parents[2] / "golden"
-    found = {one.run.run_id: one for one in read_exports(golden / "runs_v2.json")}
+    found = {run.run.run_id: run for run in read_exports(golden / "runs_v2.json")}
     alone = [read_export(golden / f"run_v{version}.json") for version in (1, 2)]
     assert found.keys() == {one.run.run_id for one in alone}
     for one in alone:
@@ -158,7 +158,7 @@ def test_lots_hold_every_record_once_and_in_order(
     empty_store.add_run(run, [], records)
     (found,) = find_records(empty_store, RecordQuery())
     lots = list(read_lots(empty_store, found, with_samples=True))
-    assert [len(one) for one in lots] == [LOT_COUNT, 3]
+    assert [len(lot) for lot in lots] == [LOT_COUNT, 3]
     assert [one for lot in lots for one in lot] == records
     stream = io.StringIO()
     write_json(empty_store, [found], stream, is_part=False)
@@ -182,11 +182,11 @@ def test_parquet_holds_what_the_csv_does(
     extra = {"model": {"name": "m", "precision": "INT4", "phase": "decode", "method": ""}, "tokens_per_call": 1}
     nights.add_record(make_record(run_id, measurement=full_measurement, extra=extra, reason="half a \ud800 pair\n=1+1"))
     nights.add_record(make_record(run_id, measurement=None, method=None, predictions=(), status="skipped"))
-    found = find_records(nights, RecordQuery())
-    assert write_parquet(nights, found, tmp_path / "x.parquet") == 8
+    runs = find_records(nights, RecordQuery())
+    assert write_parquet(nights, runs, tmp_path / "x.parquet") == 8
     rows = parquet.read_table(tmp_path / "x.parquet").to_pylist()
     stream = io.StringIO(newline="")
-    write_rows(nights, found, stream)
+    write_rows(nights, runs, stream)
     written = list(csv.DictReader(io.StringIO(stream.getvalue())))
     assert len(rows) == len(written) == 8
     for row, cells in zip(rows, written, strict=True):

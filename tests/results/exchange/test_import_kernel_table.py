@@ -24,9 +24,9 @@ def test_rows_are_records_with_the_predictions_of_validate(write: Write, empty_s
     (run,) = empty_store.runs()
     assert run.hardware_key == "h100-sxm"
     found = empty_store.records(run.run_id)
-    told = predict_table(read_kernel_table(path))
+    prediction = predict_table(read_kernel_table(path))
     for record, ideal_s, expected_s, low_s, measured_s in zip(
-        found, told.ideal_s, told.expected_s, told.low_s, told.measured_s, strict=True
+        found, prediction.ideal_s, prediction.expected_s, prediction.low_s, prediction.measured_s, strict=True
     ):
         assert record.ideal is not None
         assert record.expected is not None
@@ -66,7 +66,7 @@ def test_parquet_is_read_like_csv(write: Write, empty_store: ResultStore, tmp_pa
 def test_an_unknown_chip_is_stored_without_prediction(write: Write) -> None:
     foreign = read_any(write("k.csv", TABLE.replace("h100-sxm", "some-chip"))).foreign
     assert foreign is not None
-    assert all(one.predictions == () for one in foreign.records)
+    assert all(record.predictions == () for record in foreign.records)
     assert "some-chip" in foreign.records[0].extra["unpredicted"]
     assert foreign.profiles == ()
 

@@ -95,7 +95,7 @@ def test_the_prediction_is_that_of_predict_model_where_the_size_is_the_formats(w
 def test_json_lines_and_csv_are_the_same_records_as_json(write: Write, empty_store: ResultStore) -> None:
     tests = [PP, TG]
     assert import_any(empty_store, write("l.json", tests)).added == 2
-    lines = "".join(json.dumps(one) + "\n" for one in tests)
+    lines = "".join(json.dumps(test) + "\n" for test in tests)
     for path in (write("l.jsonl", lines), write("l.csv", as_csv(tests)), write("l2.json", tests)):
         report = import_any(empty_store, path)
         assert (report.added, report.duplicates) == (0, 2)
@@ -135,7 +135,7 @@ def test_the_markdown_table_that_people_paste(write: Write) -> None:
 
 def test_settings_make_cases_of_their_own(write: Write) -> None:
     ways = [{}, {"n_ubatch": 1024}, {"flash_attn": 0}, {"type_k": "q8_0", "type_v": "q8_0"}, {"n_gpu_layers": 20}]
-    found = records(write("l.json", [llama_test(prompt=512, samples_ns=(10**8,), **one) for one in ways]))
+    found = records(write("l.json", [llama_test(prompt=512, samples_ns=(10**8,), **way) for way in ways]))
     assert len({one.case.case_key for one in found}) == len(ways)
     assert dict(found[3].case.formats)["kv"] == "INT8"
     assert found[4].extra["unpredicted"] == "only 20 of 32 layers were on the GPU"
@@ -300,9 +300,9 @@ def test_models_are_recognised_by_name_or_by_parameters(file: str, description: 
     ],
 )
 def test_quantisations_by_llama_cpps_names(description: str, file: str, name: str, formats: str) -> None:
-    found = quantization_of(description, file)
-    assert found is not None
-    assert (found.name, found.formats) == (name, formats)
+    quantization = quantization_of(description, file)
+    assert quantization is not None
+    assert (quantization.name, quantization.formats) == (name, formats)
     assert quantization_of("llama 8B", "model.gguf") is None
 
 

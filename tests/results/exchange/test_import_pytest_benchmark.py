@@ -94,11 +94,11 @@ def test_a_timer_of_nanoseconds_is_no_timer_of_seconds(write: Write, empty_store
             one["stats"][name] *= 1e9
         if "data" in one["stats"]:
             one["stats"]["data"] = [value * 1e9 for value in one["stats"]["data"]]
-    found = read_any(write("ns.json", in_ns)).foreign
+    foreign = read_any(write("ns.json", in_ns)).foreign
     in_s = read_any(write("s.json", PYTEST_BENCHMARK)).foreign
-    assert found is not None
+    assert foreign is not None
     assert in_s is not None
-    for one, other in zip(found.records, in_s.records, strict=True):
+    for one, other in zip(foreign.records, in_s.records, strict=True):
         assert one.measurement is not None
         assert other.measurement is not None
         for name in ("median_s", "min_s", "max_s", "mean_s", "std_s", "q1_s", "q3_s"):
@@ -111,18 +111,18 @@ def test_a_file_without_a_timer_counts_seconds(write: Write) -> None:
     old = copy.deepcopy(PYTEST_BENCHMARK)
     for one in old["benchmarks"]:
         del one["options"]
-    found = read_any(write("old.json", old)).foreign
-    assert found is not None
-    assert found.records[1].measurement is not None
-    assert found.records[1].measurement.median_s == 2e-4
+    foreign = read_any(write("old.json", old)).foreign
+    assert foreign is not None
+    assert foreign.records[1].measurement is not None
+    assert foreign.records[1].measurement.median_s == 2e-4
 
 
 @pytest.mark.parametrize("word", ["unversioned", "unknown"])
 def test_outside_a_repository_there_is_no_commit(write: Write, word: str) -> None:
     outside = {**PYTEST_BENCHMARK, "commit_info": {"id": word, "dirty": False, "branch": "(unknown)"}}
-    found = read_any(write("b.json", outside)).foreign
-    assert found is not None
-    assert (found.run.git_commit, found.run.git_branch, found.run.git_is_dirty) == (None, None, None)
+    foreign = read_any(write("b.json", outside)).foreign
+    assert foreign is not None
+    assert (foreign.run.git_commit, foreign.run.git_branch, foreign.run.git_is_dirty) == (None, None, None)
 
 
 def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def test_an_alert_ends_when_the_level_is_back(make_nights):
     assert (slower.status, back.status) == ("fixed", "better")
     assert slower.fixed_at == nights[0][55].started_at
     half_way = history_of(make_nights(times((40, 1e-4), (15, 1.1e-4), (15, 1.06e-4))))
-    assert [one.status for one in half_way.changes] == ["open", "better"]
+    assert [change.status for change in half_way.changes] == ["open", "better"]
 
 
 def test_an_annotated_or_quarantined_change_is_no_alert(make_nights):
@@ -72,7 +72,7 @@ def test_an_annotated_or_quarantined_change_is_no_alert(make_nights):
     name = history_of(nights).name
 
     def statuses(annotation):
-        return [one.status for one in history_of(nights, annotations=[annotation]).changes]
+        return [change.status for change in history_of(nights, annotations=[annotation]).changes]
 
     assert statuses(Annotation("gemv *", "expected: new clocks", on=day)) == ["annotated"]
     assert statuses(Annotation(name, "expected", commit=f"{40:09d}")) == ["annotated"]
@@ -81,7 +81,10 @@ def test_an_annotated_or_quarantined_change_is_no_alert(make_nights):
     assert statuses(Annotation("*", "another metric", on=day, metric="energy")) == ["open"]
     assert statuses(Annotation("*", "another commit", commit="ffff")) == ["open"]
     history = history_of(nights, quarantine=Quarantine((QuarantineEntry("gemv *", "two code paths"),)))
-    assert ([one.status for one in history.changes], history.quarantine_reason) == (["quarantined"], "two code paths")
+    assert ([change.status for change in history.changes], history.quarantine_reason) == (
+        ["quarantined"],
+        "two code paths",
+    )
 
 
 def test_another_class_method_or_chip_is_another_segment(make_nights):
@@ -96,7 +99,7 @@ def test_another_class_method_or_chip_is_another_segment(make_nights):
         ),
     ]
     history = history_of(tuple([one for part in parts for one in part[place]] for place in (0, 1)))
-    assert [len(one.nights) for one in history.segments] == [20, 20, 20]
+    assert [len(segment.nights) for segment in history.segments] == [20, 20, 20]
     assert history.segments[0].split == ()
     assert history.segments[1].split == ("driver 580.95 → 590.12",)
     assert history.segments[1].split_change_value == pytest.approx(0.2, abs=0.01)
@@ -108,10 +111,10 @@ def test_another_class_method_or_chip_is_another_segment(make_nights):
 
 
 def test_two_machines_are_two_series_side_by_side(make_nights):
-    one = make_nights(times((30, 1e-4)))
+    nights = make_nights(times((30, 1e-4)))
     other = make_nights(times((30, 3e-4), seed=2), class_facts={**CLASS_FACTS, "device": "another", "cpu": "X"})
     later = make_nights(times((10, 1e-4), seed=3), first_day=30, class_facts={**CLASS_FACTS, "driver": "590.12"})
-    history = history_of(tuple(one[place] + other[place] + later[place] for place in (0, 1)))
+    history = history_of(tuple(nights[place] + other[place] + later[place] for place in (0, 1)))
     assert sorted(len(segment.nights) for segment in history.segments) == [10, 30, 30]
     assert history.changes == ()
     # The new driver is compared with the machine that got it, not with the other one.
@@ -123,10 +126,10 @@ def test_a_regression_of_the_old_driver_is_fixed_by_the_new_one_only_if_the_leve
     for level_s, status in ((1e-4, "fixed"), (1.2e-4, "open")):
         later = make_nights(times((12, level_s)), first_day=52, class_facts={**CLASS_FACTS, "driver": "590.12"})
         history = history_of(tuple(slow[place] + later[place] for place in (0, 1)))
-        assert [one.status for one in history.changes] == [status]
+        assert [change.status for change in history.changes] == [status]
     later = make_nights(times((12, 1.2e-4)), first_day=52, method=Method("cuda-event", "4", {}))
     history = history_of(tuple(slow[place] + later[place] for place in (0, 1)))
-    assert [one.status for one in history.changes] == ["superseded"]
+    assert [change.status for change in history.changes] == ["superseded"]
 
 
 def test_doubtful_nights_are_hollow_and_make_no_step(make_nights):
@@ -228,7 +231,7 @@ def test_an_open_alert_is_there_whatever_is_shown(make_nights):
     since = nights[0][50].started_at[:10]
     history = history_of(nights, since=since)
     assert len(history.points) == 10
-    assert [one.alert_id for one in history.alerts] == [one.alert_id for one in history_of(nights).alerts]
+    assert [alert.alert_id for alert in history.alerts] == [alert.alert_id for alert in history_of(nights).alerts]
     fixed = make_nights(times((40, 1e-4), (15, 1.1e-4), (25, 1e-4)))
     assert len(history_of(fixed).changes) == 2
     assert history_of(fixed, since=fixed[0][70].started_at[:10]).changes == ()
@@ -250,7 +253,7 @@ def test_a_slow_drift_is_told_once(make_nights, seed, steps):
     )
     (alert,) = history.alerts
     assert alert.kind == "drift"
-    assert [one.status for one in history.change_points] == steps
+    assert [change_point.status for change_point in history.change_points] == steps
 
 
 def test_a_mended_kernel_leaves_no_alert_of_its_prediction(make_nights):

@@ -13,8 +13,8 @@ RAMP = np.arange(60) / 59
 @pytest.mark.parametrize("total", [-5.0, 5.0])
 def test_a_steady_drift_is_found_with_its_size(total):
     source = np.random.default_rng(1)
-    found = [find_trend(source.normal(size=60) + total * RAMP) for _ in range(60)]
-    seen = [one for one in found if one is not None]
+    trends = [find_trend(source.normal(size=60) + total * RAMP) for _ in range(60)]
+    seen = [one for one in trends if one is not None]
     assert len(seen) >= 51
     assert np.mean([one.total_value for one in seen]) == pytest.approx(total, rel=0.08)
     assert seen[0].slope_value == pytest.approx(seen[0].total_value / 59)

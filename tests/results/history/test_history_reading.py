@@ -30,7 +30,7 @@ def store(request, nights, make_nights, tmp_path_factory):
     with open_store(path) as made:
         for runs, records in (nights, make_nights([2e-4] * 3, case=OTHER), make_nights([3e-4] * 3, case=GEMM)):
             for run in runs:
-                made.add_run(run, [], [one for one in records if one.run_id == run.run_id])
+                made.add_run(run, [], [record for record in records if record.run_id == run.run_id])
     with open_store(path, create=False, read_only=True) as opened:
         yield opened
 
@@ -45,8 +45,8 @@ def test_a_store_says_what_its_records_say(store, nights, metric):
 
 
 def test_all_cases_at_once(store):
-    found = case_histories(store, options=HistoryOptions(METRICS["time"]))
-    assert [(one.case.op, len(one.points), len(one.alerts)) for one in found] == [
+    histories = case_histories(store, options=HistoryOptions(METRICS["time"]))
+    assert [(one.case.op, len(one.points), len(one.alerts)) for one in histories] == [
         ("gemm", 3, 0),
         ("gemv", 30, 1),
         ("gemv", 3, 0),

@@ -30,15 +30,15 @@ def stepped(source, prior_count, step, after_count=16):
 
 def nights_until_found(series, prior_count):
     """Nights of the new level until the step is found, as somebody who looks every night sees it."""
-    found = [one.found_index - prior_count + 1 for one in find_steps(series) if one.found_index >= prior_count]
+    found = [step.found_index - prior_count + 1 for step in find_steps(series) if step.found_index >= prior_count]
     return found[0] if found else len(series)
 
 
 def false_alarms(noise, series_count, night_count, seed=7):
     source = np.random.default_rng(seed)
-    found = [find_steps(NOISES[noise](source, night_count)) for _ in range(series_count)]
-    raised = sum(len(steps) for steps in found)
-    standing = sum(not step.is_withdrawn for steps in found for step in steps)
+    alarms = [find_steps(NOISES[noise](source, night_count)) for _ in range(series_count)]
+    raised = sum(len(steps) for steps in alarms)
+    standing = sum(not step.is_withdrawn for steps in alarms for step in steps)
     print(
         f"{noise}: of {series_count} series of {night_count} nights {standing} steps stand, {raised} were ever raised"
     )
@@ -93,8 +93,8 @@ def test_a_step_is_where_it_is():
     source = np.random.default_rng(3)
     starts = []
     for _ in range(60):
-        steps = [one for one in find_steps(stepped(source, 50, 5.0, 20)) if not one.is_withdrawn]
-        starts += [one.start_index for one in steps]
+        steps = [step for step in find_steps(stepped(source, 50, 5.0, 20)) if not step.is_withdrawn]
+        starts += [step.start_index for step in steps]
     starts = np.array(starts)
     assert len(starts) >= 57
     assert np.mean(np.abs(starts - 50) <= 1) >= 0.95
@@ -103,7 +103,7 @@ def test_a_step_is_where_it_is():
 def test_there_and_back_are_two_steps():
     series = np.random.default_rng(4).normal(size=90)
     series[40:65] += 5
-    first, second = [one for one in find_steps(series) if not one.is_withdrawn]
+    first, second = [step for step in find_steps(series) if not step.is_withdrawn]
     assert (abs(first.start_index - 40), abs(second.start_index - 65)) <= (1, 1)
     assert first.is_confirmed
     assert second.is_confirmed
@@ -123,7 +123,7 @@ def test_fewer_than_six_nights_say_nothing():
 
 def test_a_slope_is_no_step():
     series = np.random.default_rng(6).normal(size=60) + np.linspace(0, 5, 60)
-    assert [one for one in find_steps(series) if not one.is_withdrawn] == []
+    assert [step for step in find_steps(series) if not step.is_withdrawn] == []
 
 
 def test_exact_figures_step_without_any_noise():
@@ -160,15 +160,15 @@ def test_a_step_that_lasts_two_nights_is_withdrawn():
 )
 def test_laws(seed, night, step, scale, offset):
     series = stepped(np.random.default_rng(seed), night, step)
-    found = find_steps(series)
-    assert find_steps(series) == found
+    steps = find_steps(series)
+    assert find_steps(series) == steps
     # Unit and level do not count.
     moved = find_steps(scale * series + offset * scale)
-    assert [one.start_index for one in moved] == [one.start_index for one in found]
+    assert [one.start_index for one in moved] == [one.start_index for one in steps]
     # A mirror shows the same steps.
-    assert [one.start_index for one in find_steps(-series)] == [one.start_index for one in found]
+    assert [one.start_index for one in find_steps(-series)] == [one.start_index for one in steps]
     # Later nights never move a step, and never find one in hindsight.
     for count in range(len(series) - CONFIRMING_NIGHTS - 4, len(series)):
         earlier = find_steps(series[:count])
-        told = [(one.start_index, one.found_index) for one in found if one.found_index < count]
+        told = [(one.start_index, one.found_index) for one in steps if one.found_index < count]
         assert [(one.start_index, one.found_index) for one in earlier] == told

@@ -129,7 +129,7 @@ def test_a_dated_label_is_no_wish_to_keep_a_night(
     kept = [run(5, "release-1.4"), run(6, "nightly-2026-13-41"), run(7, "build 120260101")]
     newest = run(8, "nightly-2026-01-08-011700")
     report = prune(store, kept={}, kept_newest=1, ignored_labels=["try *"])
-    assert {drop.run.run_id for drop in report.drops} == {one.run_id for one in nights}
+    assert {drop.run.run_id for drop in report.drops} == {night.run_id for night in nights}
     assert {one.run.run_id for one in report.protected} == {one.run_id for one in (*kept, newest)}
 
 
@@ -212,8 +212,8 @@ def test_kept_runs_are_told_by_their_reason(
         for day in range(1, 31):
             store.begin_run(make_run(started_at=f"2020-01-{day:02}T00:00:00+00:00", label=f"night {day}"))
     done = runner.invoke(app, ["prune", "--older-than", "90d", "--db", str(path)], env={"COLUMNS": "200"})
-    kept = [line for line in done.stdout.splitlines() if line.startswith("kept whole")]
-    assert len(kept) == 1
-    assert "kept whole, the newest run of its label:" in kept[0]
-    assert "(night 30)" in kept[0]
-    assert "and 27 more (--json lists all)" in kept[0]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("kept whole")]
+    assert len(lines) == 1
+    assert "kept whole, the newest run of its label:" in lines[0]
+    assert "(night 30)" in lines[0]
+    assert "and 27 more (--json lists all)" in lines[0]

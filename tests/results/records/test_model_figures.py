@@ -27,14 +27,19 @@ RECORD = Record(
 
 
 def test_every_fact_is_found():
-    found = model_figures(RECORD)
-    assert found is not None
-    assert (found.model_name, found.precision, found.method, found.kv_format) == ("m", "INT4", "AWQ", "INT8")
-    assert (found.batch_count, found.context_count, found.tokens_per_call) == (4, 128, 4)
-    assert (found.original_bytes, found.held_bytes, found.peak_bytes, found.resident_bytes) == (100, 30, None, 38)
-    assert found.kl_nats_per_token == Interval(0.03, 0.02, None)
-    assert found.perplexity_ratio is None
-    assert (found.is_emulated, found.is_language, found.tokens_per_s) == (True, True, None)
+    figures = model_figures(RECORD)
+    assert figures is not None
+    assert (figures.model_name, figures.precision, figures.method, figures.kv_format) == ("m", "INT4", "AWQ", "INT8")
+    assert (figures.batch_count, figures.context_count, figures.tokens_per_call) == (4, 128, 4)
+    assert (figures.original_bytes, figures.held_bytes, figures.peak_bytes, figures.resident_bytes) == (
+        100,
+        30,
+        None,
+        38,
+    )
+    assert figures.kl_nats_per_token == Interval(0.03, 0.02, None)
+    assert figures.perplexity_ratio is None
+    assert (figures.is_emulated, figures.is_language, figures.tokens_per_s) == (True, True, None)
 
 
 def test_a_record_of_a_product_has_none():
@@ -52,8 +57,8 @@ JSON = st.recursive(
 @pytest.mark.parametrize("key", ["memory", "quality", "tokens_per_call"])
 @given(value=JSON)
 def test_facts_of_another_kind_are_skipped(key, value):
-    found = model_figures(replace(RECORD, extra=EXTRA | {key: value}))
-    assert found is not None
-    assert found.tokens_per_call >= 0
-    for number in (found.held_bytes, found.peak_bytes, found.quality_tokens_count):
+    figures = model_figures(replace(RECORD, extra=EXTRA | {key: value}))
+    assert figures is not None
+    assert figures.tokens_per_call >= 0
+    for number in (figures.held_bytes, figures.peak_bytes, figures.quality_tokens_count):
         assert number is None or number >= 0

@@ -142,7 +142,9 @@ def test_agreement_over_the_whole_grid(noise, spread, shared, processes, cases):
 
 def test_a_plain_t_interval_of_three_processes_would_be_far_wider():
     logs = 0.03 * np.random.default_rng(5).standard_normal((3, 40))
-    pooled = statistics.median(one.half_width_log for one in total_intervals(run_of(logs)).values())
+    pooled = statistics.median(
+        total_interval.half_width_log for total_interval in total_intervals(run_of(logs)).values()
+    )
     alone = statistics.median(only(total_intervals(run_of(logs[:, [i]]))).half_width_log for i in range(logs.shape[1]))
     assert pooled < alone
     assert pooled == pytest.approx(LATER * 1.96 * 0.03 * math.sqrt(1 / 3), rel=0.25)
@@ -163,10 +165,12 @@ def test_cases_that_move_together_are_trusted_less():
     alone = 0.02 * rng.standard_normal((3, 30))
     together = np.repeat(alone[:, :1], 30, axis=1) + 1e-4 * alone
     apart_df = statistics.median(
-        one.half_width_log / one.between_sd_ratio for one in total_intervals(run_of(alone)).values()
+        total_interval.half_width_log / total_interval.between_sd_ratio
+        for total_interval in total_intervals(run_of(alone)).values()
     )
     shared_df = statistics.median(
-        one.half_width_log / one.between_sd_ratio for one in total_intervals(run_of(together)).values()
+        total_interval.half_width_log / total_interval.between_sd_ratio
+        for total_interval in total_intervals(run_of(together)).values()
     )
     assert apart_df == pytest.approx(LATER * 1.96 * math.sqrt(1 / 3), rel=0.05)
     assert shared_df == pytest.approx(LATER * t_quantile(0.975, 3) * math.sqrt(1 / 3), rel=0.01)
@@ -223,7 +227,9 @@ def test_a_floor_steadies_a_small_run_and_never_hides_todays_noise():
     floors = by_key([floor(number, 0.02, 15) for number in range(8)])
 
     def widths(sd: float, stored) -> list[float]:
-        return [one.between_sd_ratio for one in total_intervals(run_of(sd * logs), stored).values()]
+        return [
+            total_interval.between_sd_ratio for total_interval in total_intervals(run_of(sd * logs), stored).values()
+        ]
 
     logs = rng.standard_normal((3, 8))
     assert np.std(widths(0.02, floors)) < 0.5 * np.std(widths(0.02, {})) + 1e-12
@@ -238,7 +244,7 @@ def test_some_cases_of_a_run_get_the_interval_they_have_in_the_whole_run():
     whole = total_intervals(records)
     some = [one for one in records if one.case in (case(2), case(5))]
     assert total_intervals(some, learnt_from=records) == {
-        one: whole[one] for one in dict.fromkeys(r.case.case_key for r in some)
+        fromkey: whole[fromkey] for fromkey in dict.fromkeys(r.case.case_key for r in some)
     }
     assert total_intervals(some) != total_intervals(some, learnt_from=records)
 
@@ -248,9 +254,9 @@ def test_missing_processes_and_failed_records_are_left_out():
     records = run_of(0.01 * rng.standard_normal((3, 6)))
     lost = [one for one in records if not (one.case == case(5) and one.process.ordinal > 0)]
     lost = [replace(one, status="failed", measurement=None) if one.case == case(4) else one for one in lost]
-    found = total_intervals(lost)
-    assert set(found) == {case(number).case_key for number in (0, 1, 2, 3, 5)}
-    alone, full = found[case(5).case_key], found[case(0).case_key]
+    intervals = total_intervals(lost)
+    assert set(intervals) == {case(number).case_key for number in (0, 1, 2, 3, 5)}
+    alone, full = intervals[case(5).case_key], intervals[case(0).case_key]
     assert (alone.process_count, alone.basis, full.process_count) == (1, "processes", 3)
     assert alone.half_width_log > full.half_width_log
     two_cases = [one for one in lost if one.case in (case(0), case(5))]
@@ -331,9 +337,11 @@ def test_smallest_step_is_seen_four_times_in_five():
 
 def test_sensitivities_of_short_floors_are_drawn_together():
     sds = 0.02 * np.sqrt(np.random.default_rng(12).chisquare(3, 20) / 3)
-    drawn = [one.between_sd_ratio for one in sensitivities([floor(i, sd, 4) for i, sd in enumerate(sds)])]
+    drawn = [
+        sensitivity.between_sd_ratio for sensitivity in sensitivities([floor(i, sd, 4) for i, sd in enumerate(sds)])
+    ]
     assert np.std(drawn) < 0.4 * np.std(sds)
-    assert [one.between_sd_ratio for one in sensitivities([floor(0, 0.5, 4)])] == [0.5]
+    assert [sensitivity.between_sd_ratio for sensitivity in sensitivities([floor(0, 0.5, 4)])] == [0.5]
 
 
 # The shrinkage itself ----------------------------------------------------------------------------------------------
@@ -367,6 +375,8 @@ def test_trigamma_inverse(y):
 
 
 def test_intervals_are_plain_numbers():
-    found = total_intervals(run_of(0.02 * np.random.default_rng(16).standard_normal((3, 5))), by_key([floor(0, 0.02)]))
-    assert all(type(one.high_s) is float and type(one.between_sd_ratio) is float for one in found.values())
-    assert json.dumps([one.low_s for one in found.values()])
+    intervals = total_intervals(
+        run_of(0.02 * np.random.default_rng(16).standard_normal((3, 5))), by_key([floor(0, 0.02)])
+    )
+    assert all(type(one.high_s) is float and type(one.between_sd_ratio) is float for one in intervals.values())
+    assert json.dumps([one.low_s for one in intervals.values()])

@@ -242,12 +242,12 @@ def test_every_acknowledged_result_of_many_writers_is_there_once(
     acknowledged = [one for number in range(writers) for one in ids_in(tmp_path / f"acknowledged-{number}")]
     with open_store(url) as store:
         waiting = spool_files(spool)
-        assert [one.outcome for one in deliver_waiting(store, spool)] == ["delivered"] * len(waiting)
+        assert [delivery.outcome for delivery in deliver_waiting(store, spool)] == ["delivered"] * len(waiting)
         assert spool_files(spool) == []
-        found = [record.record_id for run in store.runs() for record in store.records(run.run_id)]
+        record_ids = [record.record_id for run in store.runs() for record in store.records(run.run_id)]
         statuses = sorted(run.status for run in store.runs())
-    assert len(found) == len(set(found))
-    assert set(found) >= set(acknowledged)
+    assert len(record_ids) == len(set(record_ids))
+    assert set(record_ids) >= set(acknowledged)
     assert len(acknowledged) >= (writers - 1) * count + count // 4
     assert statuses == ["complete"] * (writers - 1) + ["running"]
 

@@ -251,8 +251,8 @@ def test_opening_an_up_to_date_database_imports_no_alembic(tmp_path: Path) -> No
     open_store(path).close()
     code = f"import sys; from results import open_store; open_store({str(path)!r}).close(); print('alembic' in sys.modules)"
     root = Path(results.__file__).parents[1]
-    found = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
-    assert found.stdout == "False\n"
+    process = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert process.stdout == "False\n"
 
 
 def test_a_database_that_lost_its_journal_mode_gets_it_back(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ def test_the_newest_nights_of_each_case_and_chip(tmp_path, make_run, make_record
                 store.add_run(run, (), (measured, lost))
                 wanted |= {measured.record_id} if night >= 3 else set()
                 wanted |= {lost.record_id} if night >= 6 - LOST_NIGHT_COUNT else set()
-        found = newest_records(store, night_count=3)
-        assert {one.record_id for one in found.records} == wanted
-        assert {run.hardware_key for run in found.runs.values()} == {"gb10", "h100"}
-        assert {one.run_id for one in found.records} == set(found.runs)
+        records = newest_records(store, night_count=3)
+        assert {record.record_id for record in records.records} == wanted
+        assert {run.hardware_key for run in records.runs.values()} == {"gb10", "h100"}
+        assert {record.run_id for record in records.records} == set(records.runs)
         only = newest_records(store, lambda case: case.kernel == "another")
-        assert {one.case.kernel for one in only.records} == {"another"}
+        assert {record.case.kernel for record in only.records} == {"another"}
         assert newest_records(store, lambda case: False).records == ()
 
 
@@ -47,8 +47,8 @@ def test_the_newest_run_of_each_chip_that_measured_something_on_it(tmp_path, mak
             run_id = f"{night:02d}{chip.encode().hex()}".ljust(32, "0")
             started_at = f"2026-11-{night:02d}T02:00:00.000000+00:00"
             run = replace(make_run(), run_id=run_id, started_at=started_at, hardware_key=chip, is_forced=is_forced)
-            one = make_record(run_id)
+            record = make_record(run_id)
             lost = {} if status == "measured" else {"measurement": None, "reason": "no kernel"}
-            store.add_run(run, (), (replace(one, status=status, **lost),))
+            store.add_run(run, (), (replace(record, status=status, **lost),))
         found = {run.hardware_key: run.started_at[:10] for run in measuring_runs(store)}
     assert found == {"gb10": "2026-11-02", "h100": "2026-11-01"}

@@ -363,10 +363,10 @@ def test_the_file_of_a_killed_writer_is_free(tmp_path: Path, store: ResultStore)
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "kept\n"
-    assert [one.outcome for one in deliver_waiting(store, tmp_path / "s")] == ["in-use"]
+    assert [delivery.outcome for delivery in deliver_waiting(store, tmp_path / "s")] == ["in-use"]
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert [one.outcome for one in deliver_waiting(store, tmp_path / "s")] == ["delivered"]
+    assert [delivery.outcome for delivery in deliver_waiting(store, tmp_path / "s")] == ["delivered"]
     assert [run.run_id for run in store.runs()] == ["a" * 32]
 
 

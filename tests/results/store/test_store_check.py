@@ -120,14 +120,14 @@ def test_a_page_that_was_overwritten_is_found(path: Path) -> None:
 
 def test_stats_count_rows_and_bytes(filled: str | Path) -> None:
     with open_store(filled, read_only=True) as store:
-        found = stats_of(store)
-    rows = {table.name: table.row_count for table in found.tables}
+        stats = stats_of(store)
+    rows = {table.name: table.row_count for table in stats.tables}
     assert (rows["run"], rows["record"], rows["measurement"], rows["telemetry"]) == (2, 6, 6, 12)
     assert (rows["case"], rows["method"], rows["energy"]) == (1, 1, 0)
-    assert found.sample_bytes == 6 * 3 * 8
-    assert found.run_counts == {"running": 2}
-    assert found.size_bytes > 50_000
-    assert found.first_started_at == found.last_started_at == "2026-03-01T10:00:00.000000+00:00"
+    assert stats.sample_bytes == 6 * 3 * 8
+    assert stats.run_counts == {"running": 2}
+    assert stats.size_bytes > 50_000
+    assert stats.first_started_at == stats.last_started_at == "2026-03-01T10:00:00.000000+00:00"
 
 
 def test_the_commands(path: Path, tmp_path: Path) -> None:

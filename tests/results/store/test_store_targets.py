@@ -265,9 +265,9 @@ def as_ordinary_user(path: Path, mode: str) -> str:
     """Open a database as a user whom permissions bind (root ignores them) and return what came of it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", OPEN, str(path), mode]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    return found.stdout.rstrip("\n")
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.rstrip("\n")
 
 
 def test_a_read_only_place(open_folder: Path, make_run: Callable[..., RunInfo]) -> None:

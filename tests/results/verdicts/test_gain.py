@@ -27,12 +27,12 @@ def test_a_wide_baseline_is_told_as_a_range_and_a_doubtful_one_as_about() -> Non
 
 
 def test_the_interval_is_of_both_times() -> None:
-    found = gain_of(2.0, side(1e-3, 0.1), side(2e-3, 0.1))
+    gain = gain_of(2.0, side(1e-3, 0.1), side(2e-3, 0.1))
     # ln(1.1/0.9)/2 of each, joined as the square root of the squares.
-    assert found.low_ratio == pytest.approx(2.0 * (0.9 / 1.1) ** (2**0.5 / 2))
-    assert found.high_ratio == pytest.approx(2.0 * (1.1 / 0.9) ** (2**0.5 / 2))
+    assert gain.low_ratio == pytest.approx(2.0 * (0.9 / 1.1) ** (2**0.5 / 2))
+    assert gain.high_ratio == pytest.approx(2.0 * (1.1 / 0.9) ** (2**0.5 / 2))
     swapped = gain_of(0.5, side(2e-3, 0.1), side(1e-3, 0.1))
-    assert swapped.low_ratio == pytest.approx(1 / found.high_ratio)
+    assert swapped.low_ratio == pytest.approx(1 / gain.high_ratio)
 
 
 def test_a_doubt_without_intervals_and_doubts_of_both() -> None:

@@ -180,8 +180,8 @@ def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
         "INT4", "decode", 5e-3, model={"fallbacks": ["K 100 is odd"], "layers": {"INT4": 55, "BF16": 2}}
     )
     notes = model_notes(model_results([*records[:2], fallen]))
-    assert sum("nothing about language" in one for one in notes) == 1
-    assert any(one.startswith("~ emulated (INT8 W8A16)") and "66.72 MB" in one for one in notes)
+    assert sum("nothing about language" in note for note in notes) == 1
+    assert any(note.startswith("~ emulated (INT8 W8A16)") and "66.72 MB" in note for note in notes)
     assert "INT4 W4A16: not every layer took it (55 INT4, 2 BF16): K 100 is odd" in notes
 
 
@@ -239,11 +239,11 @@ def test_csv_and_frames_have_the_figures_in_columns_of_their_own(records, tmp_pa
             store.add_record(replace(one, record_id=f"{number:032x}"))
         write_csv(store, model_run().run_id, stream)
     rows = list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
-    assert [float(one["tokens_per_s"]) for one in rows[:3]] == [
+    assert [float(row["tokens_per_s"]) for row in rows[:3]] == [
         pytest.approx(1 / TIMES_S["decode", name]) for name in ("BF16", "INT8", "INT4")
     ]
-    assert [int(one["held_bytes"]) for one in rows[:3]] == list(HELD.values())
-    assert [one["kl_nats_per_token"] for one in rows[:3]] == ["", "0.00028", "0.035"]
+    assert [int(row["held_bytes"]) for row in rows[:3]] == list(HELD.values())
+    assert [row["kl_nats_per_token"] for row in rows[:3]] == ["", "0.00028", "0.035"]
     assert rows[1]["is_emulated"] == "true"
     assert rows[1]["quality_is_language"] == "false"
     assert rows[0]["quality_is_language"] == ""

@@ -378,7 +378,7 @@ def test_shapes_and_cache_states_are_never_mixed():
         record("BF16", median_s=1e-6, shape=(1, 64, 64)),
     ]
     assert len(groups(records)) == 3
-    assert [(one.cache, round(one.measured_speedup, 6)) for one in shape_verdicts(records)] == [
+    assert [(verdict.cache, round(verdict.measured_speedup, 6)) for verdict in shape_verdicts(records)] == [
         ("cold", 2.0),
         ("warm", 5.0),
     ]

@@ -102,7 +102,7 @@ def test_what_waits_is_delivered_and_the_rest_is_left_alone(waiting):
     done = roofline("db", "deliver", "--db", database, "--spool", folder, "--json")
     assert done.exit_code == 1  # one could not be sent
     files = json.loads(done.stdout)["files"]
-    assert sorted(one["outcome"] for one in files) == ["delivered", "failed", "other-database"]
+    assert sorted(file["outcome"] for file in files) == ["delivered", "failed", "other-database"]
     assert len(list(folder.glob("*.jsonl"))) == 2
     with open_store(database, read_only=True) as store:
         assert [run.run_id for run in store.runs()] == ["a" * 32]

@@ -28,7 +28,7 @@ def night(day: int, label: str, steps=None, *, gone=(), seed=None, **changes):
         logs[number] += math.log1p(step)
     run = runs.run_info(label, started_at=f"2026-03-{day:02d}T02:00:00.000000+00:00", **changes)
     made = runs.side(logs, run=run)
-    return replace(made, records=tuple(one for one in made.records if one.case not in map(runs.case, gone)))
+    return replace(made, records=tuple(record for record in made.records if record.case not in map(runs.case, gone)))
 
 
 def with_hostile_case(side: runs.SuiteSide) -> runs.SuiteSide:

@@ -109,9 +109,9 @@ def test_all_is_a_line_per_changed_case(database):
 
 
 def test_json_holds_everything(database):
-    found = json.loads(call(database, "gemv 1x8192", "--json").stdout)
-    (change,) = found["changes"]
-    (segment,) = found["segments"]
+    document = json.loads(call(database, "gemv 1x8192", "--json").stdout)
+    (change,) = document["changes"]
+    (segment,) = document["segments"]
     assert (change["status"], change["is_open"], change["kind"]) == ("open", True, "step")
     assert change["change_value"] == pytest.approx(0.1, abs=0.01)
     assert change["run_id"] == segment["nights"][45]["run_id"]
@@ -187,7 +187,7 @@ def test_a_lower_clock_is_named(database, tmp_path):
                 f"2026-{3 + night // 30:02d}-{night % 30 + 1:02d}T02:00:00",
                 status="complete",
             )
-            (record,) = [one for one in night_records(run, 0, source) if one.case == STEADY]
+            (record,) = [night_record for night_record in night_records(run, 0, source) if night_record.case == STEADY]
             slow = night >= 40
             measured = replace(
                 record.measurement,

@@ -227,11 +227,11 @@ def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):
     text = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--formats", "BF16,INT4.BF16"]).stdout
     assert "on cpu-test-cpu-2t" in text
     assert "measured-here: `roofline hardware show auto`" in text
-    found = checks()[1]
-    assert found["chip"]["detail"] == "cpu-test-cpu-2t: measured here, 50 GB/s"
+    check = checks()[1]
+    assert check["chip"]["detail"] == "cpu-test-cpu-2t: measured here, 50 GB/s"
     today = calibration.now_utc()[:10]
-    assert found["calibration"]["detail"] == f"calibrated {today} (torch 2.13.0, 2 threads), today; ceilings only"
-    assert (found["calibration"]["status"], found["calibration"]["fix"]) == (
+    assert check["calibration"]["detail"] == f"calibrated {today} (torch 2.13.0, 2 threads), today; ceilings only"
+    assert (check["calibration"]["status"], check["calibration"]["fix"]) == (
         "info",
         "time the kernels too: roofline calibrate",
     )
@@ -330,9 +330,9 @@ def test_a_gpu_without_sensors_says_so(pretend, monkeypatch):
     ],
 )
 def test_the_governor(facts, status, words):
-    found = state_checks.governor_check(facts)
-    assert (found.status, words in found.detail) == (status, True)
-    assert ("cpupower" in found.fix) == (status == "warn")
+    check = state_checks.governor_check(facts)
+    assert (check.status, words in check.detail) == (status, True)
+    assert ("cpupower" in check.fix) == (status == "warn")
 
 
 @pytest.mark.parametrize(
@@ -363,12 +363,12 @@ def test_tools_for_a_gpu_are_missed_beside_a_gpu_only(pretend, monkeypatch):
     monkeypatch.setattr(state_checks, "installed_version", lambda name: None)
     monkeypatch.setattr(state_checks.shutil, "which", lambda name: None)
     pretend()
-    found = checks()[1]
-    assert [found[name]["fix"] for name in ("cupti-python", "ncu", "pytest-xdist")] == ["", "", ""]
+    check = checks()[1]
+    assert [check[name]["fix"] for name in ("cupti-python", "ncu", "pytest-xdist")] == ["", "", ""]
     pretend(GB10, answer=(0, "True 13.0 1\n", ""))
-    found = checks()[1]
-    assert found["cupti-python"]["fix"] == "pip install cupti-python"
-    assert "CUDA toolkit" in found["ncu"]["fix"]
+    check = checks()[1]
+    assert check["cupti-python"]["fix"] == "pip install cupti-python"
+    assert "CUDA toolkit" in check["ncu"]["fix"]
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

@@ -15,7 +15,9 @@ runner = CliRunner()
 
 
 def invoke(*arguments, columns=None):
-    return runner.invoke(app, [str(one) for one in arguments], env={"COLUMNS": str(columns) if columns else ""})
+    return runner.invoke(
+        app, [str(argument) for argument in arguments], env={"COLUMNS": str(columns) if columns else ""}
+    )
 
 
 def test_a_fit_is_written_read_back_and_better_than_what_was_shipped(tmp_path):

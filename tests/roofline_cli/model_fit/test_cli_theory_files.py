@@ -21,7 +21,7 @@ TILING = ("tiling", "-M", "64", "-N", "64", "-K", "64", "--hw", "gb10")
 
 
 def invoke(*arguments):
-    return runner.invoke(app, [str(one) for one in arguments])
+    return runner.invoke(app, [str(argument) for argument in arguments])
 
 
 def refused(*arguments):
@@ -76,7 +76,9 @@ def test_constants_of_an_earlier_fit_that_stay_are_told(fitted, tmp_path):
     from roofline_model.expected.attention.fitted.library import attention_text, shipped_attention
 
     older = tmp_path / "attention-x.toml"
-    older.write_text(attention_text([one for one in shipped_attention() if one.chip.key == "h100-sxm"]))
+    older.write_text(
+        attention_text([attention for attention in shipped_attention() if attention.chip.key == "h100-sxm"])
+    )
     done = invoke("fit", "--from", fitted[0], "--no-folds", "-o", tmp_path / "x.toml")
     assert done.exit_code == 0, done.output
     assert "attention-x.toml is of an earlier fit and stays" in done.stdout.replace("\n", " ")

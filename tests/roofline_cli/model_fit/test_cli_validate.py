@@ -99,7 +99,9 @@ def write(tmp_path):
 
 
 def invoke(*arguments, columns=None):
-    return runner.invoke(app, [str(one) for one in arguments], env={"COLUMNS": str(columns) if columns else ""})
+    return runner.invoke(
+        app, [str(argument) for argument in arguments], env={"COLUMNS": str(columns) if columns else ""}
+    )
 
 
 def predictions(path):
@@ -158,9 +160,9 @@ def test_weight_copies_choose_hot_or_cold(tmp_path):
     path = tmp_path / "t.csv"
     head = "device,op,m,n,k,weight_format,time_s,weight_copies\n"
     path.write_text(head + "".join(f"rtx-pro-6000,gemm,1,8192,8192,BF16,1e-4,{copies}\n" for copies in ("", 1, 1000)))
-    found = predict_table(read_kernel_table(path)).expected_s
-    assert found[0] == pytest.approx(found[1], rel=0.05)  # one 134 MB matrix covers the L2: no second copy
-    assert found[2] > 1.8 * found[1]
+    expected_s = predict_table(read_kernel_table(path)).expected_s
+    assert expected_s[0] == pytest.approx(expected_s[1], rel=0.05)  # one 134 MB matrix covers the L2: no second copy
+    assert expected_s[2] > 1.8 * expected_s[1]
 
 
 def test_bad_times_are_predicted_but_not_scored(write):
@@ -182,9 +184,9 @@ def test_json_has_each_group_with_both_errors(write):
     groups = {(one["device"], one["op"], one["phase"], one["formats"]): one for one in document["groups"]}
     assert ("l40s", "gemm", "decode", "INT4.BF16") in groups
     assert ("b200", "attention", "decode", "BF16/FP8_E4M3") in groups
-    one = groups["h100-sxm", "gemm", "decode", "BF16"]
-    assert one["expected"]["mape_ratio"] == pytest.approx(abs(one["expected"]["bias_ratio"]))
-    assert one["ideal"]["bias_ratio"] < 0
+    group = groups["h100-sxm", "gemm", "decode", "BF16"]
+    assert group["expected"]["mape_ratio"] == pytest.approx(abs(group["expected"]["bias_ratio"]))
+    assert group["ideal"]["bias_ratio"] < 0
     assert len(document["sha256"]) == 64
 
 
@@ -286,7 +288,7 @@ def test_numbers_are_those_that_every_reader_takes(write, tmp_path):
     out = tmp_path / "out.csv"
     bad = [product("٣", 64, 64), product("1_000", 64, 64), product(8, 64, 64, time_s="1e-320")]
     assert invoke("validate", write(GOOD[0], *bad), "--predictions", out).exit_code == 0
-    reasons = [one["reason"] for one in predictions(out)]
+    reasons = [prediction["reason"] for prediction in predictions(out)]
     assert reasons[0] == ""
     assert "m must be a whole number, got '٣'" in reasons[1]
     assert "m must be a whole number, got '1_000'" in reasons[2]
@@ -307,7 +309,7 @@ def test_a_cross_validated_table_scores_no_row_that_was_fitted(tmp_path):
     document = json.loads(done.stdout)
     assert document["is_cross_validated"] is True
     assert document["total"]["expected"]["mape_ratio"] == pytest.approx(0.018, abs=0.008)
-    assert {one["provenance"] for one in predictions(out)} == {"cross-validated"}
+    assert {prediction["provenance"] for prediction in predictions(out)} == {"cross-validated"}
     few = write_rows(tmp_path / "few.csv", 20)
     document = json.loads(invoke("validate", few, "--cross-validate", "--json").stdout)
     assert document["total"]["expected"]["row_count"] == 0
@@ -326,7 +328,7 @@ def test_a_cross_validated_table_scores_no_row_that_was_fitted(tmp_path):
 )
 def test_bad_use_is_one_line(write, arguments, words):
     path = write(GOOD[0])
-    done = invoke("validate", *(one.format(t=path) for one in arguments))
+    done = invoke("validate", *(argument.format(t=path) for argument in arguments))
     assert done.exit_code == 2, done.output
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1

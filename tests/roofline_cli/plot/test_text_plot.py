@@ -156,7 +156,7 @@ def test_every_plot_fits_and_every_letter_is_drawn_or_said_to_be_hidden(found_ro
         if "green" in style or style == "yellow"
         for sign in text
     )
-    for letter in {one.letter for one in found_points}:
+    for letter in {found_point.letter for found_point in found_points}:
         assert (letter in inside or letter.lower() in inside) != (letter in drawing.hidden)
     assert texts[-1].endswith("FLOP/byte")
 

@@ -290,7 +290,7 @@ def test_native_and_weight_only_int4_are_told_apart(hw, operands):
         ["INT4", operands]
     ]
     candidates = json.loads(invoke("recommend", *arguments, "--json"))["candidates"]
-    assert {one["format"]: one["operands"] for one in candidates}["INT4"] == operands
+    assert {candidate["format"]: candidate["operands"] for candidate in candidates}["INT4"] == operands
 
 
 def test_nothing_fits_is_no_recommendation():

@@ -70,10 +70,14 @@ def test_attention_json_is_the_model():
     assert [first[letter] for letter in ("B", "Hq", "Hkv", "Sq", "Skv", "D")] == [3, 32, 8, 1, 4096, 128]
     assert (first["causal"], first["window"], first["page_tokens"], first["op"]) == (False, 1024, 16, "attention")
     work = attention(3, 32, 8, 1, 4096, 128, q="FP16", kv="NVFP4", window=1024, page_tokens=16)
-    found = predict(work, "b10")
+    prediction = predict(work, "b10")
     assert first["format"] == "NVFP4.FP16"
     assert (first["kv_format"], first["activation_format"], first["output_format"]) == ("NVFP4", "FP16", "FP16")
-    assert (first["time_s"], first["read_bytes"], first["bound"]) == (found.time_s, found.read_bytes, "memory")
+    assert (first["time_s"], first["read_bytes"], first["bound"]) == (
+        prediction.time_s,
+        prediction.read_bytes,
+        "memory",
+    )
     assert first["kv_read_bytes"] == 3 * 8 * 1024 * 128 * 2 * 4.53125 / 8
     assert first["path"] == "dequantize"
     assert (second["format"], second["kv_format"], second["path"]) == ("FP8_E4M3", "FP8_E4M3", "native")
@@ -191,11 +195,11 @@ def test_a_kernel_without_a_model_leaves_the_block_without_an_expected_time(monk
     """A part is no whole: the sum of what is left would look like a fast block."""
     from roofline_model.models import step_expected
 
-    known = step_expected.expected_call
+    expected_call = step_expected.expected_call
     monkeypatch.setattr(
         step_expected,
         "expected_call",
-        lambda work, device: None if dict(work.shape).get("K") == 14336 else known(work, device),
+        lambda work, device: None if dict(work.shape).get("K") == 14336 else expected_call(work, device),
     )
     command = [*BLOCK, "--formats", "BF16", "--hw", "h100"]
     [row] = read(*command)["predictions"]
@@ -213,9 +217,9 @@ def test_ffn_json_is_the_model():
     data = read(*BLOCK, "--tokens", "64", "--formats", "FP8,INT4.BF16", "--dynamic-activation-quantization")
     first, second = data["predictions"]
     parts = ffn_parts(64, 4096, 14336, a="FP8", dynamic_activation_quantization=True)
-    found = predict_sequence(parts, "b10")
+    prediction = predict_sequence(parts, "b10")
     assert [kernel["name"] for kernel in first["kernels"]] == list(parts)
-    assert first["time_s"] == found.time_s == pytest.approx(sum(kernel["time_s"] for kernel in first["kernels"]))
+    assert first["time_s"] == prediction.time_s == pytest.approx(sum(kernel["time_s"] for kernel in first["kernels"]))
     assert (first["operands"], second["operands"]) == ("W8A8", "W4A16")
     assert [kernel["name"] for kernel in second["kernels"]] == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
     asked = first["question"]

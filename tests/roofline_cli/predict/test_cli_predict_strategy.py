@@ -96,7 +96,7 @@ def test_operators_of_one_block_may_differ(tmp_path: Path) -> None:
         'operator_precisions = { q_proj = "FP8", k_proj = "INT8", v_proj = "FP8", ffn_down = "INT4", qk_matmul = "FP8", sv_matmul = "FP8" }\n'
     )
     kernels = json.loads(run(*LLAMA, "--strategy", str(path), "--json").stdout)["predictions"][0]["kernels"]
-    formats = {one["name"]: one["formats"] for one in kernels}
+    formats = {kernel["name"]: kernel["formats"] for kernel in kernels}
     assert (formats["qv_proj"]["b"], formats["k_proj"]["b"]) == ("FP8_E4M3", "INT8")
     assert (formats["gate_up_proj"]["b"], formats["down_proj"]["b"]) == ("FP16", "INT4")
     assert formats["attention"] == {"q": "FP8_E4M3", "kv": "FP8_E4M3", "o": "FP16"}

@@ -37,10 +37,10 @@ def test_files_hold_every_row(tmp_path, name, read):
 
 
 def test_json_holds_the_rows_with_null_for_what_is_unknown():
-    found = json.loads(roofline("-M", 1, "-N", 64, "-K", 64, "--hw", "b10", "--json").stdout)
-    assert found["row_count"] == 1
-    assert found["rows"][0]["expected_s"] is None
-    assert found["rows"][0]["ideal_s"] > 0
+    document = json.loads(roofline("-M", 1, "-N", 64, "-K", 64, "--hw", "b10", "--json").stdout)
+    assert document["row_count"] == 1
+    assert document["rows"][0]["expected_s"] is None
+    assert document["rows"][0]["ideal_s"] > 0
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,14 @@ def measured(tmp_path_factory):
 
 
 def test_every_group_and_format_has_a_loss(measured):
-    found = read_losses(measured[0])
-    groups = {name for name, _ in found.values}
+    losses = read_losses(measured[0])
+    groups = {name for name, _ in losses.values}
     assert {"layers.0.qkv_proj", "layers.1.down_proj", "layers.1.kv", "lm_head"} <= groups
-    assert {label for name, label in found.values if not name.endswith(".kv")} == {"INT8.BF16", "INT4.BF16"}
+    assert {label for name, label in losses.values if not name.endswith(".kv")} == {"INT8.BF16", "INT4.BF16"}
     assert all(
-        found.values[name, "INT4.BF16"] > found.values[name, "INT8.BF16"] for name in ("lm_head", "layers.0.o_proj")
+        losses.values[name, "INT4.BF16"] > losses.values[name, "INT8.BF16"] for name in ("lm_head", "layers.0.o_proj")
     )
-    assert "say nothing about language" in found.note
+    assert "say nothing about language" in losses.note
 
 
 def test_the_table_says_what_is_worst_and_what_to_do_next(measured):
@@ -60,9 +60,9 @@ def test_the_file_starts_the_search(measured):
         ],
     )
     assert done.exit_code == 0, done.output
-    found = json.loads(done.output)
-    assert "layer-wise KL" in found["findings"][0]["text"]
-    int4 = next(one for one in found["candidates"] if one["plan"] == "INT4.BF16")
+    document = json.loads(done.output)
+    assert "layer-wise KL" in document["findings"][0]["text"]
+    int4 = next(one for one in document["candidates"] if one["plan"] == "INT4.BF16")
     assert int4["quality"]["source"] == "measured"
 
 

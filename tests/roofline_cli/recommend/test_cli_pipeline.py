@@ -120,9 +120,9 @@ def test_errors_are_one_line(measured, tmp_path):
 
 
 def test_progress_is_a_line_per_event_with_the_time_left():
-    told: list[PipelineEvent] = []
+    events: list[PipelineEvent] = []
     now = [0.0]
-    clock = StepClock(told.append, lambda: now[0])
+    clock = StepClock(events.append, lambda: now[0])
     clock.plan(["load", "measure", "measure", "save"], {"measure": 60.0, "save": 10.0})
     clock.begin("loading")
     now[0] += 5
@@ -131,10 +131,10 @@ def test_progress_is_a_line_per_event_with_the_time_left():
     now[0] += 300
     assert clock.end("done") == 300
     clock.reuse("INT8", 200.0)
-    lines = [step_line(event) for event in told]
+    lines = [step_line(event) for event in events]
     assert lines[0] == "[1/4] loading …"  # nothing to go by yet
     assert lines[1] == "[1/4] 7 B parameters"
     assert lines[2] == "[2/4] measuring?[2J INT4 … (about 2 min left)"
-    assert told[3].remaining_s == 310  # the next candidate as the last one, then saving
+    assert events[3].remaining_s == 310  # the next candidate as the last one, then saving
     assert lines[4] == "[3/4] INT8 (from an earlier run)"
-    assert told[4].remaining_s == 10
+    assert events[4].remaining_s == 10

@@ -84,7 +84,7 @@ def test_the_histories_are_those_of_the_runs_cases(compared):
 
 def test_the_pages_histories_hold_the_stored_values(compared):
     data = history_data(compared.histories)
-    stored = {one.name: [night.value for night in one.points] for one in compared.histories}
+    stored = {history.name: [night.value for night in history.points] for history in compared.histories}
     assert {one["name"]: [night["value_s"] for night in one["nights"]] for one in data} == stored
     assert max(len(one["nights"]) for one in data) <= MOST_NIGHTS
 
@@ -93,7 +93,7 @@ def test_the_figure_of_a_history_has_every_night_its_levels_and_its_open_step(co
     history = next(one for one in compared.histories if one.alerts)
     figure = history_figure(history)
     marks = [one for one in figure.series if isinstance(one, Marks)]
-    assert sum(len(one.x) for one in marks) == len(history.points)
+    assert sum(len(mark.x) for mark in marks) == len(history.points)
     assert sum(one.name == "level" for one in figure.series) == 2
     (step,) = (one for one in figure.series if one.name.startswith("step"))
     assert step.colour is ACCENT
@@ -207,8 +207,8 @@ def test_a_word_means_the_same_run_as_in_the_diff(database):
     """`report --baseline latest~1` and `diff latest~1 latest` compare the same two runs; too far back names the run to take."""
     with open_store(database, read_only=True) as store:
         newest, second = store.resolve_run("latest"), store.resolve_run("latest~1")
-        found = compare_with_baseline(store, newest, "latest~1")
-        assert [run.run_id for run in found.diff.before] == [second.run_id]
+        comparison = compare_with_baseline(store, newest, "latest~1")
+        assert [run.run_id for run in comparison.diff.before] == [second.run_id]
         far = compare_with_baseline(store, newest, "latest~99")
     assert far.diff is None
     assert far.first_text == f"`latest` means run {second.run_id[:8]}, compare with that"

@@ -78,18 +78,18 @@ def test_every_form_can_be_a_file(database, tmp_path, monkeypatch, name, start):
     assert data["path"] == str(place)
     assert data["format"] == name
     assert place.read_text(encoding="utf-8").startswith(start)
-    assert [one.name for one in place.parent.iterdir()] == ["report.out"]
+    assert [path.name for path in place.parent.iterdir()] == ["report.out"]
 
 
 def test_figures_come_beside_any_form(database, tmp_path, monkeypatch):
     drawn = ("errors",)  # tests/reports draw them all
-    some = [one for one in report_figures(view_of(database, "model_quant")) if one.name in drawn]
+    some = [figure for figure in report_figures(view_of(database, "model_quant")) if figure.name in drawn]
     monkeypatch.setattr("reports.formats.figure_files.report_figures", lambda view: iter(some))
     folder, page = tmp_path / "new" / "figures", tmp_path / "r.md"
     said = invoke("--run", "model_quant", "--format", "md", "-o", str(page), "--figures", str(folder), "--db", database)
-    names = sorted(one.name for one in folder.iterdir())
+    names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(f"{name}.{ending}" for name in drawn for ending in ("png", "svg"))
-    assert all(one.stat().st_size > 1000 for one in folder.iterdir())
+    assert all(path.stat().st_size > 1000 for path in folder.iterdir())
     assert f"figures: 1, each as PNG and SVG, in {folder}" in said
 
 

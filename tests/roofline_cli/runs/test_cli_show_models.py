@@ -26,9 +26,9 @@ def target(tmp_path_factory):
 
 
 def show(target, *arguments, columns="100"):
-    found = runner.invoke(app, ["show", RUN_ID[:8], *arguments, "--db", target], env={"COLUMNS": columns})
-    assert found.exit_code == 0, found.output
-    return found.output
+    result = runner.invoke(app, ["show", RUN_ID[:8], *arguments, "--db", target], env={"COLUMNS": columns})
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def test_a_run_shows_each_model_once_with_its_verdicts(target):

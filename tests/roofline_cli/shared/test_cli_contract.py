@@ -113,9 +113,9 @@ def run_roofline(*arguments: str, environment: dict[str, str] | None = None, **o
 
 
 def test_all_promised_commands_exist_with_help_and_options():
-    found = all_commands()
-    assert set(found) == COMMANDS
-    for name, command in found.items():
+    commands = all_commands()
+    assert set(commands) == COMMANDS
+    for name, command in commands.items():
         flags = {flag for parameter in command.params for flag in parameter.opts}
         assert command.help, name
         assert ("--json" in flags) == (name not in WITHOUT_JSON), name

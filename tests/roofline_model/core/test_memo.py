@@ -12,45 +12,45 @@ from roofline_model.core.memo import Memo
 
 def test_a_value_is_made_once_for_the_same_objects():
     made: list[str] = []
-    kept: Memo[str] = Memo(4)
+    memo: Memo[str] = Memo(4)
     chip = get_hardware("gb10")
 
     def make() -> str:
         made.append(chip.key)
         return chip.key
 
-    assert [kept.of((chip,), make), kept.of((chip,), make)] == ["gb10", "gb10"]
+    assert [memo.of((chip,), make), memo.of((chip,), make)] == ["gb10", "gb10"]
     assert made == ["gb10"]
 
 
 def test_an_equal_object_is_another_one():
-    kept: Memo[str] = Memo(4)
+    memo: Memo[str] = Memo(4)
     chip = get_hardware("gb10")
     twin = replace(chip)
     assert twin == chip
-    assert kept.of((chip,), lambda: "first") == "first"
-    assert kept.of((twin,), lambda: "second") == "second"
-    assert kept.of((chip, twin), lambda: "both") == "both"
+    assert memo.of((chip,), lambda: "first") == "first"
+    assert memo.of((twin,), lambda: "second") == "second"
+    assert memo.of((chip, twin), lambda: "both") == "both"
 
 
 def test_the_oldest_value_makes_room():
-    kept: Memo[int] = Memo(2)
+    memo: Memo[int] = Memo(2)
     objects = [object() for _ in range(3)]
     for number, one in enumerate(objects):
-        kept.of((one,), lambda number=number: number)
-    assert [kept.of((one,), lambda: -1) for one in objects[1:]] == [1, 2]
-    assert kept.of((objects[0],), lambda: -1) == -1
+        memo.of((one,), lambda number=number: number)
+    assert [memo.of((one,), lambda: -1) for one in objects[1:]] == [1, 2]
+    assert memo.of((objects[0],), lambda: -1) == -1
 
 
 def test_an_object_lives_as_long_as_its_value():
-    kept: Memo[int] = Memo(1_000)
+    memo: Memo[int] = Memo(1_000)
     # Without the reference that an entry holds, later objects would take over the identities of these.
-    assert [kept.of((object(),), lambda number=number: number) for number in range(500)] == list(range(500))
+    assert [memo.of((object(),), lambda number=number: number) for number in range(500)] == list(range(500))
 
 
 def test_what_failed_is_tried_again():
-    kept: Memo[int] = Memo(2)
+    memo: Memo[int] = Memo(2)
     one = object()
     with pytest.raises(ZeroDivisionError):
-        kept.of((one,), lambda: 1 // 0)
-    assert kept.of((one,), lambda: 7) == 7
+        memo.of((one,), lambda: 1 // 0)
+    assert memo.of((one,), lambda: 7) == 7

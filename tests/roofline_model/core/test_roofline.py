@@ -61,9 +61,9 @@ def test_a_compute_bound_product_by_hand() -> None:
 
 
 def test_at_the_ridge_both_terms_are_equal_and_the_bound_is_called_memory() -> None:
-    found = predict(OpCost({"FP16": 100e9}, read_bytes=1e9), chip())
-    assert found.memory_time_s == found.compute_time_s == found.time_s == 1e-3
-    assert found.bound == "memory"
+    prediction = predict(OpCost({"FP16": 100e9}, read_bytes=1e9), chip())
+    assert prediction.memory_time_s == prediction.compute_time_s == prediction.time_s == 1e-3
+    assert prediction.bound == "memory"
     assert predict(OpCost({"FP16": 100e9 + 1e6}, read_bytes=1e9), chip()).bound == "compute"
 
 
@@ -161,10 +161,10 @@ def test_an_undeclared_narrow_format_is_dequantised_and_an_undeclared_wide_one_r
 
 
 def test_several_compute_formats_add_their_times() -> None:
-    found = predict(OpCost({"FP16": 1e12, "INT8": 4e12}, read_bytes=1), chip())
-    assert found.compute_time_s == pytest.approx(1e12 / 1e14 + 4e12 / 2e14)
-    assert found.compute_format == "FP16+INT8"
-    assert found.peak_flops_per_s == pytest.approx(5e12 / 0.03)
+    prediction = predict(OpCost({"FP16": 1e12, "INT8": 4e12}, read_bytes=1), chip())
+    assert prediction.compute_time_s == pytest.approx(1e12 / 1e14 + 4e12 / 2e14)
+    assert prediction.compute_format == "FP16+INT8"
+    assert prediction.peak_flops_per_s == pytest.approx(5e12 / 0.03)
 
 
 def test_provenance_is_that_of_the_weakest_number() -> None:
@@ -178,8 +178,8 @@ def test_provenance_is_that_of_the_weakest_number() -> None:
 
 
 def test_a_pure_copy_is_memory_bound() -> None:
-    found = predict(OpCost(read_bytes=5e8, write_bytes=5e8), chip())
-    assert (found.time_s, found.bound, found.compute_format, found.flops) == (1e-3, "memory", "", 0)
+    prediction = predict(OpCost(read_bytes=5e8, write_bytes=5e8), chip())
+    assert (prediction.time_s, prediction.bound, prediction.compute_format, prediction.flops) == (1e-3, "memory", "", 0)
 
 
 def test_a_warm_case_uses_the_cache_only_when_it_fits_and_is_known() -> None:

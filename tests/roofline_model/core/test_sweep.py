@@ -87,7 +87,7 @@ def test_a_sweep_is_many_single_predictions(chip, shape, label, cache):
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 @pytest.mark.parametrize("shape", [(1, 64, 64), (512, 4096, 4096)])
 def test_a_calibrated_cpu_answers_a_sweep_as_it_answers_one_call(cache, shape):
-    known = Calibration(
+    calibration = Calibration(
         "2026-11-21T12:00:00+00:00",
         "Test CPU",
         "cpu",
@@ -97,7 +97,7 @@ def test_a_calibrated_cpu_answers_a_sweep_as_it_answers_one_call(cache, shape):
             [TimedCall(gemm(*one, a="BF16"), "matmul", 1e-3) for one in ((1, 128, 128), (256, 512, 512))]
         ),
     )
-    chip = replace(create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=known, kind="cpu")
+    chip = replace(create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=calibration, kind="cpu")
     row = one_row(chip, shape, "BF16", cache)
     expected = predict_expected(gemm(*shape, a="BF16"), chip, cache=cache)
     assert (row["expected_s"], row["expected_low_s"], row["expected_high_s"]) == (

@@ -76,11 +76,11 @@ def test_ratios_become_percent_only_in_print(ratio: float | None, signed: bool, 
 @given(st.floats(min_value=1e-12, max_value=900.0), st.integers(min_value=2, max_value=6))
 def test_a_printed_time_is_the_time_and_reads_between_1_and_1000(time_s: float, digits: int) -> None:
     text = units.format_time(time_s, digits)
-    found = re.fullmatch(r"([0-9.]+) ([pnµm]?)s", text)
-    assert found, text
-    value = float(found[1])
+    match = re.fullmatch(r"([0-9.]+) ([pnµm]?)s", text)
+    assert match, text
+    value = float(match[1])
     assert 1 - 0.5 * 10.0**-digits <= value < 1000
-    assert value * units.DECIMAL_PREFIXES[found[2]] == pytest.approx(time_s, rel=10.0 ** (1 - digits))
+    assert value * units.DECIMAL_PREFIXES[match[2]] == pytest.approx(time_s, rel=10.0 ** (1 - digits))
 
 
 def test_the_tables_agree_with_their_names() -> None:

@@ -71,22 +71,22 @@ def test_nothing_calibrated_gives_no_prediction():
 
 def test_a_memory_bound_product_costs_its_bytes_and_the_fixed_costs():
     work = gemv(4096, 4096, a="BF16")
-    found = predict_calibrated(work, CHIP)
+    prediction = predict_calibrated(work, CHIP)
     moved = 2 * (4096 * 4096 + 4096 + 4096)
-    assert found.access_mix == "read"
-    assert found.time_s == pytest.approx(moved / 40e9 + 6e-6)
-    assert found.low_s == pytest.approx(moved / 50e9 + 4e-6)
-    assert found.high_s == pytest.approx(moved / 20e9 + 12e-6)
-    assert (found.bound, found.memory_level, found.provenance) == ("memory", "DRAM", "measured-here")
-    assert (found.floor_s, found.cast_s, found.findings) == (pytest.approx(6e-6), 0.0, ())
+    assert prediction.access_mix == "read"
+    assert prediction.time_s == pytest.approx(moved / 40e9 + 6e-6)
+    assert prediction.low_s == pytest.approx(moved / 50e9 + 4e-6)
+    assert prediction.high_s == pytest.approx(moved / 20e9 + 12e-6)
+    assert (prediction.bound, prediction.memory_level, prediction.provenance) == ("memory", "DRAM", "measured-here")
+    assert (prediction.floor_s, prediction.cast_s, prediction.findings) == (pytest.approx(6e-6), 0.0, ())
 
 
 def test_a_compute_bound_product_uses_the_measured_peak():
-    found = predict_calibrated(gemm(2048, 2048, 2048, a="BF16"), CHIP)
-    assert found.bound == "compute"
-    assert found.compute_time_s == pytest.approx(2 * 2048**3 / 320e9)
-    assert found.peak_flops_per_s == pytest.approx(320e9)
-    assert found.time_s == pytest.approx(found.compute_time_s + 6e-6)
+    prediction = predict_calibrated(gemm(2048, 2048, 2048, a="BF16"), CHIP)
+    assert prediction.bound == "compute"
+    assert prediction.compute_time_s == pytest.approx(2 * 2048**3 / 320e9)
+    assert prediction.peak_flops_per_s == pytest.approx(320e9)
+    assert prediction.time_s == pytest.approx(prediction.compute_time_s + 6e-6)
 
 
 def test_a_tiny_operation_wakes_no_threads():
@@ -98,10 +98,10 @@ def test_a_tiny_operation_wakes_no_threads():
     [(9e6, 0, "read", 40e9), (8e6, 4e6, "triad", 30e9), (6e6, 6e6, "copy", 25e9), (0, 9e6, "write", 10e9), (9e6, 1e6, "read", 40e9)],
 )  # fmt: skip
 def test_the_access_mix_is_the_nearest_by_written_share(read, written, mix, median):
-    found = predict_calibrated(OpCost(read_bytes=read, write_bytes=written), CHIP)
-    assert found.access_mix == mix
-    assert found.memory_time_s == pytest.approx((read + written) / median)
-    assert found.peak_flops_per_s is None
+    prediction = predict_calibrated(OpCost(read_bytes=read, write_bytes=written), CHIP)
+    assert prediction.access_mix == mix
+    assert prediction.memory_time_s == pytest.approx((read + written) / median)
+    assert prediction.peak_flops_per_s is None
 
 
 def test_warm_operands_use_the_cache():
@@ -115,43 +115,45 @@ def test_warm_operands_use_the_cache():
 
 def test_a_narrow_weight_costs_its_cast_unless_a_kernel_hides_it():
     work = gemv(4096, 4096, a="BF16", b="INT8")
-    found = predict_calibrated(work, CHIP)
-    assert found.cast_s == pytest.approx(4096 * 4096 * 2e-11)
-    assert found.time_s == pytest.approx(work.cost.total_bytes / 40e9 + 6e-6 + found.cast_s)
-    assert found.low_s == pytest.approx(work.cost.total_bytes / 50e9 + 4e-6)
-    assert found.high_s == pytest.approx(work.cost.total_bytes / 20e9 + 12e-6 + 4096 * 4096 * 4e-11)
+    prediction = predict_calibrated(work, CHIP)
+    assert prediction.cast_s == pytest.approx(4096 * 4096 * 2e-11)
+    assert prediction.time_s == pytest.approx(work.cost.total_bytes / 40e9 + 6e-6 + prediction.cast_s)
+    assert prediction.low_s == pytest.approx(work.cost.total_bytes / 50e9 + 4e-6)
+    assert prediction.high_s == pytest.approx(work.cost.total_bytes / 20e9 + 12e-6 + 4096 * 4096 * 4e-11)
 
 
 def test_a_cast_that_was_not_measured_is_left_out_and_said():
-    found = predict_calibrated(gemv(4096, 4096, a="BF16", b="INT4"), CHIP)
-    assert found.cast_s == 0
-    assert found.findings == (finding("widening-unmeasured", format="INT4", compute_format="BF16"),)
+    prediction = predict_calibrated(gemv(4096, 4096, a="BF16", b="INT4"), CHIP)
+    assert prediction.cast_s == 0
+    assert prediction.findings == (finding("widening-unmeasured", format="INT4", compute_format="BF16"),)
 
 
 def test_a_dequantized_format_casts_both_operands():
     chip = replace(CHIP, calibration=replace(KNOWN, casts={"INT8>BF16": cost_s(1e-11, 1e-11, 1e-11)}))
     assert chip.path("INT8").kind == "dequantize"
-    found = predict_calibrated(gemm(64, 256, 128, a="INT8"), chip)
-    assert found.cast_s == pytest.approx((64 * 128 + 128 * 256) * 1e-11)
-    assert found.path == "dequantize"
+    prediction = predict_calibrated(gemm(64, 256, 128, a="INT8"), chip)
+    assert prediction.cast_s == pytest.approx((64 * 128 + 128 * 256) * 1e-11)
+    assert prediction.path == "dequantize"
 
 
 def test_a_rate_that_was_not_measured_weakens_the_provenance():
-    found = predict_calibrated(gemm(512, 512, 512, a="FP64", c="FP64"), CHIP)
-    assert found.provenance == "declared"
-    assert found.findings[0] == finding("rate-unmeasured", format="FP64")
-    assert found.compute_time_s == pytest.approx(2 * 512**3 / 0.1e12)
+    prediction = predict_calibrated(gemm(512, 512, 512, a="FP64", c="FP64"), CHIP)
+    assert prediction.provenance == "declared"
+    assert prediction.findings[0] == finding("rate-unmeasured", format="FP64")
+    assert prediction.compute_time_s == pytest.approx(2 * 512**3 / 0.1e12)
 
 
 def test_doubts_are_passed_on():
     chip = replace(CHIP, calibration=replace(KNOWN, disturbed_by=("contended",), floors={}, provenance="measured"))
-    found = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
-    assert found.provenance == "measured"
-    assert finding("calibrated-contended", disturbed_by=("contended",)) in found.findings
+    prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
+    assert prediction.provenance == "measured"
+    assert finding("calibrated-contended", disturbed_by=("contended",)) in prediction.findings
     moved = 2 * (4096 * 4096 + 4096 + 4096)
-    assert found.time_s == found.low_s == pytest.approx(moved / 50e9)  # medians under load are of the other work
-    assert found.high_s == pytest.approx(moved / 20e9)
-    assert finding("call-cost-unmeasured") in found.findings
+    assert (
+        prediction.time_s == prediction.low_s == pytest.approx(moved / 50e9)
+    )  # medians under load are of the other work
+    assert prediction.high_s == pytest.approx(moved / 20e9)
+    assert finding("call-cost-unmeasured") in prediction.findings
 
 
 def test_a_gpu_pays_its_launch():
@@ -161,8 +163,8 @@ def test_a_gpu_pays_its_launch():
             KNOWN, kind="cuda", floors={"launch": cost_s(2e-6, 3e-6, 5e-6), "host-launch": cost_s(1e-6, 1e-6, 1e-6)}
         ),
     )
-    found = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
-    assert found.floor_s == pytest.approx(3e-6)
+    prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
+    assert prediction.floor_s == pytest.approx(3e-6)
     assert predict(gemv(4096, 4096, a="BF16"), chip) == predict(gemv(4096, 4096, a="BF16"), "gb10")  # the ideal stays
 
 
@@ -174,9 +176,9 @@ def test_a_gpu_pays_its_launch():
     cache=st.sampled_from(["cold", "warm"]),
 )
 def test_the_interval_holds_the_time_and_nothing_beats_its_parts(m, n, k, b, cache):
-    found = predict_calibrated(gemm(m, n, k, a="BF16", b=b), CHIP, cache=cache)
-    assert 0 < found.low_s <= found.time_s <= found.high_s < math.inf
-    assert found.time_s >= max(found.memory_time_s, found.compute_time_s)
+    prediction = predict_calibrated(gemm(m, n, k, a="BF16", b=b), CHIP, cache=cache)
+    assert 0 < prediction.low_s <= prediction.time_s <= prediction.high_s < math.inf
+    assert prediction.time_s >= max(prediction.memory_time_s, prediction.compute_time_s)
 
 
 def test_constants_summarise_repetitions():
@@ -184,8 +186,8 @@ def test_constants_summarise_repetitions():
     assert (found.unit, found.best_value, found.median_value, found.slow_value) == ("B/s", 100.0, 50.0, 25.0)
     assert found.sd_ratio == pytest.approx(0.655, abs=1e-3)
     assert (found.repetition_count, found.kernel) == (3, "copy")
-    one = constant_of_times([3e-6])
-    assert (one.unit, one.best_value, one.slow_value, one.sd_ratio) == ("s", 3e-6, 3e-6, None)
+    constant = constant_of_times([3e-6])
+    assert (constant.unit, constant.best_value, constant.slow_value, constant.sd_ratio) == ("s", 3e-6, 3e-6, None)
     assert constant_of_flops([0.5], 1e9).best_value == 2e9
     many = constant_of_times([float(i) for i in range(1, 101)])
     assert (many.median_value, many.slow_value) == (50.5, 95.0)

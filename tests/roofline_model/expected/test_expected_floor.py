@@ -25,9 +25,9 @@ def test_a_wide_shallow_product_takes_its_ideal_time_at_least():
 
 def test_others_are_left_as_they_are():
     work = gemm(1, 4096, 4096, a="BF16")
-    found = predict_expected(work, "gb10")
-    assert found.time_s > predict(work, "gb10").time_s
-    assert not has_code(found.findings, "ideal-is-limit")
+    prediction = predict_expected(work, "gb10")
+    assert prediction.time_s > predict(work, "gb10").time_s
+    assert not has_code(prediction.findings, "ideal-is-limit")
     assert not has_code(predict_expected(WIDE, "gb10", cache="warm").findings, "ideal-is-limit")
 
 
@@ -46,7 +46,7 @@ def test_a_sweep_says_the_same():
     assert (frame.expected_low_s >= frame.ideal_s).all()
     for row in frame.sample(6, random_state=0).itertuples():
         pair = {"weight": row.weight_format, "activation": row.activation_format}
-        one = predict_expected(product_of_pair(row.M, row.N, row.K, **pair), row.hardware)
-        times = (one.time_s, one.low_s, one.high_s)
+        prediction = predict_expected(product_of_pair(row.M, row.N, row.K, **pair), row.hardware)
+        times = (prediction.time_s, prediction.low_s, prediction.high_s)
         assert times == pytest.approx((row.expected_s, row.expected_low_s, row.expected_high_s), rel=1e-9)
-        assert one.binding == row.binding
+        assert prediction.binding == row.binding

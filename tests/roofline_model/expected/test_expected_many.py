@@ -98,7 +98,7 @@ def machine():
     def made(kind: str, base):
         rate = Constant("B/s", 48e9, 40e9, 32e9, 0.1, 20)
         peak = Constant("FLOP/s", 380e9, 320e9, 250e9, 0.1, 20)
-        known = Calibration(
+        calibration = Calibration(
             measured_at="2026-11-21T12:00:00+00:00",
             subject="Test",
             kind=kind,
@@ -106,7 +106,7 @@ def machine():
             peaks={"BF16": peak, "FP32": peak},
             floors={"call": Constant("s", 1e-6, 2e-6, 4e-6, 0.1, 20)},
         )
-        return replace(base, calibration=known)
+        return replace(base, calibration=calibration)
 
     return made
 

@@ -30,14 +30,14 @@ MEASURED = Calibration(
 
 
 def test_a_prediction_has_time_interval_parts_and_provenance():
-    found = predict_expected(gemv(4096, 4096, a="BF16"), "h100-sxm")
-    assert found is not None
-    assert found.hardware == "h100-sxm"
-    assert found.low_s < found.time_s < found.high_s
-    assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
-    assert found.binding in dict(found.terms)
-    assert (found.provenance, found.model_version) == ("fitted", EXPECTED_VERSION)
-    assert found.time_s > predict(gemv(4096, 4096, a="BF16"), "h100-sxm").time_s
+    prediction = predict_expected(gemv(4096, 4096, a="BF16"), "h100-sxm")
+    assert prediction is not None
+    assert prediction.hardware == "h100-sxm"
+    assert prediction.low_s < prediction.time_s < prediction.high_s
+    assert sum(seconds for _, seconds in prediction.parts) == pytest.approx(prediction.time_s)
+    assert prediction.binding in dict(prediction.terms)
+    assert (prediction.provenance, prediction.model_version) == ("fitted", EXPECTED_VERSION)
+    assert prediction.time_s > predict(gemv(4096, 4096, a="BF16"), "h100-sxm").time_s
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_a_prediction_has_time_interval_parts_and_provenance():
 @pytest.mark.parametrize("m", [1, 512])
 def test_chips_that_were_never_measured_have_an_expected_time_too(key, a, b, m):
     work = gemm(m, 4096, 4096, a=a, b=b)
-    found = predict_expected(work, key)
-    assert found.provenance.startswith("transferred")
-    assert found.findings
+    prediction = predict_expected(work, key)
+    assert prediction.provenance.startswith("transferred")
+    assert prediction.findings
     # never faster than light, nor than half of a tenth of it
     ideal_s = predict(work, key).time_s
-    assert 0.95 * ideal_s < found.time_s < 20 * ideal_s + 3e-5
+    assert 0.95 * ideal_s < prediction.time_s < 20 * ideal_s + 3e-5
 
 
 def test_warm_weights_are_faster_than_cold_ones():
@@ -73,9 +73,9 @@ def test_the_cast_is_part_of_the_call_only_when_asked():
 
 
 def test_a_format_without_a_unit_runs_on_the_weight_only_kernels():
-    found = predict_expected(gemm(1, 8192, 8192, a="NVFP4"), "l40s")
-    assert "INT4 weight-only" in [item.value("family") for item in found.findings]
-    assert found.provenance == "transferred-format"
+    prediction = predict_expected(gemm(1, 8192, 8192, a="NVFP4"), "l40s")
+    assert "INT4 weight-only" in [item.value("family") for item in prediction.findings]
+    assert prediction.provenance == "transferred-format"
 
 
 @pytest.mark.parametrize(("key", "said"), [("mi300x", "CDNA3"), ("b10", "placeholder")])
@@ -106,11 +106,11 @@ def test_there_is_no_reason_where_there_is_a_prediction():
 def test_the_ceilings_of_a_cpu_answer_from_its_own_constants_where_they_are_asked_for():
     cpu = replace(create_custom_asic("cpu", 20, {"FP32": 0.1}), kind="cpu", calibration=MEASURED)
     work = gemm(64, 512, 512, a="FP32")
-    found = predict_expected(work, cpu, allow_ceilings=True)
-    assert (found.provenance, found.binding) == ("measured-here", "tensor")
+    prediction = predict_expected(work, cpu, allow_ceilings=True)
+    assert (prediction.provenance, prediction.binding) == ("measured-here", "tensor")
     # 2 · 64 · 512 · 512 FLOP at 90 GFLOP/s and one call of 2 µs
-    assert found.time_s == pytest.approx(2 * 64 * 512 * 512 / 9e10 + 2e-6)
-    assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
+    assert prediction.time_s == pytest.approx(2 * 64 * 512 * 512 / 9e10 + 2e-6)
+    assert sum(seconds for _, seconds in prediction.parts) == pytest.approx(prediction.time_s)
     plain = predict_expected(OpCost(flops={"FP32": 9e10}), cpu, allow_ceilings=True)
     assert plain.time_s == pytest.approx(1 + 2e-6)
 

@@ -32,19 +32,19 @@ LEAST = 1 - 1e-9
 
 def check(work, device, cache: str = "cold", casts: bool = False) -> None:
     """Every law that one prediction has to keep; nothing where the chip has no expected time."""
-    found = predict_expected(work, device, cache=cache, dynamic_activation_quantization=casts)
-    if found is None:
+    prediction = predict_expected(work, device, cache=cache, dynamic_activation_quantization=casts)
+    if prediction is None:
         return
-    what = f"{device.key} {work.shape} {work.formats} {cache}: {found}"
-    parts, terms, ideal = dict(found.parts), dict(found.terms), predict(work, device, cache=cache)
+    what = f"{device.key} {work.shape} {work.formats} {cache}: {prediction}"
+    parts, terms, ideal = dict(prediction.parts), dict(prediction.terms), predict(work, device, cache=cache)
     assert min(parts.values()) > 0, what
-    assert fsum(parts.values()) == pytest.approx(found.time_s, rel=1e-9), what
-    assert 0 < found.low_s <= found.time_s * (1 + 1e-12) <= found.high_s * (1 + 2e-12), what
+    assert fsum(parts.values()) == pytest.approx(prediction.time_s, rel=1e-9), what
+    assert 0 < prediction.low_s <= prediction.time_s * (1 + 1e-12) <= prediction.high_s * (1 + 2e-12), what
     # The one exception: a chip whose real clock was published to beat its rated one (RTX 5090).
     beaten = max((published_over_peak(device, key) for key, count in work.cost.flops if count), default=1.0)
     compute_s, memory_s = ideal.compute_time_s / beaten, ideal.memory_time_s
     if cache == "cold":
-        assert found.low_s >= max(compute_s, memory_s) * LEAST, what
+        assert prediction.low_s >= max(compute_s, memory_s) * LEAST, what
         assert terms["dram"] >= memory_s * LEAST, what
     if cache == "cold" or compute_s > memory_s:
         # Each as if alone; the longer roof's part of the shared time, too. What overlaps it is hidden behind it.
@@ -95,12 +95,12 @@ def test_what_a_library_saves_is_taken_from_what_follows_the_launch():
 
 def test_a_faster_library_is_no_negative_part():
     """RTX 4090 in INT8: 1.37 ms of tensor pipe (801 TFLOP/s, above the peak), and -0.19 ms of library before 2026-11-22."""
-    found = predict_expected(gemm(8192, 8192, 8192, a="INT8"), "rtx-4090")
-    parts = dict(found.parts)
+    prediction = predict_expected(gemm(8192, 8192, 8192, a="INT8"), "rtx-4090")
+    parts = dict(prediction.parts)
     assert parts["tensor"] == pytest.approx(2 * 8192**3 / get_hardware("rtx-4090").peak_flops_per_s("INT8"))
     assert "library" not in parts
     # What overlaps gives way, not the launch.
-    assert parts["launch"] == pytest.approx(dict(found.terms)["launch"])
+    assert parts["launch"] == pytest.approx(dict(prediction.terms)["launch"])
 
 
 @pytest.mark.parametrize(("chip", "key"), [("rtx-4090", "INT8"), ("gb10", "NVFP4"), ("l4", "INT4")])

@@ -11,8 +11,8 @@ from roofline_model.operators.product import gemm
 
 @pytest.mark.parametrize(("side", "is_beyond"), [(4096, False), (16384, False), (32768, True), (131072, True)])
 def test_larger_than_any_fitted_product_is_said_to_be_extrapolated(side, is_beyond):
-    found = predict_expected(gemm(side, side, side, a="BF16"), "h100")
-    assert has_code(found.findings, "extrapolated") == is_beyond
+    prediction = predict_expected(gemm(side, side, side, a="BF16"), "h100")
+    assert has_code(prediction.findings, "extrapolated") == is_beyond
     assert (2 * side**3 > LARGEST_FITTED_FLOPS) == is_beyond
 
 

@@ -14,7 +14,7 @@ TIMES = st.floats(1e-9, 1e3)
 
 
 def test_a_memory_bound_kernel_by_hand():
-    found = explain_gap(
+    gap = explain_gap(
         measured_s=130e-6,
         ideal_memory_s=80e-6,
         ideal_compute_s=10e-6,
@@ -22,7 +22,7 @@ def test_a_memory_bound_kernel_by_hand():
         terms_s={"dram": 95e-6, "tensor": 30e-6, "launch": 5e-6, "cast": 4e-6},
         clock_ratio=0.95,
     )
-    parts = dict(found.parts)
+    parts = dict(gap.parts)
     assert parts["ideal"] == 80e-6
     assert parts["memory"] == pytest.approx(15e-6)
     assert "tiles" not in parts  # 30 µs hide behind 95
@@ -34,18 +34,18 @@ def test_a_memory_bound_kernel_by_hand():
     assert parts["clock"] == pytest.approx(101e-6 * ((1 - share + share / 0.95**4) ** 0.25 - 1))
     assert parts["clock"] < 0.001 * 110e-6
     assert parts["clock"] + parts["unexplained"] == pytest.approx(20e-6)
-    assert found.largest == "unexplained"
+    assert gap.largest == "unexplained"
 
 
 def test_a_compute_bound_kernel_pays_for_tiles():
-    found = explain_gap(
+    gap = explain_gap(
         measured_s=100e-6,
         ideal_memory_s=20e-6,
         ideal_compute_s=60e-6,
         expected_s=100e-6,
         terms_s={"dram": 25e-6, "tensor": 85e-6, "exp": 90e-6, "launch": 2e-6},
     )
-    parts = dict(found.parts)
+    parts = dict(gap.parts)
     assert parts["tiles"] == pytest.approx(25e-6)
     assert parts["exp"] == pytest.approx(5e-6)
     assert parts["supply"] == pytest.approx(8e-6)
@@ -70,7 +70,7 @@ def test_a_memory_bound_kernel_has_next_to_no_clock_part(dram_s, sm_ratio, clock
     """The SM's term is at most a fifth of the DRAM's: even at half the clock it stays hidden."""
     terms = {"dram": dram_s, "tensor": sm_ratio * dram_s, "l2": sm_ratio * dram_s, "launch": 2e-6}
     expected_s = 2e-6 + dram_s * (1 + 2 * sm_ratio**4) ** 0.25
-    found = explain_gap(
+    gap = explain_gap(
         measured_s=slower * expected_s,
         ideal_memory_s=0.9 * dram_s,
         ideal_compute_s=sm_ratio * dram_s,
@@ -78,13 +78,13 @@ def test_a_memory_bound_kernel_has_next_to_no_clock_part(dram_s, sm_ratio, clock
         terms_s=terms,
         clock_ratio=clock_ratio,
     )
-    assert dict(found.parts).get("clock", 0.0) <= 0.013 * expected_s
+    assert dict(gap.parts).get("clock", 0.0) <= 0.013 * expected_s
 
 
 @given(st.floats(1e-7, 1e-1), st.floats(0, 0.2), st.floats(0.5, 0.999), st.floats(1, 3))
 def test_a_kernel_bound_by_its_sms_is_slower_by_its_clock(tensor_s, dram_ratio, clock_ratio, slower):
     expected_s = tensor_s * (1 + dram_ratio**4) ** 0.25
-    found = explain_gap(
+    gap = explain_gap(
         measured_s=slower * expected_s,
         ideal_memory_s=dram_ratio * tensor_s,
         ideal_compute_s=0.9 * tensor_s,
@@ -93,19 +93,19 @@ def test_a_kernel_bound_by_its_sms_is_slower_by_its_clock(tensor_s, dram_ratio, 
         clock_ratio=clock_ratio,
     )
     whole_s = expected_s * (1 / clock_ratio - 1)
-    clock_s = dict(found.parts).get("clock", 0.0)
+    clock_s = dict(gap.parts).get("clock", 0.0)
     rounding_s = 1e-12 * expected_s
     assert clock_s <= min(whole_s, (slower - 1) * expected_s) + rounding_s
     assert clock_s >= min(0.99 * whole_s, (slower - 1) * expected_s) - rounding_s
 
 
 def test_without_an_expected_time_the_rest_is_unexplained():
-    found = explain_gap(measured_s=3e-3, ideal_memory_s=1e-3, ideal_compute_s=2e-3)
-    assert dict(found.parts) == pytest.approx({"ideal": 2e-3, "unexplained": 1e-3})
+    gap = explain_gap(measured_s=3e-3, ideal_memory_s=1e-3, ideal_compute_s=2e-3)
+    assert dict(gap.parts) == pytest.approx({"ideal": 2e-3, "unexplained": 1e-3})
 
 
 def test_a_kernel_faster_than_expected_has_a_negative_rest_and_no_clock_part():
-    found = explain_gap(
+    gap = explain_gap(
         measured_s=90e-6,
         ideal_memory_s=80e-6,
         ideal_compute_s=1e-6,
@@ -113,7 +113,7 @@ def test_a_kernel_faster_than_expected_has_a_negative_rest_and_no_clock_part():
         terms_s={"dram": 95e-6, "launch": 5e-6},
         clock_ratio=0.9,
     )
-    parts = dict(found.parts)
+    parts = dict(gap.parts)
     assert parts["unexplained"] == pytest.approx(-10e-6)
     assert "clock" not in parts
 
@@ -127,7 +127,7 @@ def test_a_kernel_faster_than_expected_has_a_negative_rest_and_no_clock_part():
     st.none() | st.floats(0.01, 2),
 )
 def test_parts_always_add_up_to_what_was_measured(measured, memory, compute, expected, terms, clock):
-    found = explain_gap(
+    gap = explain_gap(
         measured_s=measured,
         ideal_memory_s=memory,
         ideal_compute_s=compute,
@@ -136,5 +136,5 @@ def test_parts_always_add_up_to_what_was_measured(measured, memory, compute, exp
         clock_ratio=clock,
     )
     scale = max(measured, memory, compute, expected or 0, *terms.values(), 0)
-    assert math.fsum(value for _, value in found.parts) == pytest.approx(measured, abs=1e-12 * 20 * scale)
-    assert [name for name, _ in found.parts] == [name for name in PARTS if name in dict(found.parts)]
+    assert math.fsum(value for _, value in gap.parts) == pytest.approx(measured, abs=1e-12 * 20 * scale)
+    assert [name for name, _ in gap.parts] == [name for name in PARTS if name in dict(gap.parts)]

@@ -37,7 +37,7 @@ def timed_here():
         )
         for N in (512, 2048)
     ]
-    known = Calibration(
+    calibration = Calibration(
         "2026-11-22T04:00:00+00:00",
         "Test CPU",
         "cpu",
@@ -51,7 +51,7 @@ def timed_here():
     widened = {
         key: ComputePath(key, "dequantize", "BF16", wide, reason="no unit") for key in ("FP8_E4M3", "NVFP4", "INT4")
     }
-    return replace(plain, kind="cpu", paths={**plain.paths, **widened}, calibration=known)
+    return replace(plain, kind="cpu", paths={**plain.paths, **widened}, calibration=calibration)
 
 
 CPU = timed_here()
@@ -87,10 +87,10 @@ def test_the_reason_names_the_pair_and_what_to_do():
 )
 def test_a_kernel_that_was_timed_answers_whatever_format_its_result_has(formats, kernel, seconds):
     ((weight, activation),) = format_pairs([formats])
-    found = predict_expected(product_of_pair(*SHAPE, weight=weight, activation=activation), CPU)
-    assert (found.kernel, found.model_version) == (kernel, KERNEL_VERSION)
-    assert found.time_s == pytest.approx(seconds)
-    assert has_code(found.findings, "other-result-format") == (kernel != "int4pack")
+    prediction = predict_expected(product_of_pair(*SHAPE, weight=weight, activation=activation), CPU)
+    assert (prediction.kernel, prediction.model_version) == (kernel, KERNEL_VERSION)
+    assert prediction.time_s == pytest.approx(seconds)
+    assert has_code(prediction.findings, "other-result-format") == (kernel != "int4pack")
 
 
 def test_a_result_that_was_timed_comes_before_another_one():
@@ -108,8 +108,8 @@ WIDE = [gemm(*SHAPE, a="BF16"), gemm(*SHAPE, a="FP32"), attention(1, 8, 8, 64, 6
 def test_the_ceiling_of_a_unit_is_no_time_of_a_cpus_kernel_but_is_of_a_gpus(work):
     assert predict_expected(work, CPU) is None
     as_gpu = replace(CPU, calibration=replace(CPU.calibration, kind="cuda", kernels=()))
-    found = predict_expected(work, as_gpu)
-    assert (found.provenance, found.model_version) == ("measured-here", CALIBRATED_VERSION)
+    prediction = predict_expected(work, as_gpu)
+    assert (prediction.provenance, prediction.model_version) == ("measured-here", CALIBRATED_VERSION)
     assert predict_expected(attention(1, 8, 8, 1, 64, 64, q="BF16", kv="FP8"), as_gpu) is None
 
 
@@ -149,6 +149,6 @@ def test_no_library_multiplies_int4_by_int4(chip):
 @pytest.mark.parametrize("rows", [1, 16, 512, 4096])
 def test_two_operands_without_a_unit_are_never_faster_than_the_weight_only_kernel(chip, rows):
     both = predict_expected(gemm(rows, 4096, 4096, a="NVFP4"), chip)
-    one = predict_expected(gemm(rows, 4096, 4096, a="BF16", b="NVFP4", c="FP16"), chip)
-    assert both.time_s >= one.time_s
+    prediction = predict_expected(gemm(rows, 4096, 4096, a="BF16", b="NVFP4", c="FP16"), chip)
+    assert both.time_s >= prediction.time_s
     assert has_code(both.findings, "pair-decoded")

@@ -66,7 +66,7 @@ def test_the_expected_time_moves_with_the_layout(chip):
         INT4.grouped(32, zero_bits=16),
         INT4.grouped(16, zero_bits=16),
     ]
-    times = [predict_expected(gemm(1, 8192, 8192, a="BF16", b=one), chip).time_s for one in layouts]
+    times = [predict_expected(gemm(1, 8192, 8192, a="BF16", b=layout), chip).time_s for layout in layouts]
     assert times == sorted(times)
     assert len(set(times)) == len(times)
     bare = predict_expected(gemm(1, 8192, 8192, a="BF16", b="INT4"), chip)

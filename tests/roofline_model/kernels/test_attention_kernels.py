@@ -63,4 +63,4 @@ def test_names() -> None:
 
 def test_the_newest_flashattention_of_a_compute_capability() -> None:
     capabilities = ((7, 0), (7, 5), (8, 6), (9, 0), (10, 3), (11, 0), (12, 1))
-    assert [newest_flash(one) for one in capabilities] == [None, "fa1", "fa2", "fa3", "fa4", "fa4", "fa2"]
+    assert [newest_flash(capability) for capability in capabilities] == [None, "fa1", "fa2", "fa3", "fa4", "fa4", "fa2"]

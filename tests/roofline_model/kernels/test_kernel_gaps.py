@@ -13,24 +13,28 @@ from roofline_model.formats.catalog import FORMATS
 from roofline_model.kernels.known_kernels import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
 from roofline_model.recommend.shape import recommend_quantization
 
-CHIPS = [one for one in list_hardware() if one.match.compute_capability]
+CHIPS = [device for device in list_hardware() if device.match.compute_capability]
 
 
 @pytest.mark.parametrize("fmt", sorted(BOTH_OPERANDS_CAPABILITY))
 def test_a_chip_has_a_gap_where_every_measured_kernel_refuses_it(fmt):
-    kernels = [one for one in KERNELS if one.device == "cuda" and (one.weight, one.activation) == (fmt, fmt)]
+    kernels = [
+        kernel for kernel in KERNELS if kernel.device == "cuda" and (kernel.weight, kernel.activation) == (fmt, fmt)
+    ]
     assert kernels
     for chip in CHIPS:
-        assert bool(kernel_gap(chip, fmt, fmt)) == all(chip_reason(one, chip) is not None for one in kernels), chip.key
+        assert bool(kernel_gap(chip, fmt, fmt)) == all(chip_reason(kernel, chip) is not None for kernel in kernels), (
+            chip.key
+        )
 
 
 def test_every_block_scaled_or_fp8_product_that_is_measured_is_in_the_table():
-    both = {one.weight for one in KERNELS if one.device == "cuda" and one.weight == one.activation}
+    both = {kernel.weight for kernel in KERNELS if kernel.device == "cuda" and kernel.weight == kernel.activation}
     assert both - {"FP32", "TF32", "FP16", "BF16", "INT8"} == set(BOTH_OPERANDS_CAPABILITY)
 
 
 def test_pairs_of_a_cpu_are_those_that_are_measured():
-    assert {(one.weight, one.activation) for one in KERNELS if one.device == "cpu"} == CPU_PAIRS
+    assert {(kernel.weight, kernel.activation) for kernel in KERNELS if kernel.device == "cpu"} == CPU_PAIRS
 
 
 def test_a_cpu_runs_few_formats(make_cpu):
@@ -58,16 +62,16 @@ def test_what_nobody_knows_is_no_gap():
 def test_what_can_run_is_ranked_before_what_cannot(shape):
     chip = get_hardware("gb10")
     for times in (None, expected_times(chip)):
-        found = recommend_quantization(chip, *shape, times=times)
-        assert found.options[-1].key == "MXFP4"
-        assert [has_code(option.findings, "kernel-gap") for option in found.options] == [False] * 6 + [True]
-        assert all(item.subject != "MXFP4" for item in found.choice.findings)
+        ranking = recommend_quantization(chip, *shape, times=times)
+        assert ranking.options[-1].key == "MXFP4"
+        assert [has_code(option.findings, "kernel-gap") for option in ranking.options] == [False] * 6 + [True]
+        assert all(item.subject != "MXFP4" for item in ranking.choice.findings)
 
 
 def test_a_chip_with_only_unrunnable_rivals_keeps_sixteen_bit():
-    found = recommend_quantization("gb10", 1, 4096, 4096, formats=["MXFP4"])
-    assert found.precision == "FP16"
-    assert has_code(found.choice.findings, "no-other-has-kernel")
+    ranking = recommend_quantization("gb10", 1, 4096, 4096, formats=["MXFP4"])
+    assert ranking.precision == "FP16"
+    assert has_code(ranking.choice.findings, "no-other-has-kernel")
 
 
 @pytest.fixture(scope="module")

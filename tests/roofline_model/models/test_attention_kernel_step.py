@@ -72,9 +72,9 @@ def test_the_name_stays_with_the_passes_that_follow() -> None:
 
 
 def test_other_estimates_keep_the_rest() -> None:
-    kernels = [one.kernel for one in predicted("h100", None).kernels]
+    kernels = [kernel.kernel for kernel in predicted("h100", None).kernels]
     answers = expected_kernels(kernels, "h100", estimate=lambda work, device: None, attention_kernel="fa3")
-    assert [one is not None for one in answers] == [kernel.name == "attention" for kernel in kernels]
+    assert [answer is not None for answer in answers] == [kernel.name == "attention" for kernel in kernels]
 
 
 def test_an_unknown_name() -> None:

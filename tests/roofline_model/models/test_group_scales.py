@@ -20,22 +20,22 @@ WITH_SCALES = 0.5 + 2 / 128
 
 def read_bytes(found: ModelPrediction) -> float:
     return sum(
-        one.kernel.calls_count * size
-        for one in found.kernels
-        for tensor, size in one.kernel.work.cost.read_bytes
+        kernel.kernel.calls_count * size
+        for kernel in found.kernels
+        for tensor, size in kernel.kernel.work.cost.read_bytes
         if tensor == "B"
     )
 
 
 def test_memory_and_ideal_time_count_what_the_expected_time_reads() -> None:
-    found = predict_model("gb10", LLAMA, formats="INT4.BF16")
+    prediction = predict_model("gb10", LLAMA, formats="INT4.BF16")
     counts = parameter_counts(LLAMA)
     assert kernel_bytes_per_element(get_format("INT4")) == WITH_SCALES  # what the expected time's constants read
-    assert read_bytes(found) == pytest.approx(WITH_SCALES * read_weight_count(LLAMA))
-    assert read_weight_bytes(LLAMA, found.plan) == pytest.approx(WITH_SCALES * read_weight_count(LLAMA))
+    assert read_bytes(prediction) == pytest.approx(WITH_SCALES * read_weight_count(LLAMA))
+    assert read_weight_bytes(LLAMA, prediction.plan) == pytest.approx(WITH_SCALES * read_weight_count(LLAMA))
     matrices = counts.total_count - counts.small_count
-    assert found.memory.weights_bytes == pytest.approx(WITH_SCALES * matrices + 2 * counts.small_count)
-    assert found.plan.grouped_weights == ("INT4",)
+    assert prediction.memory.weights_bytes == pytest.approx(WITH_SCALES * matrices + 2 * counts.small_count)
+    assert prediction.plan.grouped_weights == ("INT4",)
 
 
 def test_an_awq_checkpoint_keeps_its_head_and_embedding() -> None:
@@ -67,7 +67,7 @@ def test_formats_with_scales_of_their_own_or_none_are_left_alone(formats: str) -
 
 def test_experts_and_exceptions_have_them_too() -> None:
     shape = get_model("mixtral-8x7b")
-    found = predict_model("gb10", shape, formats="BF16", exceptions=("experts=INT4.BF16",))
-    down = next(one for one in found.kernels if one.kernel.name == "experts_down")
+    prediction = predict_model("gb10", shape, formats="BF16", exceptions=("experts=INT4.BF16",))
+    down = next(kernel for kernel in prediction.kernels if kernel.kernel.name == "experts_down")
     assert dict(down.kernel.work.cost.read_bytes)["B"] == 2 * 4096 * 14336 * WITH_SCALES
-    assert found.plan.grouped_weights == ("INT4",)
+    assert prediction.plan.grouped_weights == ("INT4",)

@@ -33,8 +33,8 @@ NAMES = [shape.name for shape in list_models()]
 
 def kernel_bytes(name: str, **options: object) -> dict[str, float]:
     """Return the bytes each kernel moves in one pass on gb10."""
-    found = predict_model(GB10, name, **options)  # type: ignore[arg-type]
-    return {one.kernel.name: one.moved_bytes for one in found.kernels}
+    prediction = predict_model(GB10, name, **options)  # type: ignore[arg-type]
+    return {kernel.kernel.name: kernel.moved_bytes for kernel in prediction.kernels}
 
 
 # --- the original documents
@@ -68,11 +68,11 @@ def test_at_the_crossover_weights_and_cache_are_equal() -> None:
     for name in NAMES:
         shape = get_model(name)
         plan = plan_from_text("checkpoint", shape)
-        found = kv_crossover_tokens(shape, plan)
-        if found is None:
+        tokens = kv_crossover_tokens(shape, plan)
+        if tokens is None:
             assert shape.windowed_count == shape.layer_count
         else:
-            below, above = (plan_kv_bytes(shape, plan, edge) for edge in (math.floor(found), math.ceil(found)))
+            below, above = (plan_kv_bytes(shape, plan, edge) for edge in (math.floor(tokens), math.ceil(tokens)))
             assert below <= read_weight_bytes(shape, plan) * (1 + 1e-12) <= above * (1 + 1e-9)
 
 
@@ -84,20 +84,20 @@ def test_a_model_of_windows_alone_has_no_crossover() -> None:
 
 def test_a_crossover_inside_the_window() -> None:
     # 10,000 sequences: the cache passes the weights before the window of 128 tokens is full.
-    found = kv_crossover_tokens("gpt-oss-20b", "FP16", batch=10_000)
-    assert found is not None
-    assert found < 128
+    tokens = kv_crossover_tokens("gpt-oss-20b", "FP16", batch=10_000)
+    assert tokens is not None
+    assert tokens < 128
     shape = get_model("gpt-oss-20b")
     plan = plan_from_text("FP16", shape)
-    assert plan_kv_bytes(shape, plan, 1, 10_000) * found == pytest.approx(read_weight_bytes(shape, plan, 10_000))
+    assert plan_kv_bytes(shape, plan, 1, 10_000) * tokens == pytest.approx(read_weight_bytes(shape, plan, 10_000))
 
 
 # --- hand counts
 
 
 def test_a_decode_step_of_llama_3_8b_by_hand() -> None:
-    found = predict_model(GB10, "llama-3-8b", context=4096)
-    kernels = {one.kernel.name: one for one in found.kernels}
+    prediction = predict_model(GB10, "llama-3-8b", context=4096)
+    kernels = {kernel.kernel.name: kernel for kernel in prediction.kernels}
     assert {name: one.kernel.calls_count for name, one in kernels.items()} == {
         "embedding": 1,
         "input_norm": 32,
@@ -113,7 +113,7 @@ def test_a_decode_step_of_llama_3_8b_by_hand() -> None:
         "final_norm": 1,
         "lm_head": 1,
     }
-    assert found.launch_count == 10 * 32 + 3
+    assert prediction.launch_count == 10 * 32 + 3
     assert kernels["qkv_proj"].moved_bytes == 32 * 2 * (4096 + 6144 * 4096 + 6144)
     assert kernels["gate_up_proj"].moved_bytes == 32 * 2 * (4096 + 2 * 14336 * 4096 + 2 * 14336)
     assert kernels["attention"].moved_bytes == 32 * 2 * (2 * 4096 + 2 * 4096 * 1024)  # Q, O, and K and V of 4096 tokens
@@ -123,20 +123,20 @@ def test_a_decode_step_of_llama_3_8b_by_hand() -> None:
     products = 2 * (6_979_321_856 + 128256 * 4096)
     matrices = sum(kernels[name].flops for name in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head"))
     assert matrices == products
-    assert found.time_s == pytest.approx(sum(one.time_s for one in found.kernels))
-    assert found.tokens_per_s == pytest.approx(1 / found.time_s)
-    assert found.bound == "memory"
+    assert prediction.time_s == pytest.approx(sum(kernel.time_s for kernel in prediction.kernels))
+    assert prediction.tokens_per_s == pytest.approx(1 / prediction.time_s)
+    assert prediction.bound == "memory"
 
 
 def test_seed_prefill_flops() -> None:
     # L·(2·S·(layer matrices) + 4·nh·d·S·(S + 1)/2) + one row of logits; 002's 8·B·S·H² holds for MHA only.
     size = 2048
-    found = predict_model(GB10, "llama-3-8b", "prefill", context=size)
+    prediction = predict_model(GB10, "llama-3-8b", "prefill", context=size)
     names = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "attention", "lm_head")
-    flops = sum(one.flops for one in found.kernels if one.kernel.name in names)
+    flops = sum(kernel.flops for kernel in prediction.kernels if kernel.kernel.name in names)
     assert flops == 2 * size * 6_979_321_856 + 32 * 4 * 32 * 128 * size * (size + 1) // 2 + 2 * 128256 * 4096
-    assert found.bound == "compute"
-    assert found.token_count == size
+    assert prediction.bound == "compute"
+    assert prediction.token_count == size
 
 
 def test_a_mixture_reads_only_the_experts_it_visits() -> None:
@@ -150,8 +150,8 @@ def test_a_mixture_reads_only_the_experts_it_visits() -> None:
 
 
 def test_gpt_oss_keeps_mxfp4_for_its_experts_and_reads_only_its_window() -> None:
-    found = predict_model(GB10, "gpt-oss-20b", context=4096)
-    kernels = {one.kernel.name: one for one in found.kernels}
+    prediction = predict_model(GB10, "gpt-oss-20b", context=4096)
+    kernels = {kernel.kernel.name: kernel for kernel in prediction.kernels}
     assert dict(kernels["experts_down"].kernel.work.formats)["b"] == "MXFP4"
     assert dict(kernels["qkv_proj"].kernel.work.formats)["b"] == "BF16"
     full, window = kernels["attention"], kernels["attention[128]"]
@@ -168,20 +168,22 @@ def test_published_checkpoint_sizes_of_gpt_oss() -> None:
 
 
 def test_latent_attention_absorbs_in_decode_and_expands_in_prefill() -> None:
-    decode = {one.kernel.name: one for one in predict_model(GB10, "deepseek-v3", context=4096).kernels}
+    decode = {kernel.kernel.name: kernel for kernel in predict_model(GB10, "deepseek-v3", context=4096).kernels}
     assert dict(decode["attention"].kernel.work.shape)["Hkv"] == 1
     assert decode["attention"].flops == 61 * 2 * 128 * 4096 * (576 + 512)
     assert decode["attention"].moved_bytes == 61 * 2 * (128 * 576 + 4096 * 576 + 128 * 512)  # the latent is read once
     assert {"absorb_k", "absorb_v"} <= set(decode)
     assert "kv_b_proj" not in decode
-    prefill = {one.kernel.name: one for one in predict_model(GB10, "deepseek-v3", "prefill", context=512).kernels}
+    prefill = {
+        kernel.kernel.name: kernel for kernel in predict_model(GB10, "deepseek-v3", "prefill", context=512).kernels
+    }
     assert prefill["attention"].flops == 61 * 2 * 128 * (512 * 513 // 2) * (192 + 128)
     assert prefill["kv_b_proj"].flops == 61 * 2 * 512 * 512 * 128 * 256
     assert "absorb_k" not in prefill
 
 
 def test_a_parallel_block_has_one_norm_and_a_plain_mlp() -> None:
-    names = [one.kernel.name for one in predict_model(GB10, "phi-2", context=64).kernels]
+    names = [kernel.kernel.name for kernel in predict_model(GB10, "phi-2", context=64).kernels]
     assert names == [
         "embedding",
         "input_norm",
@@ -200,7 +202,10 @@ def test_a_parallel_block_has_one_norm_and_a_plain_mlp() -> None:
 
 
 def test_gemma_has_four_norms_and_normed_heads() -> None:
-    counts = {one.kernel.name: one.kernel.calls_count for one in predict_model(GB10, "gemma-3-1b", context=64).kernels}
+    counts = {
+        kernel.kernel.name: kernel.kernel.calls_count
+        for kernel in predict_model(GB10, "gemma-3-1b", context=64).kernels
+    }
     assert {counts[name] for name in ("input_norm", "post_attention_norm", "ffn_norm", "post_ffn_norm", "qk_norm")} == {
         26
     }
@@ -243,14 +248,14 @@ def test_memory_is_parameters_and_cache(name: str) -> None:
     phase=st.sampled_from(["decode", "prefill"]),
 )
 def test_more_work_never_takes_less_time(name: str, batch: int, context: int, phase: str, data: st.DataObject) -> None:
-    one = predict_model(GB10, name, phase, batch=batch, context=context)
+    prediction = predict_model(GB10, name, phase, batch=batch, context=context)
     more_batch = predict_model(GB10, name, phase, batch=batch + data.draw(st.integers(1, 64)), context=context)
     longer = predict_model(GB10, name, phase, batch=batch, context=min(2048, context + data.draw(st.integers(1, 512))))
-    assert one.time_s > 0
-    assert more_batch.time_s >= one.time_s
-    assert longer.time_s >= one.time_s * (1 - 1e-12)
-    assert one.graph_time_s >= one.time_s
-    assert one.stream_time_s >= one.graph_time_s
+    assert prediction.time_s > 0
+    assert more_batch.time_s >= prediction.time_s
+    assert longer.time_s >= prediction.time_s * (1 - 1e-12)
+    assert prediction.graph_time_s >= prediction.time_s
+    assert prediction.stream_time_s >= prediction.graph_time_s
 
 
 @settings(max_examples=30, deadline=None)
@@ -284,11 +289,11 @@ def test_time_to_first_token_is_the_prompt() -> None:
 
 
 def test_a_batch_sweep_approaches_the_compute_roof() -> None:
-    found = batch_sweep(GB10, "llama-3-8b", [1, 16, 256], context=128)
-    rates = [one.tokens_per_s for one in found]
+    predictions = batch_sweep(GB10, "llama-3-8b", [1, 16, 256], context=128)
+    rates = [one.tokens_per_s for one in predictions]
     assert rates[0] < rates[1] < rates[2]
     assert rates[1] > 12 * rates[0]
-    assert found[2].time_s < 256 * found[0].time_s
+    assert predictions[2].time_s < 256 * predictions[0].time_s
     with pytest.raises(InvalidValueError, match="at least one batch size"):
         batch_sweep(GB10, "llama-3-8b", [])
 
@@ -307,8 +312,8 @@ def test_launch_gaps_without_graphs_are_longer_and_the_host_is_a_floor() -> None
     assert costs.step_s(1e-3, 100, has_graph=True) == pytest.approx(1.1e-3)
     assert costs.step_s(1e-3, 100, has_graph=False) == pytest.approx(1.2e-3)
     assert costs.step_s(1e-4, 100, has_graph=False) == pytest.approx(1e-3)  # the host needs 1 ms to launch them
-    found = predict_model("h200", "llama-3.2-1b", context=128, launches=costs)
-    assert found.stream_time_s == pytest.approx(found.launch_count * 10e-6)
+    prediction = predict_model("h200", "llama-3.2-1b", context=128, launches=costs)
+    assert prediction.stream_time_s == pytest.approx(prediction.launch_count * 10e-6)
     with pytest.raises(InvalidValueError, match="host_launch_s must be seconds"):
         LaunchCosts(0, 0, -1e-6, "test")
 
@@ -325,12 +330,12 @@ def test_a_cpu_launches_nothing() -> None:
 
 def test_tensor_parallelism_divides_weights_and_adds_the_all_reduces() -> None:
     link = 450e9
-    one = predict_model("h100-sxm", "llama-3.1-70b")
+    prediction = predict_model("h100-sxm", "llama-3.1-70b")
     two = predict_model("h100-sxm", "llama-3.1-70b", parallel=Parallel(2, link))
-    assert two.memory.weights_bytes == pytest.approx(one.memory.weights_bytes / 2, rel=1e-3)
-    assert two.memory.kv_bytes == one.memory.kv_bytes / 2
+    assert two.memory.weights_bytes == pytest.approx(prediction.memory.weights_bytes / 2, rel=1e-3)
+    assert two.memory.kv_bytes == prediction.memory.kv_bytes / 2
     assert two.all_reduce_s == pytest.approx(2 * 80 * (8192 * 2) / link)  # 2·(n − 1)/n = 1
-    assert one.time_s / 2 < two.time_s < 0.6 * one.time_s
+    assert prediction.time_s / 2 < two.time_s < 0.6 * prediction.time_s
     many = shard(get_model("llama-3.1-70b"), 16)
     assert (many.query_heads, many.kv_heads) == (4, 1)  # key/value heads are copied
 
@@ -387,8 +392,8 @@ def test_an_extended_context_has_to_be_said() -> None:
 
 def test_a_chip_with_tensor_rates_only_can_run_a_model() -> None:
     chip = create_custom_asic("mine", 500, {"FP16": 50.0})
-    found = predict_model(chip, "llama-3-8b", formats="FP16")
-    assert found.memory.fits is None
-    assert has_code(found.findings, "vector-rate-substituted")
+    prediction = predict_model(chip, "llama-3-8b", formats="FP16")
+    assert prediction.memory.fits is None
+    assert has_code(prediction.findings, "vector-rate-substituted")
     with pytest.raises(UnsupportedError, match="has no rate for BF16"):
         predict_model(chip, "llama-3-8b", formats="BF16")

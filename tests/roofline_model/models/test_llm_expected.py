@@ -40,19 +40,19 @@ def step(found: ModelPrediction) -> ExpectedStep:
 
 
 def test_a_pass_is_a_launch_and_the_bytes_of_every_kernel() -> None:
-    found = predict_model(H100, "llama-3-8b", context=2048)
-    result = step(found)
-    assert result.time_s == pytest.approx(found.launch_count * LAUNCH_S + found.moved_bytes / RATE, rel=1e-9)
+    prediction = predict_model(H100, "llama-3-8b", context=2048)
+    result = step(prediction)
+    assert result.time_s == pytest.approx(prediction.launch_count * LAUNCH_S + prediction.moved_bytes / RATE, rel=1e-9)
     assert result.low_s == pytest.approx(0.9 * result.time_s)
     assert result.high_s == pytest.approx(1.2 * result.time_s)
     assert result.provenance == "fitted"
-    assert [one.kernel for one in result.kernels] == [one.kernel for one in found.kernels]
-    assert {one.kernel.name: one.binding for one in result.kernels}["input_norm"] == "launch"
+    assert [kernel.kernel for kernel in result.kernels] == [kernel.kernel for kernel in prediction.kernels]
+    assert {kernel.kernel.name: kernel.binding for kernel in result.kernels}["input_norm"] == "launch"
 
 
 def test_experts_and_absorbed_products_stand_beside_each_other() -> None:
-    found = predict_model(H100, "deepseek-v3", context=64)
-    kernels = {one.kernel.name: one for one in step(found).kernels}
+    prediction = predict_model(H100, "deepseek-v3", context=64)
+    kernels = {kernel.kernel.name: kernel for kernel in step(prediction).kernels}
     experts = dict(kernels["experts_down"].kernel.work.shape)
     assert experts["groups"] == 8
     same = gemm(1, 8 * 7168, 2048, a="FP8_E4M3", b="FP8_E4M3", c="BF16")
@@ -62,27 +62,27 @@ def test_experts_and_absorbed_products_stand_beside_each_other() -> None:
 
 
 def test_without_graphs_the_gaps_grow_and_the_host_is_a_floor() -> None:
-    found = predict_model(H100, "llama-3.2-1b", context=64)
-    result = step(found)
-    extra_s = found.launch_count * (found.launches.stream_gap_s - found.launches.graph_gap_s)
+    prediction = predict_model(H100, "llama-3.2-1b", context=64)
+    result = step(prediction)
+    extra_s = prediction.launch_count * (prediction.launches.stream_gap_s - prediction.launches.graph_gap_s)
     assert result.stream_time_s == pytest.approx(
-        max(result.time_s + extra_s, found.launch_count * found.launches.host_launch_s)
+        max(result.time_s + extra_s, prediction.launch_count * prediction.launches.host_launch_s)
     )
-    slow = replace(found, launches=replace(found.launches, host_launch_s=1e-3))
-    assert step(slow).stream_time_s == pytest.approx(found.launch_count * 1e-3)
+    slow = replace(prediction, launches=replace(prediction.launches, host_launch_s=1e-3))
+    assert step(slow).stream_time_s == pytest.approx(prediction.launch_count * 1e-3)
 
 
 def test_rotation_and_append_are_inside_the_attention_that_says_so() -> None:
     def including(work: Operator, device: Device) -> ExpectedPrediction | None:
-        known = streaming(work, device)
-        return known and replace(known, covered_ops=("rope", "kv_write") if work.op == "attention" else ())
+        prediction = streaming(work, device)
+        return prediction and replace(prediction, covered_ops=("rope", "kv_write") if work.op == "attention" else ())
 
     found = predict_model(H100, "llama-3-8b", context=2048)
     apart, inside = step(found), expected_step(found, H100, estimate=including)
     assert inside is not None
-    kernels = {one.kernel.name: one for one in inside.kernels}
+    kernels = {kernel.kernel.name: kernel for kernel in inside.kernels}
     assert kernels["rope"].time_s == kernels["kv_write"].time_s == 0
-    dropped = [one for one in apart.kernels if one.kernel.name in ("rope", "kv_write")]
+    dropped = [kernel for kernel in apart.kernels if kernel.kernel.name in ("rope", "kv_write")]
     assert apart.time_s - inside.time_s == pytest.approx(sum(one.kernel.calls_count * one.time_s for one in dropped))
 
 
@@ -90,21 +90,21 @@ def test_latent_attention_is_built_from_bytes_flops_and_wider_attention() -> Non
     def plain(work: Operator, device: Device) -> ExpectedPrediction | None:
         if "Dv" in dict(work.shape):
             return None  # as the fitted model answers
-        known = streaming(work, device)
+        prediction = streaming(work, device)
         # Products of many rows run at 100 TFLOP/s.
-        return known and replace(known, time_s=max(known.time_s, work.cost.total_flops / 1e14))
+        return prediction and replace(prediction, time_s=max(prediction.time_s, work.cost.total_flops / 1e14))
 
     decode = predict_model(H100, "deepseek-v3", context=4096)
     result = expected_step(decode, H100, estimate=plain)
     assert result is not None
-    one = next(one for one in result.kernels if one.kernel.name == "attention")
+    one = next(kernel for kernel in result.kernels if kernel.kernel.name == "attention")
     assert one.binding == "tensor"  # 228 FLOP per byte: 10 µs at 100 TFLOP/s against 5 µs of bytes
     assert one.time_s == pytest.approx(LAUNCH_S + one.kernel.work.cost.total_flops / 1e14, rel=0.01)
     assert (one.low_s, one.high_s) == (pytest.approx(0.8 * one.time_s), pytest.approx(2 * one.time_s))
     prefill = predict_model(H100, "deepseek-v3", "prefill", context=2048)
     result = expected_step(prefill, H100, estimate=plain)
     assert result is not None
-    one = next(one for one in result.kernels if one.kernel.name == "attention")
+    one = next(kernel for kernel in result.kernels if kernel.kernel.name == "attention")
     wide = attention(1, 128, 128, 2048, 2048, 192, q="BF16", causal=True)
     known = plain(wide, H100)
     assert known is not None
@@ -112,27 +112,27 @@ def test_latent_attention_is_built_from_bytes_flops_and_wider_attention() -> Non
 
 
 def test_all_reduces_are_added() -> None:
-    found = predict_model(H100, "llama-3.1-70b", parallel=Parallel(4, 450e9))
-    result = step(found)
-    alone = sum(one.kernel.calls_count * one.time_s for one in result.kernels)
-    assert found.all_reduce_s > 0
-    assert result.time_s == pytest.approx(alone + found.all_reduce_s + 160 * 6e-6)  # the published latency of each
-    assert result.all_reduce_s == pytest.approx(found.all_reduce_s + 160 * 6e-6)
+    prediction = predict_model(H100, "llama-3.1-70b", parallel=Parallel(4, 450e9))
+    result = step(prediction)
+    alone = sum(kernel.kernel.calls_count * kernel.time_s for kernel in result.kernels)
+    assert prediction.all_reduce_s > 0
+    assert result.time_s == pytest.approx(alone + prediction.all_reduce_s + 160 * 6e-6)  # the published latency of each
+    assert result.all_reduce_s == pytest.approx(prediction.all_reduce_s + 160 * 6e-6)
 
 
 def test_a_product_without_a_model_gives_no_time_and_a_reason() -> None:
-    found = predict_model("b10", "llama-3-8b")
-    assert expected_step(found, "b10") is None
-    reason = reason_text(why_no_step(found, "b10"))
+    prediction = predict_model("b10", "llama-3-8b")
+    assert expected_step(prediction, "b10") is None
+    reason = reason_text(why_no_step(prediction, "b10"))
     assert reason.startswith("qkv_proj: no expected-time constants")
     assert why_no_step(predict_model(H100, "llama-3-8b"), H100) is None
 
 
 def test_the_weakest_provenance_of_what_takes_the_time() -> None:
     def mixed(work: Operator, device: Device) -> ExpectedPrediction | None:
-        known = streaming(work, device)
+        prediction = streaming(work, device)
         is_large = dict(work.shape).get("N", 0) > 20_000
-        return known and replace(known, provenance="transferred-class" if is_large else "fitted")
+        return prediction and replace(prediction, provenance="transferred-class" if is_large else "fitted")
 
     found = predict_model(H100, "llama-3-8b", context=128)
     result = expected_step(found, H100, estimate=mixed)
@@ -143,18 +143,18 @@ def test_the_weakest_provenance_of_what_takes_the_time() -> None:
 @pytest.mark.parametrize("hardware", ["h100-sxm", "b200", "l40s", "gb10"])
 @pytest.mark.parametrize("formats", ["BF16", "FP8", "INT4.BF16"])
 def test_shipped_constants_stay_above_the_ideal(hardware: str, formats: str) -> None:
-    found = predict_model(hardware, "llama-3.1-8b", formats=formats)
-    result = expected_step(found, hardware)
+    prediction = predict_model(hardware, "llama-3.1-8b", formats=formats)
+    result = expected_step(prediction, hardware)
     assert result is not None
     assert result.low_s < result.time_s < result.high_s
-    assert found.time_s < result.time_s < 8 * found.time_s
+    assert prediction.time_s < result.time_s < 8 * prediction.time_s
 
 
 def test_a_calibrated_cpu_predicts_every_kernel_from_its_own_numbers() -> None:
     def speed(value: float, unit: str = "B/s") -> Constant:
         return Constant(unit, value, value, value, 0.0, 5)
 
-    known = Calibration(
+    calibration = Calibration(
         measured_at="2026-11-21T12:00:00+00:00",
         subject="Test CPU",
         kind="cpu",
@@ -163,14 +163,14 @@ def test_a_calibrated_cpu_predicts_every_kernel_from_its_own_numbers() -> None:
         floors={"call": speed(2e-6, "s")},
     )
     chip = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
-    chip = replace(chip, calibration=known, kind="cpu")
-    found = predict_model(chip, "tinyllama", context=128)
-    assert expected_step(found, chip) is None  # its ceilings alone are no expected time
-    result = expected_step(found, chip, estimate=call_within_ceilings)
+    chip = replace(chip, calibration=calibration, kind="cpu")
+    prediction = predict_model(chip, "tinyllama", context=128)
+    assert expected_step(prediction, chip) is None  # its ceilings alone are no expected time
+    result = expected_step(prediction, chip, estimate=call_within_ceilings)
     assert result is not None
     assert result.provenance == "measured-here"
     assert result.stream_time_s == result.time_s  # nothing is launched
-    assert result.time_s == pytest.approx(found.time_s + found.launch_count * 2e-6, rel=0.02)
+    assert result.time_s == pytest.approx(prediction.time_s + prediction.launch_count * 2e-6, rel=0.02)
 
 
 @pytest.mark.parametrize("chip", ["gb10", "h100-sxm", "rtx-5090", "orin-agx-64gb"])
@@ -179,16 +179,16 @@ def test_no_kernel_of_a_pass_nor_the_pass_begins_below_its_ideal(chip) -> None:
     for model in ("llama-3.1-8b", "deepseek-v2-lite", "mixtral-8x7b"):
         for formats in ("BF16", "INT8.BF16", "NVFP4", "INT4.BF16"):
             for phase in ("decode", "prefill"):
-                found = predict_model(device, model, phase, context=2048, formats=formats)
-                whole = expected_step(found, device)
+                prediction = predict_model(device, model, phase, context=2048, formats=formats)
+                whole = expected_step(prediction, device)
                 if whole is None:
                     continue
                 seen_count += 1
-                for one in whole.kernels:
-                    assert one.low_s <= one.time_s <= one.high_s
+                for kernel in whole.kernels:
+                    assert kernel.low_s <= kernel.time_s <= kernel.high_s
                     # What the attention's own time has in it takes nothing beside it.
-                    limit_s = 0.0 if one.binding == "attention" else max(cold_limits(one.kernel.work, device))
-                    assert one.low_s >= limit_s * (1 - 1e-9), (model, formats, one)
+                    limit_s = 0.0 if kernel.binding == "attention" else max(cold_limits(kernel.kernel.work, device))
+                    assert kernel.low_s >= limit_s * (1 - 1e-9), (model, formats, kernel)
                 if chip != "rtx-5090":  # the one whose rated peak was beaten
-                    assert whole.low_s >= found.time_s * (1 - 1e-9), (model, formats, phase)
+                    assert whole.low_s >= prediction.time_s * (1 - 1e-9), (model, formats, phase)
     assert seen_count >= 12

@@ -58,11 +58,11 @@ def test_exceptions_change_exactly_their_layers() -> None:
 
 
 def test_every_layer_is_predicted_in_its_own_format() -> None:
-    found = predict_model("gb10", LLAMA, formats="NVFP4.BF16", exceptions=("ffn@0-3=BF16", "lm_head=BF16"))
+    prediction = predict_model("gb10", LLAMA, formats="NVFP4.BF16", exceptions=("ffn@0-3=BF16", "lm_head=BF16"))
     calls = {
-        (one.kernel.name, dict(one.kernel.work.formats)["b"]): one.kernel.calls_count
-        for one in found.kernels
-        if "b" in dict(one.kernel.work.formats)
+        (kernel.kernel.name, dict(kernel.kernel.work.formats)["b"]): kernel.kernel.calls_count
+        for kernel in prediction.kernels
+        if "b" in dict(kernel.kernel.work.formats)
     }
     assert calls[("gate_up_proj", "BF16")] == 4
     assert calls[("gate_up_proj", "NVFP4")] == 28
@@ -71,15 +71,15 @@ def test_every_layer_is_predicted_in_its_own_format() -> None:
 
 
 def test_quantised_activations_are_cast_where_they_are_written() -> None:
-    found = predict_model("gb10", LLAMA, formats="FP8")
-    kernels = {one.kernel.name: one.kernel for one in found.kernels}
+    prediction = predict_model("gb10", LLAMA, formats="FP8")
+    kernels = {kernel.kernel.name: kernel.kernel for kernel in prediction.kernels}
     assert dict(kernels["input_norm"].work.formats)["o"] == "FP8_E4M3"
     assert dict(kernels["silu_mul"].work.formats)["o"] == "FP8_E4M3"
     assert kernels["quantize"].calls_count == 32  # before the output projection
     assert dict(kernels["qkv_proj"].work.formats)["c"] == "BF16"
     # Readers that disagree: the norm writes 16 bit, the cast is a kernel of its own.
     mixed = predict_model("gb10", DEEPSEEK)
-    widths = {dict(one.kernel.work.shape)["width"] for one in mixed.kernels if one.kernel.name == "quantize"}
+    widths = {dict(kernel.kernel.work.shape)["width"] for kernel in mixed.kernels if kernel.kernel.name == "quantize"}
     assert widths == {16384, 7168}
 
 

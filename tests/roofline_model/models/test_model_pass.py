@@ -45,7 +45,7 @@ def cpu() -> Device:
     def cost(value: float) -> Constant:
         return Constant("s", value, value, value * 1.2, 0.05, 10, "call")
 
-    known = Calibration(
+    calibration = Calibration(
         measured_at="2026-11-21T12:00:00+00:00",
         subject="a test",
         kind="cpu",
@@ -60,7 +60,7 @@ def cpu() -> Device:
     )
     level = MemoryLevel("LLC", 2.0**25, Quantity(100e9, "B/s", "measured-here", "test"))
     chip = create_custom_asic("test cpu", 40, {"BF16": 0.4, "FP32": 0.2})
-    return replace(chip, kind="cpu", calibration=known, levels=(level,))
+    return replace(chip, kind="cpu", calibration=calibration, levels=(level,))
 
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
@@ -68,10 +68,10 @@ def cpu() -> Device:
 def test_the_ideal_is_that_of_predict_model(formats: str, phase: str) -> None:
     one = model_pass(formats, phase)
     ideal = one.ideal(H100)
-    found = predict_model(H100, LLAMA, phase, context=1024, formats=one.plan)
-    assert ideal.time_s == pytest.approx(found.time_s)
-    assert ideal.read_bytes + ideal.write_bytes == pytest.approx(found.moved_bytes)
-    assert ideal.flops == pytest.approx(found.flops)
+    prediction = predict_model(H100, LLAMA, phase, context=1024, formats=one.plan)
+    assert ideal.time_s == pytest.approx(prediction.time_s)
+    assert ideal.read_bytes + ideal.write_bytes == pytest.approx(prediction.moved_bytes)
+    assert ideal.flops == pytest.approx(prediction.flops)
     assert ideal.time_s >= max(ideal.memory_time_s, ideal.compute_time_s) * (1 - 1e-12)
     assert ideal.peak_flops_per_s * ideal.compute_time_s == pytest.approx(ideal.flops)
 
@@ -98,8 +98,8 @@ def test_decoding_apart_costs_more_than_the_format_promises_and_says_who_does_it
     wide = model_pass("BF16")
     assert fused.ideal(H100) == cast.ideal(H100)
     times = [one.expected(H100) for one in (fused, wide, cast)]
-    assert all(one is not None for one in times)
-    fused_s, wide_s, cast_s = (one.time_s for one in times if one is not None)
+    assert all(time is not None for time in times)
+    fused_s, wide_s, cast_s = (time.time_s for time in times if time is not None)
     assert fused_s < wide_s < cast_s
     assert times[2] is not None
     assert finding("library-path", source="a library that casts") in times[2].findings

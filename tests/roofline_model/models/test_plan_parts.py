@@ -32,10 +32,10 @@ def predicted(model: Any, *exceptions: str, base: str = "BF16", phase: str = "de
 def products(found: ModelPrediction) -> Counter[tuple[str, str, int]]:
     """Return (kernel, WEIGHT.ACTIVATION, output columns) → calls of everything that reads a weight."""
     rows: Counter[tuple[str, str, int]] = Counter()
-    for one in found.kernels:
-        formats, sizes = dict(one.kernel.work.formats), dict(one.kernel.work.shape)
+    for kernel in found.kernels:
+        formats, sizes = dict(kernel.kernel.work.formats), dict(kernel.kernel.work.shape)
         if "b" in formats and "N" in sizes:
-            rows[one.kernel.name, f"{formats['b']}.{formats['a']}", sizes["N"]] += one.kernel.calls_count
+            rows[kernel.kernel.name, f"{formats['b']}.{formats['a']}", sizes["N"]] += kernel.kernel.calls_count
     return rows
 
 
@@ -63,13 +63,14 @@ def test_any_two_of_query_key_and_value_can_stay_together() -> None:
 def test_a_cast_serves_every_reader_of_its_format() -> None:
     """Query and key read FP8, value 16 bit: the norm writes 16 bit and one cast serves both."""
     found = predicted(LLAMA, "q_proj=FP8", "k_proj=NVFP4.FP8", "down_proj=FP8")
-    kernels = {one.kernel.name: one.kernel for one in found.kernels}
+    kernels = {kernel.kernel.name: kernel.kernel for kernel in found.kernels}
     assert dict(kernels["input_norm"].work.formats)["o"] == "BF16"
     assert kernels["quantize"].calls_count == 32
     assert dict(kernels["silu_mul"].work.formats)["o"] == "FP8_E4M3"  # the activation function writes what down reads
     assert dict(kernels["ffn_norm"].work.formats)["o"] == "BF16"
     both = {
-        one.kernel.name: one.kernel for one in predicted(LLAMA, "q_proj=FP8", "k_proj=FP8", "v_proj=INT4.FP8").kernels
+        kernel.kernel.name: kernel.kernel
+        for kernel in predicted(LLAMA, "q_proj=FP8", "k_proj=FP8", "v_proj=INT4.FP8").kernels
     }
     assert "quantize" not in both
     assert dict(both["input_norm"].work.formats)["o"] == "FP8_E4M3"
@@ -78,7 +79,8 @@ def test_a_cast_serves_every_reader_of_its_format() -> None:
 
 def test_kernels_stand_in_the_order_they_run() -> None:
     names = [
-        one.kernel.name for one in predicted(LLAMA, "qk_matmul=FP8", "sv_matmul=FP8", "kv=FP8", "q_proj=FP8").kernels
+        kernel.kernel.name
+        for kernel in predicted(LLAMA, "qk_matmul=FP8", "sv_matmul=FP8", "kv=FP8", "q_proj=FP8").kernels
     ]
     order = [
         "input_norm",
@@ -116,25 +118,25 @@ def test_a_latent_cache_has_one_matrix_for_keys_and_values() -> None:
 
 
 def test_fewer_parts_are_stronger() -> None:
-    found = plan_from_text(
+    plan = plan_from_text(
         "BF16",
         LLAMA,
         exceptions=["mlp@0=FP16", "ffn=FP8", "gate_up_proj=INT8.BF16", "up_proj=INT4.BF16", "up_proj@3=NVFP4.BF16"],
     )
-    assert [found.of(part, 0).weights for part in ("gate_proj", "up_proj", "down_proj")] == ["INT8", "INT4", "FP8_E4M3"]
-    assert found.of("up_proj", 3).label == "NVFP4.BF16"
-    assert found.of("qkv_proj", 3).label == "BF16"
+    assert [plan.of(part, 0).weights for part in ("gate_proj", "up_proj", "down_proj")] == ["INT8", "INT4", "FP8_E4M3"]
+    assert plan.of("up_proj", 3).label == "NVFP4.BF16"
+    assert plan.of("qkv_proj", 3).label == "BF16"
     with pytest.raises(
         InvalidValueError, match=r"parts of ffn differ in this plan \(gate_proj=INT8.BF16, up_proj=NVFP4.BF16"
     ):
-        found.of("ffn", 3)
+        plan.of("ffn", 3)
 
 
 def test_a_part_of_a_published_plan_is_replaced_alone() -> None:
     gpt = get_model("gpt-oss-20b")
-    found = plan_from_text("checkpoint", gpt, exceptions=["experts_down_proj=FP8.BF16"])
-    assert found.of("experts_gate_proj", 0).label == "MXFP4.BF16"
-    assert found.of("experts_down_proj", 0).label == "FP8_E4M3.BF16"
+    plan = plan_from_text("checkpoint", gpt, exceptions=["experts_down_proj=FP8.BF16"])
+    assert plan.of("experts_gate_proj", 0).label == "MXFP4.BF16"
+    assert plan.of("experts_down_proj", 0).label == "FP8_E4M3.BF16"
     whole = plan_from_text("checkpoint", gpt, exceptions=["mlp=FP8.BF16"])
     assert whole.of("experts", 0).label == "FP8_E4M3.BF16"
 

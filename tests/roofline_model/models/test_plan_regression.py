@@ -61,17 +61,17 @@ def digest(passes: Iterable[ModelPrediction]) -> str:
     rows = sorted(
         json.dumps(
             [
-                one.kernel.name,
-                one.kernel.work.op,
-                one.kernel.work.shape,
-                one.kernel.work.formats,
-                one.kernel.calls_count,
-                one.flops,
-                one.moved_bytes,
+                kernel.kernel.name,
+                kernel.kernel.work.op,
+                kernel.kernel.work.shape,
+                kernel.kernel.work.formats,
+                kernel.kernel.calls_count,
+                kernel.flops,
+                kernel.moved_bytes,
             ]
         )
         for found in passes
-        for one in found.kernels
+        for kernel in found.kernels
     )
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 

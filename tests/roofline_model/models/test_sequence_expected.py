@@ -31,27 +31,27 @@ def estimate(work, device):
 
 
 def test_the_parts_add_up_to_the_whole():
-    found = expected_sequence(expected_kernels(steps(), H100, estimate=estimate))
-    by_name = dict(found.parts)
+    sequence = expected_sequence(expected_kernels(steps(), H100, estimate=estimate))
+    by_name = dict(sequence.parts)
     assert list(by_name) == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
-    assert found.time_s == pytest.approx(sum(by_name.values()))
+    assert sequence.time_s == pytest.approx(sum(by_name.values()))
     assert by_name["gate_proj"] == by_name["down_proj"] == 10e-6
     # The reference GEMV moves 16384² and twice 16384 elements of 2 bytes in 8 µs; silu_mul three times 64 x 4096, and launches.
     moved_s = 3 * 64 * 4096 / (16384**2 + 2 * 16384) * 8e-6
     assert by_name["silu_mul"] == pytest.approx(2e-6 + moved_s)
-    assert found.low_s == pytest.approx(3 * 8e-6 + 0.8 * by_name["silu_mul"])
-    assert found.high_s == pytest.approx(3 * 13e-6 + 1.3 * by_name["silu_mul"])
-    assert (found.binding, found.provenance, found.model_version) == ("dram", "fitted", EXPECTED_VERSION)
-    assert found.findings == (finding("elementwise-pass"),)
+    assert sequence.low_s == pytest.approx(3 * 8e-6 + 0.8 * by_name["silu_mul"])
+    assert sequence.high_s == pytest.approx(3 * 13e-6 + 1.3 * by_name["silu_mul"])
+    assert (sequence.binding, sequence.provenance, sequence.model_version) == ("dram", "fitted", EXPECTED_VERSION)
+    assert sequence.findings == (finding("elementwise-pass"),)
 
 
 def test_nothing_is_said_of_the_whole_where_one_kernel_is_unknown():
     def no_down(work, device):
         return None if dict(work.shape).get("K") == 4096 else estimate(work, device)
 
-    found = expected_kernels(steps(), H100, estimate=no_down)
-    assert [one is None for one in found] == [False, False, False, True]
-    assert expected_sequence(found) is None
+    expectations = expected_kernels(steps(), H100, estimate=no_down)
+    assert [one is None for one in expectations] == [False, False, False, True]
+    assert expected_sequence(expectations) is None
     assert expected_sequence(()) is None
 
 

@@ -20,14 +20,14 @@ LAUNCH_S, RATE = 2e-6, 1e12
 
 def expert_times(chip: str, name: str) -> list[tuple[float, float]]:
     """Return (ideal, expected) seconds of all experts' products at each batch."""
-    found = []
+    times = []
     for batch in BATCHES:
-        one = predict_model(chip, name, batch=batch, context=512)
-        whole = expected_step(one, chip)
+        prediction = predict_model(chip, name, batch=batch, context=512)
+        whole = expected_step(prediction, chip)
         assert whole is not None
-        found.append(
+        times.append(
             (
-                sum(each.time_s for each in one.kernels if each.kernel.work.op == "grouped_gemm"),
+                sum(each.time_s for each in prediction.kernels if each.kernel.work.op == "grouped_gemm"),
                 sum(
                     each.time_s * each.kernel.calls_count
                     for each in whole.kernels
@@ -35,7 +35,7 @@ def expert_times(chip: str, name: str) -> list[tuple[float, float]]:
                 ),
             )
         )
-    return found
+    return times
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_never_faster_than_a_large_gemv_reads(chip: str) -> None:
     assert known is not None
     rate = large.cost.total_bytes / (known.time_s - dict(known.parts)["launch"])
     for batch in (1, 3, 4, 7):
-        one = predict_model(chip, "mixtral-8x7b", batch=batch, context=512)
-        whole = expected_step(one, chip)
+        prediction = predict_model(chip, "mixtral-8x7b", batch=batch, context=512)
+        whole = expected_step(prediction, chip)
         assert whole is not None
         for each in whole.kernels:
             if each.kernel.work.op == "grouped_gemm":
@@ -77,10 +77,10 @@ def test_a_fraction_of_an_expert_takes_its_share_of_the_bytes() -> None:
         parts = (("launch", LAUNCH_S), ("dram", moved_s))
         return ExpectedPrediction(device.key, time_s, 0.9 * time_s, 1.2 * time_s, parts, "dram", "gemv", "fitted")
 
-    found = predict_model(H100, "mixtral-8x7b", batch=3, context=128)
-    whole = expected_step(found, H100, estimate=streaming)
+    prediction = predict_model(H100, "mixtral-8x7b", batch=3, context=128)
+    whole = expected_step(prediction, H100, estimate=streaming)
     assert whole is not None
-    down = next(one for one in whole.kernels if one.kernel.name == "experts_down")
+    down = next(kernel for kernel in whole.kernels if kernel.kernel.name == "experts_down")
     visited = 8 * (1 - (6 / 8) ** 3)  # 4.625 experts for 6 tokens
     assert dict(down.kernel.work.shape)["groups"] == 5
     bytes_moved = visited * 4096 * 14336 * 2 + 6 * 4096 * 2 + 6 / visited * 14336 * 2

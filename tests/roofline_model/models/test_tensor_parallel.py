@@ -48,23 +48,23 @@ def test_the_devices_together_hold_every_head(name: str, count: int) -> None:
 )
 def test_the_crossover_is_that_of_one_device(name: str, chip: str, count: int, tokens: int) -> None:
     # A latent cache, and copied key/value heads, are not divided: the weights are caught up with earlier.
-    found = predict_model(chip, name, parallel=Parallel(count, LINK))
-    assert found.kv_crossover_tokens == pytest.approx(tokens, abs=1)
-    assert found.kv_crossover_tokens < 0.6 * (kv_crossover_tokens(name, found.plan) or 0)
-    part = shard(found.model, count)
+    prediction = predict_model(chip, name, parallel=Parallel(count, LINK))
+    assert prediction.kv_crossover_tokens == pytest.approx(tokens, abs=1)
+    assert prediction.kv_crossover_tokens < 0.6 * (kv_crossover_tokens(name, prediction.plan) or 0)
+    part = shard(prediction.model, count)
     below, above = (
         sum(
-            size * one.calls_count
-            for one in step_kernels(part, Workload.of("decode", 1, context), found.plan)
-            for tensor, size in one.work.cost.read_bytes
-            if one.name == "attention" and tensor in ("K", "V", "KV")
+            size * kernel.calls_count
+            for kernel in step_kernels(part, Workload.of("decode", 1, context), prediction.plan)
+            for tensor, size in kernel.work.cost.read_bytes
+            if kernel.name == "attention" and tensor in ("K", "V", "KV")
         )
-        for context in (1, round(found.kv_crossover_tokens))
+        for context in (1, round(prediction.kv_crossover_tokens))
     )
     weights = sum(
-        size * one.calls_count
-        for one in step_kernels(part, Workload.of("decode", 1, 1), found.plan)
-        for tensor, size in one.work.cost.read_bytes
+        size * kernel.calls_count
+        for kernel in step_kernels(part, Workload.of("decode", 1, 1), prediction.plan)
+        for tensor, size in kernel.work.cost.read_bytes
         if tensor == "B"
     )
     assert below < weights == pytest.approx(above, rel=0.01)
@@ -101,10 +101,10 @@ def test_the_latency_is_checked(latency: float) -> None:
 def test_a_plan_for_the_whole_model_serves_its_slice() -> None:
     whole = get_model("llama-3.1-70b")
     plan = plan_from_text("FP8", whole, exceptions=("ffn@0-3=BF16",))
-    found = predict_model("h100", whole, formats=plan, parallel=Parallel(2, LINK))
+    prediction = predict_model("h100", whole, formats=plan, parallel=Parallel(2, LINK))
     counts = {
-        one.kernel.work.formats[1][1]: one.kernel.calls_count
-        for one in found.kernels
-        if one.kernel.name == "gate_up_proj"
+        kernel.kernel.work.formats[1][1]: kernel.kernel.calls_count
+        for kernel in prediction.kernels
+        if kernel.kernel.name == "gate_up_proj"
     }
     assert counts == {"BF16": 4, "FP8_E4M3": 76}

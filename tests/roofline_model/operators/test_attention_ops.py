@@ -181,9 +181,9 @@ def test_causal_halves_the_flops_and_no_byte(s: int, d: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(min_value=1, max_value=10**4), SMALL, st.integers(min_value=1, max_value=2 * 10**4))
 def test_a_window_bounds_the_cost_of_decode(skv: int, d: int, window: int) -> None:
-    found = attention(1, 4, 2, 1, skv, d, window=window).cost
+    cost = attention(1, 4, 2, 1, skv, d, window=window).cost
     short = attention(1, 4, 2, 1, min(skv, window), d).cost
-    assert found == short
+    assert cost == short
 
 
 @settings(max_examples=60, deadline=None)

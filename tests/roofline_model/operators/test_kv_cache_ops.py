@@ -30,25 +30,25 @@ def test_pages_are_kept_whole() -> None:
 
 
 def test_writing_by_hand() -> None:
-    found = kv_write(3, 8, 5, 128, source="BF16", kv="FP8", page_tokens=16)
+    operator = kv_write(3, 8, 5, 128, source="BF16", kv="FP8", page_tokens=16)
     elements = 3 * 5 * 2 * 8 * 128
-    assert found.op == "kv_write"
-    assert found.shape == (("B", 3), ("Hkv", 8), ("Sq", 5), ("D", 128), ("page", 16))
-    assert dict(found.cost.read_bytes) == {"new_kv": elements * 2, "slots": 3 * 5 * 8}
-    assert dict(found.cost.write_bytes) == {"cache": elements}
-    assert found.cost.total_flops == 2 * elements  # divide by a known scale, round
+    assert operator.op == "kv_write"
+    assert operator.shape == (("B", 3), ("Hkv", 8), ("Sq", 5), ("D", 128), ("page", 16))
+    assert dict(operator.cost.read_bytes) == {"new_kv": elements * 2, "slots": 3 * 5 * 8}
+    assert dict(operator.cost.write_bytes) == {"cache": elements}
+    assert operator.cost.total_flops == 2 * elements  # divide by a known scale, round
     assert kv_write(3, 8, 5, 128, kv="NVFP4").cost.total_flops == 4 * elements  # and search the block's scale
     assert kv_write(3, 8, 5, 128).cost.total_flops == 0
     assert kv_write(3, 8, 5, 128, source="FP32", kv="BF16").cost.total_flops == 0
 
 
 def test_reading_by_hand() -> None:
-    found = kv_read(3, 8, 100, 128, kv="NVFP4", target="BF16", page_tokens=16)
+    operator = kv_read(3, 8, 100, 128, kv="NVFP4", target="BF16", page_tokens=16)
     elements = 3 * 100 * 2 * 8 * 128
-    assert dict(found.cost.read_bytes) == {"cache": elements * 4.53125 / 8, "block_table": 3 * 7 * 4}
-    assert dict(found.cost.write_bytes) == {"KV": elements * 2}
-    assert found.cost.total_flops == elements
-    assert found.formats == (("kv", "NVFP4"), ("o", "BF16"))
+    assert dict(operator.cost.read_bytes) == {"cache": elements * 4.53125 / 8, "block_table": 3 * 7 * 4}
+    assert dict(operator.cost.write_bytes) == {"KV": elements * 2}
+    assert operator.cost.total_flops == elements
+    assert operator.formats == (("kv", "NVFP4"), ("o", "BF16"))
     plain = kv_read(3, 8, 100, 128)
     assert (plain.cost.total_flops, plain.cost.total_write_bytes) == (0, elements * 2)
     assert kv_read(3, 8, 100, 128, kv="FP8").formats == (("kv", "FP8_E4M3"), ("o", "FP16"))

@@ -61,26 +61,26 @@ def test_a_decode_step_is_four_gemvs() -> None:
 
 
 def test_ffn_by_hand() -> None:
-    found = ffn_parts(5, 64, 96, a="BF16", b="FP8")
-    assert list(found) == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
-    assert found["gate_proj"] == found["up_proj"] == gemm(5, 96, 64, a="BF16", b="FP8")
-    assert found["silu_mul"] == silu_mul(5, 96)
-    assert found["down_proj"] == gemm(5, 64, 96, a="BF16", b="FP8")
-    assert sum(op.cost.total_flops for op in found.values()) == 6 * 5 * 64 * 96 + 3 * 5 * 96
-    assert ffn(5, 64, 96, a="BF16", b="FP8") == list(found.values())
+    parts = ffn_parts(5, 64, 96, a="BF16", b="FP8")
+    assert list(parts) == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
+    assert parts["gate_proj"] == parts["up_proj"] == gemm(5, 96, 64, a="BF16", b="FP8")
+    assert parts["silu_mul"] == silu_mul(5, 96)
+    assert parts["down_proj"] == gemm(5, 64, 96, a="BF16", b="FP8")
+    assert sum(op.cost.total_flops for op in parts.values()) == 6 * 5 * 64 * 96 + 3 * 5 * 96
+    assert ffn(5, 64, 96, a="BF16", b="FP8") == list(parts.values())
 
 
 def test_a_block_without_gate_by_hand() -> None:
-    found = ffn_parts(5, 64, 96, gated=False)
-    assert list(found) == ["up_proj", "gelu", "down_proj"]
-    assert sum(op.cost.total_flops for op in found.values()) == 4 * 5 * 64 * 96 + 9 * 5 * 96
+    parts = ffn_parts(5, 64, 96, gated=False)
+    assert list(parts) == ["up_proj", "gelu", "down_proj"]
+    assert sum(op.cost.total_flops for op in parts.values()) == 4 * 5 * 64 * 96 + 9 * 5 * 96
     assert list(ffn_parts(5, 64, 96, gated=False, fused=True)) == ["up_gelu", "down_proj"]
 
 
 def test_a_fused_block_by_hand() -> None:
-    found = ffn_parts(5, 64, 96, a="BF16", b="INT8", fused=True)
-    assert list(found) == ["gate_up_silu_mul", "down_proj"]
-    first = found["gate_up_silu_mul"]
+    parts = ffn_parts(5, 64, 96, a="BF16", b="INT8", fused=True)
+    assert list(parts) == ["gate_up_silu_mul", "down_proj"]
+    first = parts["gate_up_silu_mul"]
     assert first.shape == (("M", 5), ("N", 192), ("K", 64))
     assert first.cost.flops == (("BF16", 4 * 5 * 64 * 96),)
     assert dict(first.cost.read_bytes) == {"A": 5 * 64 * 2, "B": 64 * 192}
@@ -112,10 +112,10 @@ def test_quantised_activations_by_hand() -> None:
 
 
 def test_embedding_by_hand() -> None:
-    found = embedding(7, 1000, 64, b="INT8", o="BF16")
-    assert found.cost.total_flops == 0
-    assert dict(found.cost.read_bytes) == {"table": 7 * 64}
-    assert dict(found.cost.write_bytes) == {"Y": 7 * 64 * 2}
+    operator = embedding(7, 1000, 64, b="INT8", o="BF16")
+    assert operator.cost.total_flops == 0
+    assert dict(operator.cost.read_bytes) == {"table": 7 * 64}
+    assert dict(operator.cost.write_bytes) == {"Y": 7 * 64 * 2}
     assert dict(embedding(5000, 1000, 64).cost.read_bytes) == {"table": 1000 * 64 * 2}  # no more rows than there are
 
 

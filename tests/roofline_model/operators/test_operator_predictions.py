@@ -69,10 +69,10 @@ def test_a_sequence_is_the_sum_of_its_parts_and_no_faster_than_their_roofline(
     assert found.memory_time_s <= found.time_s * (1 + 1e-12)
     assert found.compute_time_s <= found.time_s * (1 + 1e-12)
     assert found.time_s <= found.memory_time_s + found.compute_time_s
-    one = predict_sequence({"product": gemm(rows, hidden, inner)}, chip)
+    prediction = predict_sequence({"product": gemm(rows, hidden, inner)}, chip)
     alone = predict_gemm(chip, rows, hidden, inner)
-    assert (one.time_s, one.bound, one.findings) == (alone.time_s, alone.bound, alone.findings)
-    assert one.critical_ai == pytest.approx(alone.critical_ai)
+    assert (prediction.time_s, prediction.bound, prediction.findings) == (alone.time_s, alone.bound, alone.findings)
+    assert prediction.critical_ai == pytest.approx(alone.critical_ai)
 
 
 @settings(max_examples=40, deadline=None)
@@ -125,18 +125,18 @@ def test_every_name_predicts_its_operator(prediction, work) -> None:
 
 
 def test_projections_follow_the_heads() -> None:
-    found = named.predict_projections("b10", 2, 8, 4096, 32, 128, num_kv_heads=8)
-    assert found.flops == 2 * 16 * (2 * 4096 * 4096 + 2 * 4096 * 1024)
+    prediction = named.predict_projections("b10", 2, 8, 4096, 32, 128, num_kv_heads=8)
+    assert prediction.flops == 2 * 16 * (2 * 4096 * 4096 + 2 * 4096 * 1024)
     fused = named.predict_projections("b10", 2, 8, 4096, 32, 128, num_kv_heads=8, fused=True)
-    assert fused.time_s < found.time_s
+    assert fused.time_s < prediction.time_s
 
 
 def test_a_chip_without_fp32_counts_elementwise_work_at_its_16_bit_rate() -> None:
     chip = create_custom_asic("Plain", bandwidth_gb_s=500, flops_by_precision={"FP16": 50.0, "INT8": 100.0})
-    found = named.predict_softmax(chip, 1024, 1024)
-    assert found.bound == "memory"
-    assert found.compute_time_s == 5 * 1024 * 1024 / 50e12
-    assert has_code(found.findings, "vector-rate-substituted")
+    prediction = named.predict_softmax(chip, 1024, 1024)
+    assert prediction.bound == "memory"
+    assert prediction.compute_time_s == 5 * 1024 * 1024 / 50e12
+    assert has_code(prediction.findings, "vector-rate-substituted")
     assert named.predict_ffn(chip, 1, 1, 64, 256).time_s > 0
     copy = named.predict_embedding(chip, 4, 100, 64)
     assert not copy.findings

@@ -30,14 +30,14 @@ def times(**seconds: float):
     ("fp16_s", "bf16_s", "key"), [(1e-3, 3e-3, "FP16"), (3e-3, 1e-3, "BF16"), (1e-3, 1e-3, "FP16")]
 )
 def test_the_faster_kernel_is_the_baseline_although_the_other_unit_is_faster(fp16_s, bf16_s, key):
-    found = recommend_quantization(
+    ranking = recommend_quantization(
         CPU, *SHAPE, formats=["INT8", "INT4"], times=times(FP16=fp16_s, BF16=bf16_s, INT8=5e-4, INT4=4e-4)
     )
-    assert found.baseline.key == key
-    assert found.choice.key == "INT4"
-    assert found.choice.speedup_ratio == pytest.approx(min(fp16_s, bf16_s) / 4e-4)
+    assert ranking.baseline.key == key
+    assert ranking.choice.key == "INT4"
+    assert ranking.choice.speedup_ratio == pytest.approx(min(fp16_s, bf16_s) / 4e-4)
     # The kernels of weight-only formats are for BF16 activations, whichever product is the baseline.
-    assert dict(found.choice.formats)["a"] == "BF16"
+    assert dict(ranking.choice.formats)["a"] == "BF16"
 
 
 def test_a_named_baseline_stays_and_so_does_one_without_both_times():

@@ -17,7 +17,9 @@ MODEL = "llama-3-8b"
 def test_what_a_plan_loses_does_not_depend_on_the_strategies_asked_for():
     def qualities(**asked):
         found = recommend_model("h200", MODEL, formats=["FP8", "INT4.BF16", "BF16", "INT8"], **asked)
-        return {one.key: (one.loss.source, one.loss.pct) for one in found.options if one.kind == "uniform"}
+        return {
+            option.key: (option.loss.source, option.loss.pct) for option in found.options if option.kind == "uniform"
+        }
 
     usual = qualities()
     assert usual["FP8_E4M3"] == ("claimed", 1.2)

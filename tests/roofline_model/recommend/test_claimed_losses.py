@@ -55,16 +55,16 @@ def test_every_row_has_a_source_a_range_and_a_known_format():
     ],
 )
 def test_ranges_are_those_of_the_perplexities_in_the_sources(low, high, pairs):
-    one = claimed_loss_of(low, is_both=False, method=high)
+    loss = claimed_loss_of(low, is_both=False, method=high)
     rises = [100 * (narrow / wide - 1) for narrow, wide in pairs]
-    assert (one.low_pct, one.high_pct) == (round(min(rises), 1), round(max(rises), 1))
+    assert (loss.low_pct, loss.high_pct) == (round(min(rises), 1), round(max(rises), 1))
 
 
 def test_a_figure_of_the_model_itself_goes_before_the_range_over_several():
     qserve = {"llama-3-8b": (6.14, 6.54), "llama-3.1-8b": (6.24, 6.60)}
     for model, (wide, narrow) in qserve.items():
-        one = claimed_loss_of("INT4", is_both=False, model=model)
-        assert one.low_pct == one.high_pct == round(100 * (narrow / wide - 1), 1)
+        loss = claimed_loss_of("INT4", is_both=False, model=model)
+        assert loss.low_pct == loss.high_pct == round(100 * (narrow / wide - 1), 1)
     for general in CLAIMED_LOSSES:
         rises = [
             round(100 * (float(narrow) / float(wide) - 1), 1)
@@ -113,10 +113,14 @@ def test_methods_schemes_and_models_are_told_apart():
 
 @pytest.mark.parametrize("model", ["llama-3-70b", "llama-3.1-70b", "llama-3.1-8b", "llama-3.2-3b", "qwen2.5-7b"])
 def test_a_figure_of_the_very_model_goes_first_whatever_its_method(model):
-    for key, is_both in {(one.weights, one.is_both) for one in CLAIMED_LOSSES}:
-        rows = [one for one in CLAIMED_LOSSES if (one.weights, one.is_both) == (key, is_both)]
+    for key, is_both in {(claimed_loss.weights, claimed_loss.is_both) for claimed_loss in CLAIMED_LOSSES}:
+        rows = [
+            claimed_loss
+            for claimed_loss in CLAIMED_LOSSES
+            if (claimed_loss.weights, claimed_loss.is_both) == (key, is_both)
+        ]
         of_model = {
-            one.method for one in rows if model in (*one.models.split(), *(name for name, *_ in one.pct_by_model))
+            row.method for row in rows if model in (*row.models.split(), *(name for name, *_ in row.pct_by_model))
         }
         found = claimed_loss_of(key, is_both=is_both, model=model)
         assert found is None or bool(found.models) == bool(of_model), (key, is_both)
@@ -127,7 +131,9 @@ def test_a_figure_of_the_very_model_goes_first_whatever_its_method(model):
 
 def test_a_claim_is_of_perplexity_wherever_one_was_published():
     """One number ranks and is held against the limit: it has one meaning as far as the sources go."""
-    of_tasks = {(one.weights, one.is_both) for one in CLAIMED_LOSSES if one.metric == TASKS}
+    of_tasks = {
+        (claimed_loss.weights, claimed_loss.is_both) for claimed_loss in CLAIMED_LOSSES if claimed_loss.metric == TASKS
+    }
     known = {(one.weights, one.is_both) for one in (*CLAIMED_LOSSES, *LOSSES_BESIDE) if one.metric == PERPLEXITY}
     assert not of_tasks & known
     found = recommend_model("gb10", "llama-3.1-70b", max_loss_pct=8)
@@ -141,8 +147,8 @@ def test_a_claim_is_of_perplexity_wherever_one_was_published():
 
 
 def test_what_stands_beside_a_claim_is_of_the_other_metric_and_ranks_nothing():
-    for one in LOSSES_BESIDE:
-        assert one.metric != claimed_loss_of(one.weights, is_both=one.is_both, model=one.models).metric
+    for loss in LOSSES_BESIDE:
+        assert loss.metric != claimed_loss_of(loss.weights, is_both=loss.is_both, model=loss.models).metric
     # 99.4 and 97.4 % of OpenLLM v1 and v2 recovered.
     assert loss_beside("INT4", is_both=False, model="Llama-3.1-70B").beside_text == "tasks 0.6-2.6 % (GPTQ)"
     assert loss_beside("INT8", is_both=True, model="llama-3.1-8b").beside_text == "tasks no loss (GPTQ)"
@@ -184,7 +190,7 @@ def test_shape_model_and_stored_rankings_say_the_same_of_a_format(chip):
         (dict(option.formats)["b"], dict(option.formats)["a"]): option.loss
         for option in recommend_quantization(chip, 1, 4096, 4096, formats=["BF16", "INT8", "INT4"]).options
     }
-    model = {one.key: one.loss for one in recommend_model(chip, "mistral-7b").options}
+    model = {option.key: option.loss for option in recommend_model(chip, "mistral-7b").options}
     for weight, activation, label in (("INT8", "INT8", "INT8.INT8"), ("INT4", "BF16", "INT4.BF16")):
         expected = claimed_loss_of(weight, is_both=weight == activation)
         assert product_quality(weight, activation).text == expected.text

@@ -84,7 +84,7 @@ def test_the_kind_of_an_expected_time_is_that_of_its_kernels(cpu):
 def test_where_no_kernel_was_timed_the_ideals_rank_as_they_are_predicted(cpu):
     bare = replace(cpu, calibration=replace(cpu.calibration, kernels=()))
     found = recommend_model(bare, SHAPE)
-    assert {one.estimate.source for one in found.options} == {"ideal"}
+    assert {option.estimate.source for option in found.options} == {"ideal"}
     assert (
         found.baseline.estimate.time_s == predict_model(bare, SHAPE, context=4096, formats=found.baseline.plan).time_s
     )
@@ -92,7 +92,7 @@ def test_where_no_kernel_was_timed_the_ideals_rank_as_they_are_predicted(cpu):
 
 
 def test_a_baseline_that_was_not_timed_ranks_by_ceilings_and_says_what_they_are(cpu):
-    (attention_only,) = (one for one in cpu.calibration.kernels if one.kernel == "sdpa")
+    (attention_only,) = (kernel for kernel in cpu.calibration.kernels if kernel.kernel == "sdpa")
     found = recommend_model(replace(cpu, calibration=replace(cpu.calibration, kernels=(attention_only,))), SHAPE)
     assert found.baseline.estimate.source == "ceilings"
     assert has_code(found.findings, "ranked-by-ceilings")
@@ -134,7 +134,7 @@ def test_the_search_takes_timed_formats_only(cpu):
     values |= {(f"layers.{layer}.kv", "NVFP4"): 1e-6 for layer in range(2)}
     found = recommend_model(cpu, SHAPE, losses=MeasuredLosses(values, "small", "kl", tokens_count=64))
     (search,) = found.searches
-    assert {one.chosen.label for one in search.choice.reasons} == {"INT8.BF16"}
+    assert {reason.chosen.label for reason in search.choice.reasons} == {"INT8.BF16"}
     assert found.choice.key == "INT8.BF16"  # the search found nothing but this uniform plan
     assert "pareto-fastest" in found.choice.aliases
     left = [item.subject for item in found.findings if item.code == "not-searched"]

@@ -37,31 +37,31 @@ def test_what_an_expert_would_take(answers, chip, decode, prefill):
 
 def test_no_ranked_plan_lacks_a_kernel_and_each_narrow_one_names_its_own(answers):
     for (chip, _), found in answers.items():
-        for one in found.options:
-            assert not has_code(one.findings, "kernel-gap"), (chip, one.key)
-            assert (one.kernel is None) == (one.kind == "baseline"), (chip, one.key)
+        for option in found.options:
+            assert not has_code(option.findings, "kernel-gap"), (chip, option.key)
+            assert (option.kernel is None) == (option.kind == "baseline"), (chip, option.key)
     excluded = {one.key: one.finding for one in answers["h100", "decode"].excluded}
     assert (excluded["nvfp4_blackwell"].code, excluded["nvfp4_blackwell"].subject) == ("kernel-gap", "kv NVFP4")
     assert answers["b200", "decode"].option("nvfp4_blackwell").kernel.endswith("NVFP4 KV attention (trtllm-gen)")
 
 
 def test_a_slower_plan_is_never_taken_without_a_reason(answers):
-    for found in answers.values():
+    for answer in answers.values():
         faster = [
-            one
-            for one in found.options
-            if one.estimate.time_s < found.choice.estimate.time_s and one.loss.pct is not None
+            option
+            for option in answer.options
+            if option.estimate.time_s < answer.choice.estimate.time_s and option.loss.pct is not None
         ]
         for one in faster:
-            assert one.estimate.prudent_s > found.choice.estimate.prudent_s or one.loss.pct >= found.choice.loss.pct
-        reasons = {item.code for item in found.choice.findings}
+            assert one.estimate.prudent_s > answer.choice.estimate.prudent_s or one.loss.pct >= answer.choice.loss.pct
+        reasons = {item.code for item in answer.choice.findings}
         assert not faster or reasons & {"faster-less-certain", "faster-behind-surer", "level-preferred-for-quality"}
 
 
 def test_a_claimed_loss_is_stated_with_what_loses_less(answers):
     loss = answers["a100", "decode"].choice.loss
     assert (loss.source, loss.pct, loss.method) == ("claimed", 5.8, "AWQ")
-    assert [one.option.key for one in answers["a100", "decode"].alternatives] == ["INT8.INT8"]
+    assert [alternative.option.key for alternative in answers["a100", "decode"].alternatives] == ["INT8.INT8"]
     strict = recommend_model("a100", "llama-3.1-8b", max_loss_pct=1)
     assert strict.choice.key == "INT8.BF16"
     big = recommend_model("orin", "llama-3.1-70b")
@@ -105,4 +105,4 @@ def test_a_checkpoint_that_was_published_narrow_is_taken_where_nothing_is_faster
     found = recommend_model("h100", "gpt-oss-20b")
     assert (found.choice.key, found.choice.loss.pct) == ("checkpoint", 0.0)
     assert found.choice.kernel == "Marlin FP4 W4A16"
-    assert found.choice.estimate.time_s <= 1.05 * min(one.estimate.time_s for one in found.options)
+    assert found.choice.estimate.time_s <= 1.05 * min(option.estimate.time_s for option in found.options)

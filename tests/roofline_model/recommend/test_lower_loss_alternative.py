@@ -48,7 +48,7 @@ def test_a_plan_without_a_kernel_and_one_of_unknown_loss_are_no_alternative():
     assert has_code(found.option("FP8_E4M3").findings, "kernel-gap")
     assert found.choice.key == "INT4.BF16"
     # FP8 operands have no kernel there, weight-only MXFP8 no published loss: what is left is 16 bit, which loses nothing.
-    assert [one.option.key for one in found.alternatives] == ["BF16"]
+    assert [alternative.option.key for alternative in found.alternatives] == ["BF16"]
     assert found.alternatives[0].option.loss.source == "reference"
 
 

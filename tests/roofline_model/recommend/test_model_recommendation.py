@@ -59,7 +59,7 @@ def searched() -> ModelRanking:
 
 
 def labels(found: ModelRanking) -> list[str]:
-    return [one.key for one in found.options]
+    return [option.key for option in found.options]
 
 
 def exclusions(found: ModelRanking) -> dict[str, Finding]:
@@ -73,19 +73,19 @@ def codes(found: ModelRanking) -> list[str]:
 def test_figures_are_those_of_the_predictions(on_gb10):
     kept = ["lm_head=BF16", "embedding=BF16"]
     for label, formats in (("NVFP4.BF16", "NVFP4.BF16"), ("FP8_E4M3", "FP8"), ("fp8_balanced", "FP8.FP8.FP8")):
-        one = on_gb10.option(label)
+        option = on_gb10.option(label)
         ideal = predict_model("gb10", "llama-3-8b", context=4096, formats=formats, exceptions=kept)
         better = expected_step(ideal, "gb10")
         assert better is not None
-        assert one.times.ideal.time_s == pytest.approx(ideal.time_s)
-        assert (one.estimate.time_s, one.estimate.low_s, one.estimate.high_s) == pytest.approx(
+        assert option.times.ideal.time_s == pytest.approx(ideal.time_s)
+        assert (option.estimate.time_s, option.estimate.low_s, option.estimate.high_s) == pytest.approx(
             (better.time_s, better.low_s, better.high_s)
         )
-        assert one.tokens_per_s == pytest.approx(1 / better.time_s)
-        assert one.memory.total_bytes == pytest.approx(ideal.memory.total_bytes)
-        assert one.speedup_ratio == pytest.approx(on_gb10.baseline.estimate.time_s / better.time_s)
-        assert one.ideal_speedup_ratio == pytest.approx(on_gb10.baseline.times.ideal.time_s / ideal.time_s)
-        assert (one.estimate.source, one.estimate.provenance) == ("expected", better.provenance)
+        assert option.tokens_per_s == pytest.approx(1 / better.time_s)
+        assert option.memory.total_bytes == pytest.approx(ideal.memory.total_bytes)
+        assert option.speedup_ratio == pytest.approx(on_gb10.baseline.estimate.time_s / better.time_s)
+        assert option.ideal_speedup_ratio == pytest.approx(on_gb10.baseline.times.ideal.time_s / ideal.time_s)
+        assert (option.estimate.source, option.estimate.provenance) == ("expected", better.provenance)
     base = predict_model("gb10", "llama-3-8b", context=4096, formats="BF16")
     assert on_gb10.baseline.times.ideal.time_s == pytest.approx(base.time_s)
     assert on_gb10.baseline.speedup_ratio == 1.0
@@ -93,14 +93,16 @@ def test_figures_are_those_of_the_predictions(on_gb10):
 
 def test_known_losses_come_before_unknown_ones_each_by_the_interval_s_end_with_ties():
     found = recommend_model("gb10", "llama-3-8b", extra_formats=["NF4.BF16", "FP8_E5M2"])
-    known = [one for one in found.options if one.loss.pct is not None]
-    unknown = [one for one in found.options if one.loss.pct is None and not has_code(one.findings, "kernel-gap")]
-    assert found.options[: len(known) + len(unknown)] == (*known, *unknown)
+    options = [option for option in found.options if option.loss.pct is not None]
+    unknown = [
+        option for option in found.options if option.loss.pct is None and not has_code(option.findings, "kernel-gap")
+    ]
+    assert found.options[: len(options) + len(unknown)] == (*options, *unknown)
     assert {one.key for one in unknown} == {"NF4.BF16"}
-    for group in (known, unknown):
+    for group in (options, unknown):
         for at, one in enumerate(group):
             assert all(later.estimate.high_s * (1 + LEVEL_RATIO) >= one.estimate.high_s for later in group[at + 1 :])
-    assert found.choice is known[0]
+    assert found.choice is options[0]
     assert all(one.loss.source == "unknown" for one in unknown)
 
 
@@ -143,7 +145,7 @@ def test_paths_and_methods_say_how(on_gb10):
 def test_a_documents_fp16_is_the_models_own_16_bit_format():
     found = recommend_model("gb10", small_llama(wide_format="BF16"))
     assert found.wide == "BF16"
-    assert "FP16" not in str([one.formats for one in found.options])
+    assert "FP16" not in str([option.formats for option in found.options])
     chip = create_custom_asic("fp16_only", 500.0, {"FP16": 100.0, "INT8": 200.0})
     other = recommend_model(chip, small_llama(wide_format="BF16"))
     assert (other.wide, other.baseline.aliases) == ("FP16", ("fp16_baseline",))
@@ -155,11 +157,11 @@ def test_a_documents_fp16_is_the_models_own_16_bit_format():
 
 def test_a_published_checkpoint_is_its_own_reference():
     found = recommend_model("gb10", "gpt-oss-20b")
-    one = found.option("checkpoint")
-    assert (one.kind, one.loss.source, one.loss.pct) == ("published", "reference", 0.0)
-    assert has_code(one.findings, "as-published")
-    assert one.formats == (("experts", "MXFP4.BF16"),)
-    assert one.speedup_ratio > 1
+    option = found.option("checkpoint")
+    assert (option.kind, option.loss.source, option.loss.pct) == ("published", "reference", 0.0)
+    assert has_code(option.findings, "as-published")
+    assert option.formats == (("experts", "MXFP4.BF16"),)
+    assert option.speedup_ratio > 1
 
 
 def test_a_limit_above_the_chips_memory_is_said():
@@ -175,12 +177,12 @@ def test_memory_latency_and_quality_refuse_with_the_figure():
     assert missed.finding.value("limit_bytes") == 9e9
     assert missed.finding.value("excess_bytes") == pytest.approx(7.598e9, rel=1e-3)
     assert excess_ratio(missed.finding) == pytest.approx(missed.option.memory.total_bytes / 9e9 - 1)
-    assert all(one.memory.total_bytes <= 9e9 for one in tight.options)
+    assert all(option.memory.total_bytes <= 9e9 for option in tight.options)
     quick = recommend_model("gb10", "llama-3-8b", max_latency_s=0.025)
     slow = exclusions(quick)["BF16"]
     assert (slow.code, slow.value("limit_s")) == ("misses-time-limit", 0.025)
     assert slow.value("value_s") == pytest.approx(68.16e-3, rel=1e-3)
-    assert all(one.estimate.time_s <= 0.025 for one in quick.options)
+    assert all(option.estimate.time_s <= 0.025 for option in quick.options)
     careful = recommend_model("gb10", "llama-3-8b", max_loss_pct=0, formats=["NVFP4.BF16", "NF4.BF16"])
     assert careful.choice is not None
     assert careful.choice.kind == "baseline"
@@ -226,15 +228,21 @@ def test_estimates_of_a_caller_replace_the_expected_times():
 
     found = recommend_model("gb10", shape, strategies=[], estimate=twice_the_ideal)
     assert "INT4.BF16" in asked
-    for one in found.options:
-        if one.key == "FP8_E4M3":
-            assert (one.estimate.source, one.speedup_ratio) == ("ideal", pytest.approx(one.ideal_speedup_ratio))
+    for option in found.options:
+        if option.key == "FP8_E4M3":
+            assert (option.estimate.source, option.speedup_ratio) == (
+                "ideal",
+                pytest.approx(option.ideal_speedup_ratio),
+            )
         else:
-            assert (one.estimate.source, one.estimate.time_s) == ("measured", pytest.approx(2 * one.times.ideal.time_s))
-            assert (one.estimate.low_s, one.estimate.provenance) == (None, "measured-here")
+            assert (option.estimate.source, option.estimate.time_s) == (
+                "measured",
+                pytest.approx(2 * option.times.ideal.time_s),
+            )
+            assert (option.estimate.low_s, option.estimate.provenance) == (None, "measured-here")
     # A lower bound cannot be held against measurements: of the plans with a known loss it stands last, although its number is smaller.
-    known = [one.key for one in found.options if one.loss.pct is not None]
-    assert known[-1] == "FP8_E4M3"
+    keys = [one.key for one in found.options if one.loss.pct is not None]
+    assert keys[-1] == "FP8_E4M3"
     assert found.option("FP8_E4M3").estimate.time_s < found.baseline.estimate.time_s
 
 
@@ -262,10 +270,10 @@ def test_a_measured_loss_is_the_sum_of_its_layers_and_replaces_the_claim(searche
     losses = small_losses()
     for label in ("FP8_E4M3", "INT8.BF16"):
         total = math.fsum(value for (_, name), value in losses.values.items() if name == label)
-        one = searched.option(label)
-        assert one.loss.value == pytest.approx(total)
-        assert one.loss.pct == pytest.approx(loss_pct(total))
-        assert one.loss.source == "measured"
+        option = searched.option(label)
+        assert option.loss.value == pytest.approx(total)
+        assert option.loss.pct == pytest.approx(loss_pct(total))
+        assert option.loss.source == "measured"
     # A cache without a loss: the weights alone lose more than the limit, whatever is claimed of the cache.
     known = MeasuredLosses(
         {key: 9 * value for key, value in losses.values.items()}, "small", "kl", "nats/token", "a text", 4096
@@ -283,7 +291,7 @@ def test_losses_of_parts_that_the_model_does_not_have_are_told_and_not_used():
     assert found.option("INT8.BF16").loss.source == "claimed"
     lacking = next(item for item in found.option("INT8.BF16").findings if item.code == "losses-incomplete")
     assert lacking.value("part") == "layers.0.up_proj in INT8.BF16"
-    assert {one.group.rpartition(".")[2] for one in found.searches[0].choice.reasons} == {
+    assert {reason.group.rpartition(".")[2] for reason in found.searches[0].choice.reasons} == {
         "qkv_proj",
         "o_proj",
         "down_proj",
@@ -301,7 +309,7 @@ def test_the_search_is_faster_than_every_uniform_plan_at_the_same_loss(searched)
     fastest = searched.option("pareto-fastest")
     assert searched.choice is fastest
     assert fastest.loss.pct <= 1.0
-    uniform = [one for one in searched.options if one.kind == "uniform" and one.loss.source == "measured"]
+    uniform = [option for option in searched.options if option.kind == "uniform" and option.loss.source == "measured"]
     assert len(uniform) >= 2
     assert all(fastest.estimate.time_s < one.estimate.time_s for one in uniform)
     (search,) = searched.searches
@@ -318,9 +326,9 @@ def test_with_a_latency_the_least_loss_within_it_is_searched_too(searched):
     found = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s)
     least = found.option("pareto-least-loss")
     assert least.estimate.time_s <= limit_s
-    for one in found.options:
-        if one.loss.pct is not None:
-            assert least.loss.pct <= one.loss.pct
+    for option in found.options:
+        if option.loss.pct is not None:
+            assert least.loss.pct <= option.loss.pct
     hopeless = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=1e-6)
     assert hopeless.choice is None
     assert exclusions(hopeless)["pareto-least-loss"].code == "search-misses-time"
@@ -329,8 +337,8 @@ def test_with_a_latency_the_least_loss_within_it_is_searched_too(searched):
 def test_a_search_that_meets_the_latency_only_as_a_whole_is_searched_again(searched):
     # The machine's real path is 30 % slower than the kernels' sum, so the first plan found is too slow.
     def slower(prediction):
-        known = expected_step(prediction, "gb10")
-        return Estimate(1.3 * known.time_s, provenance="stretched")
+        step = expected_step(prediction, "gb10")
+        return Estimate(1.3 * step.time_s, provenance="stretched")
 
     limit_s = 0.8 * 1.3 * searched.baseline.estimate.time_s
     found = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s, estimate=slower)
@@ -348,7 +356,7 @@ def test_caches_are_searched_where_they_have_losses():
 
 def test_scores_without_data_choose_but_promise_no_percent():
     found = recommend_model("gb10", small_llama(), losses=small_losses("prior"), max_latency_s=1.0)
-    assert [one.label for one in found.searches] == ["pareto-least-loss"]
+    assert [search.label for search in found.searches] == ["pareto-least-loss"]
     assert "losses-without-percent" in codes(found)
     assert found.option("INT8.BF16").loss.pct == 0.2  # the claim's, not the score's
     assert has_code(found.option("INT8.BF16").findings, "loss-score")
@@ -376,8 +384,8 @@ def test_own_strategies_take_part_and_one_that_cannot_run_is_told():
     mine = MixedPrecisionConfig("mine", operator_precisions={"ffn_up": "INT4", "ffn_gate": "INT4", "ffn_down": "INT4"})
     deep = get_strategy("layerwise_gradient", num_layers=16)
     found = recommend_model("gb10", small_llama(), strategies=[mine, deep])
-    one = found.option("mine")
-    assert (one.formats, one.loss.pct, one.loss.method) == ((("ffn", "INT4.BF16"),), 6.5, "INT4.BF16")
+    option = found.option("mine")
+    assert (option.formats, option.loss.pct, option.loss.method) == ((("ffn", "INT4.BF16"),), 6.5, "INT4.BF16")
     assert "is made for 16 layers" in exclusions(found)["layerwise_gradient"].value("error")
 
 

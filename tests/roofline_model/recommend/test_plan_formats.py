@@ -44,10 +44,10 @@ def test_parts_of_a_mixture():
 
 
 def test_the_same_plan_written_in_two_ways_is_equal():
-    one = plan_from_text("FP8", LLAMA, exceptions=[*KEPT, "ffn@0-31=INT4.BF16"])
+    plan = plan_from_text("FP8", LLAMA, exceptions=[*KEPT, "ffn@0-31=INT4.BF16"])
     other = plan_from_text("INT4.BF16", LLAMA, exceptions=[*KEPT, "attention=FP8"])
-    assert one != other
-    assert plan_formats(one, LLAMA) == plan_formats(other, LLAMA)
+    assert plan != other
+    assert plan_formats(plan, LLAMA) == plan_formats(other, LLAMA)
     narrow = plan_formats(plan_from_text("INT4.BF16", LLAMA, kv="FP8", exceptions=[*KEPT, "attention=FP8"]), LLAMA)
     assert narrow != plan_formats(other, LLAMA)
 

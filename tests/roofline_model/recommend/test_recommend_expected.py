@@ -63,9 +63,9 @@ def test_staying_is_said_with_the_times_it_rests_on():
     def times(case: Case) -> Estimate | None:
         return Estimate({"FP16": 100e-6, "INT8": 120e-6}[dict(case.formats)["b"]])
 
-    found = recommend_quantization("gb10", *PREFILL, formats=["INT8"], times=times)
-    assert reason(found.choice, "no-other-faster") == {"nearest": "INT8", "speedup_ratio": pytest.approx(1 / 1.2)}
-    assert by_key(found)["INT8"].ideal_speedup_ratio == pytest.approx(2, abs=0.01)
+    ranking = recommend_quantization("gb10", *PREFILL, formats=["INT8"], times=times)
+    assert reason(ranking.choice, "no-other-faster") == {"nearest": "INT8", "speedup_ratio": pytest.approx(1 / 1.2)}
+    assert by_key(ranking)["INT8"].ideal_speedup_ratio == pytest.approx(2, abs=0.01)
 
 
 @pytest.mark.parametrize("shape", [DECODE, PREFILL, (8192, 4096, 4096)])
@@ -113,16 +113,16 @@ def without(chip: str, *formats: str):
 
 
 def test_an_ideal_time_does_not_beat_expected_ones_and_is_named():
-    found = recommend_quantization("h100", *DECODE, times=without("h100", "INT4", "NVFP4"))
-    assert [option.key for option in found.options][-2:] == ["INT4", "NVFP4"]  # 2.6 µs ideal, behind 16 µs expected
-    assert found.precision == "FP8_E4M3"
-    by_source = {item.value("source"): item.value("options") for item in found.findings}
+    ranking = recommend_quantization("h100", *DECODE, times=without("h100", "INT4", "NVFP4"))
+    assert [option.key for option in ranking.options][-2:] == ["INT4", "NVFP4"]  # 2.6 µs ideal, behind 16 µs expected
+    assert ranking.precision == "FP8_E4M3"
+    by_source = {item.value("source"): item.value("options") for item in ranking.findings}
     assert by_source["ideal"] == ("NVFP4", "INT4")
 
 
 def test_when_nothing_can_be_compared_the_answer_is_to_stay():
-    found = recommend_quantization("h100", *DECODE, formats=["INT4"], times=without("h100", "INT4"))
-    assert reason(found.choice, "no-other-comparable") == {"source": "expected"}
+    ranking = recommend_quantization("h100", *DECODE, formats=["INT4"], times=without("h100", "INT4"))
+    assert reason(ranking.choice, "no-other-comparable") == {"source": "expected"}
 
 
 # --- the seam
@@ -142,7 +142,7 @@ def test_bare_ceilings_of_a_calibrated_machine_are_no_expected_times():
     def constant(unit: str, value: float) -> Constant:
         return Constant(unit, value * 1.2, value, value * 0.8, 0.1, 20)
 
-    known = Calibration(
+    calibration = Calibration(
         measured_at="2026-11-21T12:00:00+00:00",
         subject="Test CPU",
         kind="cpu",
@@ -156,7 +156,7 @@ def test_bare_ceilings_of_a_calibrated_machine_are_no_expected_times():
         fingerprint="0123456789abcdef",
     )
     bare = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
-    chip = replace(bare, calibration=known, kind="cpu")
+    chip = replace(bare, calibration=calibration, kind="cpu")
     work = gemm(*DECODE, a="BF16")
     assert predict_expected(work, chip) is None
     assert expected_times(chip)(work.case("*", cache="cold")) is None

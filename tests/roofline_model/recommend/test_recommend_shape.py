@@ -62,10 +62,10 @@ def reasons(option: Option) -> list[str]:
     ],
 )
 def test_real_chips(chip: str, shape: tuple[int, int, int], answer: str, path: str) -> None:
-    found = recommend_quantization(chip, *shape)
-    assert str(found) == answer
-    assert found.choice.path == path
-    assert codes(found) == []
+    ranking = recommend_quantization(chip, *shape)
+    assert str(ranking) == answer
+    assert ranking.choice.path == path
+    assert codes(ranking) == []
 
 
 def test_native_formats_take_both_operands_and_others_only_the_weight() -> None:
@@ -115,9 +115,9 @@ def test_a_native_unit_slower_than_16_bit_is_not_used() -> None:
 
 
 def test_the_reasons_say_what_a_user_needs_to_know() -> None:
-    found = recommend_quantization("gb10", *DECODE)
-    assert reasons(found.choice)[:3] == ["memory-bound", "weight-only", "awq-scales"]
-    assert found.choice.findings[0].value("moved_ratio") == pytest.approx(0.258, abs=0.0005)
+    ranking = recommend_quantization("gb10", *DECODE)
+    assert reasons(ranking.choice)[:3] == ["memory-bound", "weight-only", "awq-scales"]
+    assert ranking.choice.findings[0].value("moved_ratio") == pytest.approx(0.258, abs=0.0005)
     prefill = recommend_quantization("gb10", *PREFILL)
     assert reasons(prefill.choice) == ["compute-bound"]  # MXFP4 is as fast, and has no kernel on 12.1
     assert prefill.choice.findings[0].value("peak_flops_per_s") == pytest.approx(475.3e12, rel=1e-3)
@@ -140,24 +140,24 @@ def test_losses_are_published_claims() -> None:
     st.integers(1, 8192),
 )
 def test_laws_of_the_ranking(chip: str, m: int, n: int, k: int) -> None:
-    found = recommend_quantization(chip, m, n, k)
-    places = [option.key for option in found.options]
+    ranking = recommend_quantization(chip, m, n, k)
+    places = [option.key for option in ranking.options]
     assert len(places) == len(set(places))
-    assert found.baseline in found.options
-    assert found.baseline.speedup_ratio == 1
-    middle = places.index(found.baseline.key)
-    for place, option in enumerate(found.options):
+    assert ranking.baseline in ranking.options
+    assert ranking.baseline.speedup_ratio == 1
+    middle = places.index(ranking.baseline.key)
+    for place, option in enumerate(ranking.options):
         assert option.estimate is option.times.ideal
-        assert option.speedup_ratio == pytest.approx(found.baseline.estimate.time_s / option.estimate.time_s)
+        assert option.speedup_ratio == pytest.approx(ranking.baseline.estimate.time_s / option.estimate.time_s)
         if not has_code(option.findings, "kernel-gap"):
             assert place < middle or option.speedup_ratio <= 1.0501
             assert place >= middle or option.speedup_ratio > 1
         assert 0 <= option.memory.saved_ratio < 1
-    gaps = [has_code(option.findings, "kernel-gap") for option in found.options]
+    gaps = [has_code(option.findings, "kernel-gap") for option in ranking.options]
     assert gaps == sorted(gaps)
-    runnable = [option.estimate.time_s for option, gap in zip(found.options, gaps, strict=True) if not gap]
-    assert found.choice.estimate.time_s <= 1.0501 * min(runnable)
-    assert found.question.phase == ("decode" if m <= 16 else "prefill")
+    runnable = [option.estimate.time_s for option, gap in zip(ranking.options, gaps, strict=True) if not gap]
+    assert ranking.choice.estimate.time_s <= 1.0501 * min(runnable)
+    assert ranking.question.phase == ("decode" if m <= 16 else "prefill")
 
 
 # --- ties and the baseline
@@ -177,24 +177,24 @@ def test_a_near_tie_is_a_tie_and_a_clear_lead_is_not() -> None:
 
 def test_without_a_real_gain_the_answer_is_to_stay() -> None:
     chip = create_custom_asic("flat", 1e4, {"FP16": 100.0, "INT8": 100.5})
-    found = recommend_quantization(chip, *PREFILL)
-    assert str(found) == "stay at FP16"
-    assert (found.precision, found.method, found.speedup, found.memory_savings_pct) == ("FP16", "none", 1, 0)
-    why = found.choice.findings[-1]
+    ranking = recommend_quantization(chip, *PREFILL)
+    assert str(ranking) == "stay at FP16"
+    assert (ranking.precision, ranking.method, ranking.speedup, ranking.memory_savings_pct) == ("FP16", "none", 1, 0)
+    why = ranking.choice.findings[-1]
     assert (why.code, why.value("nearest"), why.value("speedup_ratio")) == (
         "no-other-faster",
         "INT8",
         pytest.approx(1.005),
     )
-    assert found.baseline is found.choice is found.options[0]
+    assert ranking.baseline is ranking.choice is ranking.options[0]
     alone = recommend_quantization(create_custom_asic("alone", 1e4, {"FP16": 100.0}), *PREFILL)
     assert reasons(alone.choice)[-1] == "no-other-option"
 
 
 def test_the_baseline_is_bf16_where_there_is_no_fp16() -> None:
-    found = recommend_quantization(create_custom_asic("b", 500, {"BF16": 50.0, "INT8": 100.0}), *DECODE)
-    assert found.baseline.key == "BF16"
-    assert str(found) == "INT8 (PTQ) 2.0x speedup"
+    ranking = recommend_quantization(create_custom_asic("b", 500, {"BF16": 50.0, "INT8": 100.0}), *DECODE)
+    assert ranking.baseline.key == "BF16"
+    assert str(ranking) == "INT8 (PTQ) 2.0x speedup"
     assert recommend_quantization("gb10", *DECODE, formats=["BF16", "INT4"]).baseline.key == "BF16"
 
 
@@ -217,10 +217,10 @@ def test_the_phase_follows_the_rows_unless_given() -> None:
 
 
 def test_a_format_filter_keeps_the_order_of_merit_and_explains_what_it_drops() -> None:
-    found = recommend_quantization("gb10", *DECODE, formats=["int8", "FP32", "nvfp4", "INT8", "NF4"])
-    assert [option.key for option in found.options] == ["NF4", "NVFP4", "INT8", "FP16"]
-    assert [(each.key, each.finding.code) for each in found.excluded] == [("FP32", "not-narrower")]
-    assert by_key(found)["NF4"].method == "weight_only"
+    ranking = recommend_quantization("gb10", *DECODE, formats=["int8", "FP32", "nvfp4", "INT8", "NF4"])
+    assert [option.key for option in ranking.options] == ["NF4", "NVFP4", "INT8", "FP16"]
+    assert [(each.key, each.finding.code) for each in ranking.excluded] == [("FP32", "not-narrower")]
+    assert by_key(ranking)["NF4"].method == "weight_only"
 
 
 def test_an_undeclared_format_is_weighed_only_when_asked_for() -> None:
@@ -265,38 +265,38 @@ def test_unknown_names_are_named() -> None:
 
 
 def test_the_whole_model_must_fit_when_its_size_is_known() -> None:
-    found = recommend_quantization("h200", *PREFILL, memory_limit_gb=60, model_parameters=70e9)
-    assert found.precision != "FP8_E4M3"  # the fastest, but 70 GB
-    assert found.choice.memory.total_bytes <= 60e9
-    excess = {each.key: each.finding.value("excess_bytes") for each in found.excluded}
+    ranking = recommend_quantization("h200", *PREFILL, memory_limit_gb=60, model_parameters=70e9)
+    assert ranking.precision != "FP8_E4M3"  # the fastest, but 70 GB
+    assert ranking.choice.memory.total_bytes <= 60e9
+    excess = {each.key: each.finding.value("excess_bytes") for each in ranking.excluded}
     assert excess["FP8_E4M3"] == 10e9
     assert excess["FP16"] == 80e9
-    assert {each.finding.code for each in found.excluded} == {"misses-memory-limit"}
+    assert {each.finding.code for each in ranking.excluded} == {"misses-memory-limit"}
     assert list(excess.values()) == sorted(excess.values())  # the nearest to the limit first
-    assert all(option.memory.total_bytes <= 60e9 for option in found.options)
-    assert "baseline-misses-limits" in reasons(found.choice)
-    assert found.baseline.key == "FP16"  # speed-ups still refer to it
+    assert all(option.memory.total_bytes <= 60e9 for option in ranking.options)
+    assert "baseline-misses-limits" in reasons(ranking.choice)
+    assert ranking.baseline.key == "FP16"  # speed-ups still refer to it
 
 
 def test_without_a_model_the_operands_must_fit() -> None:
-    found = recommend_quantization("gb10", *DECODE, memory_limit_gb=0.02)
+    ranking = recommend_quantization("gb10", *DECODE, memory_limit_gb=0.02)
     size = 4096 * 2 + 4096 * 4096 * 2 + 4096 * 2
-    assert found.baseline.memory.total_bytes == size
-    assert [each.key for each in found.excluded] == ["FP16"]
+    assert ranking.baseline.memory.total_bytes == size
+    assert [each.key for each in ranking.excluded] == ["FP16"]
     everything = recommend_quantization("gb10", *DECODE, memory_limit_gb=size / 1e9)
     assert everything.excluded == ()
 
 
 def test_when_nothing_fits_the_smallest_is_named_with_what_it_misses() -> None:
-    found = recommend_quantization("gb10", *DECODE, memory_limit_gb=30, model_parameters=70e9)
-    assert found.choice is None
-    assert found.options == ()
-    assert found.precision == found.nearest.key == found.excluded[0].key == "INT4"
-    assert found.excluded[0].finding.value("excess_bytes") == pytest.approx(6.09e9, rel=1e-3)
-    assert {each.key for each in found.excluded[1:]} == {"FP16", "FP8_E4M3", "MXFP8_E4M3", "INT8", "NVFP4", "MXFP4"}
-    assert found.excluded[-1].key == "MXFP4"  # no kernel is known to run it here
-    assert codes(found) == ["nothing-fits", "misses-memory-limit"]
-    assert found.headline.code == "nothing-fits"
+    ranking = recommend_quantization("gb10", *DECODE, memory_limit_gb=30, model_parameters=70e9)
+    assert ranking.choice is None
+    assert ranking.options == ()
+    assert ranking.precision == ranking.nearest.key == ranking.excluded[0].key == "INT4"
+    assert ranking.excluded[0].finding.value("excess_bytes") == pytest.approx(6.09e9, rel=1e-3)
+    assert {each.key for each in ranking.excluded[1:]} == {"FP16", "FP8_E4M3", "MXFP8_E4M3", "INT8", "NVFP4", "MXFP4"}
+    assert ranking.excluded[-1].key == "MXFP4"  # no kernel is known to run it here
+    assert codes(ranking) == ["nothing-fits", "misses-memory-limit"]
+    assert ranking.headline.code == "nothing-fits"
 
 
 def test_a_fitting_answer_says_so() -> None:
@@ -343,14 +343,14 @@ def test_the_times_seam_is_asked_for_every_case_with_any_kernel() -> None:
 
 def test_measured_times_replace_the_ideal_ones_and_can_turn_the_answer() -> None:
     times, _ = measured(FP16=200e-6, INT8=100e-6, INT4=160e-6)
-    found = recommend_quantization("gb10", *DECODE, formats=["INT8", "INT4"], times=times)
-    assert str(found) == "INT8 (PTQ) 2.0x speedup"
-    assert [option.estimate.source for option in found.options] == ["measured"] * 3
-    assert found.predicted_time_us == pytest.approx(100)
-    assert by_key(found)["INT4"].speedup_ratio == pytest.approx(1.25)
+    ranking = recommend_quantization("gb10", *DECODE, formats=["INT8", "INT4"], times=times)
+    assert str(ranking) == "INT8 (PTQ) 2.0x speedup"
+    assert [option.estimate.source for option in ranking.options] == ["measured"] * 3
+    assert ranking.predicted_time_us == pytest.approx(100)
+    assert by_key(ranking)["INT4"].speedup_ratio == pytest.approx(1.25)
     ideal = recommend_quantization("gb10", *DECODE).choice.times.ideal
-    assert by_key(found)["INT4"].times.ideal == ideal
-    assert codes(found) == []
+    assert by_key(ranking)["INT4"].times.ideal == ideal
+    assert codes(ranking) == []
 
 
 def test_a_kernel_measured_slower_than_the_baseline_loses() -> None:
@@ -360,11 +360,11 @@ def test_a_kernel_measured_slower_than_the_baseline_loses() -> None:
 
 def test_an_unmeasured_option_stands_behind_measured_ones_and_is_compared_ideal_with_ideal() -> None:
     times, _ = measured(FP16=200e-6)
-    found = recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)
-    assert [option.key for option in found.options] == ["FP16", "INT8"]
-    assert found.options[1].speedup_ratio == pytest.approx(2, rel=0.01)  # not 200 / 61
-    assert reasons(found.choice)[-1] == "no-other-comparable"
-    assert [(item.code, item.value("options")) for item in found.findings] == [
+    ranking = recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)
+    assert [option.key for option in ranking.options] == ["FP16", "INT8"]
+    assert ranking.options[1].speedup_ratio == pytest.approx(2, rel=0.01)  # not 200 / 61
+    assert reasons(ranking.choice)[-1] == "no-other-comparable"
+    assert [(item.code, item.value("options")) for item in ranking.findings] == [
         ("mixed-sources", ("FP16",)),
         ("mixed-sources", ("INT8",)),
     ]

@@ -54,4 +54,4 @@ def test_a_strategy_and_a_uniform_plan_are_excluded_for_the_same_missing_unit(cp
     a100 = exclusions(recommend_model("a100", "llama-3.1-8b"))["FP8_E4M3"]
     assert (a100.code, a100.value("instead")) == ("no-unit-weight-only", "FP8_E4M3.BF16")
     asked = recommend_model(cpu, SHAPE, strategies=[get_strategy("fp8_balanced")], formats=["FP8_E4M3.FP8_E4M3"])
-    assert {"fp8_balanced", "FP8_E4M3"} <= {one.key for one in asked.options}
+    assert {"fp8_balanced", "FP8_E4M3"} <= {option.key for option in asked.options}

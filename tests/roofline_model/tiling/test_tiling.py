@@ -20,38 +20,38 @@ H100 = get_hardware("h100")
 
 
 def test_a_square_product_on_h100_by_hand():
-    found = gemm_tiling(gemm(4096, 4096, 4096, a="BF16"), H100)
-    assert (found.tile_m, found.tile_n, found.split_count) == (128, 256, 1)
-    assert (found.grid_m_count, found.grid_n_count, found.block_count) == (32, 16, 512)
-    assert found.blocks_per_sm_ratio == pytest.approx(512 / 132)
-    assert found.wave_count == 4
-    assert found.tail_ratio == pytest.approx(1 - 512 / (4 * 132))
-    assert found.padding_ratio == 0
+    tiling = gemm_tiling(gemm(4096, 4096, 4096, a="BF16"), H100)
+    assert (tiling.tile_m, tiling.tile_n, tiling.split_count) == (128, 256, 1)
+    assert (tiling.grid_m_count, tiling.grid_n_count, tiling.block_count) == (32, 16, 512)
+    assert tiling.blocks_per_sm_ratio == pytest.approx(512 / 132)
+    assert tiling.wave_count == 4
+    assert tiling.tail_ratio == pytest.approx(1 - 512 / (4 * 132))
+    assert tiling.padding_ratio == 0
     # Every block loads its 128 rows and 256 columns over the whole K, 2 bytes each.
-    assert found.requested_bytes == 512 * 4096 * (128 + 256) * 2
-    assert found.operand_bytes == 2 * 4096 * 4096 * 2
-    assert found.output_bytes == 4096 * 4096 * 2
-    assert found.beyond_compulsory_bytes == found.requested_bytes - found.operand_bytes
-    assert found.l2_hit_ratio == pytest.approx(1 - found.operand_bytes / found.requested_bytes, abs=0.01)
+    assert tiling.requested_bytes == 512 * 4096 * (128 + 256) * 2
+    assert tiling.operand_bytes == 2 * 4096 * 4096 * 2
+    assert tiling.output_bytes == 4096 * 4096 * 2
+    assert tiling.beyond_compulsory_bytes == tiling.requested_bytes - tiling.operand_bytes
+    assert tiling.l2_hit_ratio == pytest.approx(1 - tiling.operand_bytes / tiling.requested_bytes, abs=0.01)
 
 
 def test_the_time_is_the_expected_models_and_its_parts_add_up():
     from roofline_model.expected.chip import ChipSpec
     from roofline_model.expected.products.formula import expected_gemm
 
-    found = gemm_tiling(gemm(512, 7168, 4096, a="BF16"), H100)
+    tiling = gemm_tiling(gemm(512, 7168, 4096, a="BF16"), H100)
     batch = expected_gemm(ChipSpec.of(H100, "BF16"), 512, 7168, 4096, weight_format="BF16", activation_format="BF16")
-    assert found.expected_s == batch.time_s[0]
-    assert math.fsum(found.parts_s.values()) == pytest.approx(found.expected_s)
-    assert set(found.parts_s) <= set(found.terms_s)
-    assert found.terms_s["tensor"] >= found.flops / found.peak_flops_per_s > found.parts_s["dram"]
-    assert found.low_s < found.expected_s < found.high_s
+    assert tiling.expected_s == batch.time_s[0]
+    assert math.fsum(tiling.parts_s.values()) == pytest.approx(tiling.expected_s)
+    assert set(tiling.parts_s) <= set(tiling.terms_s)
+    assert tiling.terms_s["tensor"] >= tiling.flops / tiling.peak_flops_per_s > tiling.parts_s["dram"]
+    assert tiling.low_s < tiling.expected_s < tiling.high_s
 
 
 def test_a_long_k_with_few_tiles_is_split():
-    found = gemm_tiling(gemm(128, 512, 65536, a="BF16"), get_hardware("a100"))
-    assert found.split_count > 1
-    assert found.block_count == found.grid_m_count * found.grid_n_count * found.split_count
+    tiling = gemm_tiling(gemm(128, 512, 65536, a="BF16"), get_hardware("a100"))
+    assert tiling.split_count > 1
+    assert tiling.block_count == tiling.grid_m_count * tiling.grid_n_count * tiling.split_count
 
 
 def test_weights_that_stay_in_the_cache_move_less():
@@ -61,10 +61,10 @@ def test_weights_that_stay_in_the_cache_move_less():
 
 def test_an_output_that_misses_is_not_held_against_operands_that_hit():
     # 1.5 MB of operands stay in the H100's L2, the 16.8 MB of output do not.
-    found = gemm_tiling(gemm(4096, 2048, 128, a="BF16"), H100, cache="warm")
-    assert found.dram_bytes > 0.9 * found.output_bytes > found.operand_bytes
-    assert found.operand_dram_bytes < 0.01 * found.operand_bytes
-    assert found.l2_hit_ratio > 0.999
+    tiling = gemm_tiling(gemm(4096, 2048, 128, a="BF16"), H100, cache="warm")
+    assert tiling.dram_bytes > 0.9 * tiling.output_bytes > tiling.operand_bytes
+    assert tiling.operand_dram_bytes < 0.01 * tiling.operand_bytes
+    assert tiling.l2_hit_ratio > 0.999
 
 
 def test_a_gemv_kernel_has_no_tiles_and_other_operators_are_refused():
@@ -76,22 +76,22 @@ def test_a_gemv_kernel_has_no_tiles_and_other_operators_are_refused():
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(CHIPS), *(st.integers(1, 20000) for _ in range(3)))
 def test_laws_of_any_tiling(chip, M, N, K):
-    found = gemm_tiling(gemm(M, N, K, a="BF16"), get_hardware(chip))
-    if found is None:
+    tiling = gemm_tiling(gemm(M, N, K, a="BF16"), get_hardware(chip))
+    if tiling is None:
         assert M == 1
         return
-    assert found.grid_m_count * found.tile_m >= M > (found.grid_m_count - 1) * found.tile_m
-    assert found.grid_n_count * found.tile_n >= N > (found.grid_n_count - 1) * found.tile_n
-    assert 0 <= found.tail_ratio < 1
-    assert 0 <= found.padding_ratio < 1
-    assert 0 <= found.l2_hit_ratio <= 1
-    assert found.requested_bytes >= found.operand_bytes * (1 - 1e-9)
-    assert found.dram_bytes <= (found.operand_bytes + found.output_bytes) * (1 + 1e-9)
-    assert found.operand_dram_bytes <= min(found.operand_bytes, found.dram_bytes) * (1 + 1e-9)
-    assert found.dram_bytes - found.operand_dram_bytes <= found.output_bytes * (1 + 1e-6)
-    assert found.l2_hit_ratio == pytest.approx(1 - found.operand_dram_bytes / found.requested_bytes, abs=1e-12)
-    assert 0 < found.efficiency_ratio <= 1
-    assert found.occupancy.block_count >= 1
+    assert tiling.grid_m_count * tiling.tile_m >= M > (tiling.grid_m_count - 1) * tiling.tile_m
+    assert tiling.grid_n_count * tiling.tile_n >= N > (tiling.grid_n_count - 1) * tiling.tile_n
+    assert 0 <= tiling.tail_ratio < 1
+    assert 0 <= tiling.padding_ratio < 1
+    assert 0 <= tiling.l2_hit_ratio <= 1
+    assert tiling.requested_bytes >= tiling.operand_bytes * (1 - 1e-9)
+    assert tiling.dram_bytes <= (tiling.operand_bytes + tiling.output_bytes) * (1 + 1e-9)
+    assert tiling.operand_dram_bytes <= min(tiling.operand_bytes, tiling.dram_bytes) * (1 + 1e-9)
+    assert tiling.dram_bytes - tiling.operand_dram_bytes <= tiling.output_bytes * (1 + 1e-6)
+    assert tiling.l2_hit_ratio == pytest.approx(1 - tiling.operand_dram_bytes / tiling.requested_bytes, abs=1e-12)
+    assert 0 < tiling.efficiency_ratio <= 1
+    assert tiling.occupancy.block_count >= 1
 
 
 # Occupancy ---------------------------------------------------------------------------------------------------------
@@ -159,10 +159,10 @@ def test_scales_take_shared_memory_and_do_not_shorten_the_stage():
 
 
 def test_waves_and_tail_tell_one_story_when_two_blocks_share_an_sm():
-    found = gemm_tiling(gemm(512, 4096, 4096, a="BF16", b="INT4"), get_hardware("gb10"))
-    assert (found.block_count, found.sm_count, found.occupancy.block_count) == (128, 48, 2)
-    assert (found.wave_count, found.resident_wave_count) == (3, 2)
-    assert found.tail_ratio == pytest.approx(1 - 128 / (found.wave_count * found.sm_count))
+    tiling = gemm_tiling(gemm(512, 4096, 4096, a="BF16", b="INT4"), get_hardware("gb10"))
+    assert (tiling.block_count, tiling.sm_count, tiling.occupancy.block_count) == (128, 48, 2)
+    assert (tiling.wave_count, tiling.resident_wave_count) == (3, 2)
+    assert tiling.tail_ratio == pytest.approx(1 - 128 / (tiling.wave_count * tiling.sm_count))
 
 
 # The saw-tooth -----------------------------------------------------------------------------------------------------

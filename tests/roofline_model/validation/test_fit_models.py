@@ -25,26 +25,26 @@ def read(tmp_path, *rows):
 
 def test_published_decode_rates_of_gb10_lie_in_the_interval(tmp_path):
     """llama.cpp benches/dgx-spark.md: Qwen2.5-7B Q8_0 29.3 tok/s; DandinPower/llama.cpp_bench: Qwen3-32B Q4_K_M, 18.40 GiB, 10.72 tok/s."""
-    found = predict_table(
+    prediction = predict_table(
         read(
             tmp_path,
             f"gb10,model,decode,qwen2.5-7b,512,1,1,1,8098525888,,,,{1 / 29.3}",
             f"gb10,model,decode,qwen3-32b,512,1,1,1,{18.40 * 2**30:.0f},,,,{1 / 10.72}",
         )
     )
-    assert found.reasons == ["", ""]
+    assert prediction.reasons == ["", ""]
     for i in range(2):
-        assert found.ideal_s[i] <= found.low_s[i] < found.measured_s[i] < found.high_s[i]
-        assert found.expected_s[i] == pytest.approx(found.measured_s[i], rel=0.15)
-        assert found.provenance[i].endswith("(sum of kernels)")
+        assert prediction.ideal_s[i] <= prediction.low_s[i] < prediction.measured_s[i] < prediction.high_s[i]
+        assert prediction.expected_s[i] == pytest.approx(prediction.measured_s[i], rel=0.15)
+        assert prediction.provenance[i].endswith("(sum of kernels)")
 
 
 def test_the_ideal_is_the_models_own(tmp_path):
-    found = predict_table(read(tmp_path, "h100-sxm,model,decode,llama-3.1-8b,4096,1,8,1,,BF16,BF16,,0.01"))
-    assert found.ideal_s[0] == pytest.approx(
+    prediction = predict_table(read(tmp_path, "h100-sxm,model,decode,llama-3.1-8b,4096,1,8,1,,BF16,BF16,,0.01"))
+    assert prediction.ideal_s[0] == pytest.approx(
         predict_model("h100-sxm", "llama-3.1-8b", batch=8, context=4096, formats="BF16").time_s
     )
-    assert found.ideal_s[0] < found.expected_s[0] < 2 * found.ideal_s[0]
+    assert prediction.ideal_s[0] < prediction.expected_s[0] < 2 * prediction.ideal_s[0]
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_the_ideal_is_the_models_own(tmp_path):
 )
 def test_a_row_has_the_time_that_predict_model_says(tmp_path, model, phase, batch, formats):
     found = predict_table(read(tmp_path, f"h100-sxm,model,{phase},{model},2048,,{batch},1,,{formats},{formats},,0.01"))
-    one = predict_model("h100-sxm", model, phase, batch=batch, context=2048, formats=formats)
-    assert found.expected_s[0] == expected_step(one, "h100-sxm").time_s
-    assert found.ideal_s[0] == one.time_s
+    prediction = predict_model("h100-sxm", model, phase, batch=batch, context=2048, formats=formats)
+    assert found.expected_s[0] == expected_step(prediction, "h100-sxm").time_s
+    assert found.ideal_s[0] == prediction.time_s
 
 
 def test_steps_multiply_and_tokens_of_a_batch_are_one_step(tmp_path):
@@ -74,9 +74,9 @@ def test_steps_multiply_and_tokens_of_a_batch_are_one_step(tmp_path):
     assert (one.steps_count, many.steps_count, batch.steps_count) == (1, 128, 1)
     assert many.context_count == 4032 + 64
     assert (prompt.new_count, prompt.context_count, prompt.steps_count) == (512, 512, 1)
-    found = predict_table(table).expected_s
-    assert found[1] == pytest.approx(128 * found[0], rel=1e-6)
-    assert found[0] < found[2] < 2 * found[0]
+    expected_s = predict_table(table).expected_s
+    assert expected_s[1] == pytest.approx(128 * expected_s[0], rel=1e-6)
+    assert expected_s[0] < expected_s[2] < 2 * expected_s[0]
 
 
 def test_the_stored_size_chooses_the_format_and_is_what_is_read(tmp_path):
@@ -85,15 +85,15 @@ def test_the_stored_size_chooses_the_format_and_is_what_is_read(tmp_path):
         *(f"gb10,model,decode,llama-3.1-8b,512,1,1,1,{size},,,,0.03" for size in (16.1e9, 8.5e9, 4.9e9)),
     )
     assert [read_model_row(table, i).formats for i in range(3)] == ["BF16", "INT8.BF16", "INT4.BF16"]
-    found = predict_table(table)
+    prediction = predict_table(table)
     bandwidth = get_hardware("gb10").bandwidth.value
     for i, size in enumerate((16.1e9, 8.5e9, 4.9e9)):
-        assert 0.85 < found.ideal_s[i] * bandwidth / size < 1.05  # all but the embedding table, and the cache
-        assert found.expected_s[i] > size * 0.9 / (0.85 * bandwidth)
+        assert 0.85 < prediction.ideal_s[i] * bandwidth / size < 1.05  # all but the embedding table, and the cache
+        assert prediction.expected_s[i] > size * 0.9 / (0.85 * bandwidth)
 
 
 def test_what_no_model_can_be_is_a_reason(tmp_path):
-    found = predict_table(
+    prediction = predict_table(
         read(
             tmp_path,
             "gb10,model,decode,no-such-model,512,1,1,1,,BF16,BF16,,0.03",
@@ -101,20 +101,20 @@ def test_what_no_model_can_be_is_a_reason(tmp_path):
             "b10,model,decode,llama-3.1-8b,512,1,1,1,,BF16,BF16,,0.03",
         )
     )
-    assert "unknown model 'no-such-model'" in found.reasons[0]
-    assert "cannot be divided among 7 devices" in found.reasons[1]
-    assert found.reasons[2].startswith("row 4: qkv_proj: no expected-time constants")
-    assert found.ideal_s[2] > 0  # the roofline stands
-    assert not (found.expected_s > 0).any()
+    assert "unknown model 'no-such-model'" in prediction.reasons[0]
+    assert "cannot be divided among 7 devices" in prediction.reasons[1]
+    assert prediction.reasons[2].startswith("row 4: qkv_proj: no expected-time constants")
+    assert prediction.ideal_s[2] > 0  # the roofline stands
+    assert not (prediction.expected_s > 0).any()
 
 
 def test_devices_that_share_a_pass_wait_for_each_other(tmp_path, monkeypatch):
     """Two all-reduces in each of 32 layers: as `predict model` counts them, latency included."""
     row = "h100-sxm,model,decode,llama-3.1-8b,2048,,1,2,,BF16,BF16,,0.01"
-    known = predict_table(read(tmp_path, row))
+    prediction = predict_table(read(tmp_path, row))
     monkeypatch.setattr(
         "roofline_model.models.llm.ModelPrediction.expected_all_reduce_s", property(lambda one: one.all_reduce_s)
     )
     without = predict_table(read(tmp_path, row))
-    assert known.expected_s[0] - without.expected_s[0] == pytest.approx(64 * ALL_REDUCE_LATENCY_S)
-    assert known.ideal_s[0] == without.ideal_s[0]
+    assert prediction.expected_s[0] - without.expected_s[0] == pytest.approx(64 * ALL_REDUCE_LATENCY_S)
+    assert prediction.ideal_s[0] == without.ideal_s[0]

@@ -57,7 +57,7 @@ def test_every_question_may_be_about_it(client, path, body):
 
 def test_ceilings_of_a_busy_machine_are_doubted_in_every_answer():
     measured = Constant("B/s", 2e10, 2e10, 2e10, 0.01, 9)
-    known = Calibration(
+    calibration = Calibration(
         measured_at="2026-11-22T10:00:00+00:00",
         subject="test CPU",
         kind="cpu",
@@ -66,12 +66,12 @@ def test_ceilings_of_a_busy_machine_are_doubted_in_every_answer():
         disturbed_by=("contended",),
     )
     rates = {"FP16": 0.1, "BF16": 0.4}
-    busy = replace(create_custom_asic("busy cpu", 20, rates), kind="cpu", calibration=known)
+    busy = replace(create_custom_asic("busy cpu", 20, rates), kind="cpu", calibration=calibration)
     with TestClient(create_app(None, this_chip=lambda: busy)) as client:
         for path, body in (("/api/analyze", SHAPE), *QUESTIONS):
             if path != "/api/tiling":  # a CPU has no tiles
                 findings = client.post(f"{path}?hardware_key=auto", json=body).json()["findings"]
-                assert [one["code"] for one in findings].count("ceilings-contended") == 1, path
+                assert [finding["code"] for finding in findings].count("ceilings-contended") == 1, path
 
 
 def test_the_catalog_names_it(client):

@@ -117,9 +117,9 @@ def test_the_page_and_its_files_come_with_their_types(api_client):
 
     assert "explorer/index.html" in page_files()
     for path, one in page_files().items():
-        found = api_client.get(f"/{path}")
-        assert (found.content, found.headers["content-type"]) == (one.content, one.content_type)
-        assert found.headers["content-security-policy"].startswith("default-src 'self'")
+        response = api_client.get(f"/{path}")
+        assert (response.content, response.headers["content-type"]) == (one.content, one.content_type)
+        assert response.headers["content-security-policy"].startswith("default-src 'self'")
 
 
 def test_without_a_gpu_the_status_and_the_stream_say_why(api_database):
@@ -153,7 +153,7 @@ def test_the_stream_sends_readings_at_its_pace_and_ends_after_count(gpu_client):
     events = [part.split("\n") for part in text.strip().split("\n\n")]
     assert [event[0] for event in events] == ["event: reading"] * 3
     readings = [json.loads(event[1].removeprefix("data: ")) for event in events]
-    assert len({one["measured_at"] for one in readings}) == 3
+    assert len({reading["measured_at"] for reading in readings}) == 3
     assert app.state.service.stream_count == 0
 
 

@@ -53,7 +53,7 @@ def api_schema(generated_client):
 
 
 def operations(schema):
-    return [found.ok() for found in schema.get_all_operations()]
+    return [all_operation.ok() for all_operation in schema.get_all_operations()]
 
 
 def ask(client, operation, count):

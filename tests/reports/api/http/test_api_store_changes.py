@@ -32,9 +32,9 @@ def client(path):
 
 
 def told(client, where="/api/runs"):
-    found = client.get(where)
-    assert found.headers["content-type"] == "application/problem+json"
-    return found.status_code, found.json()["slug"], found.json()["detail"]
+    response = client.get(where)
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, response.json()["slug"], response.json()["detail"]
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +141,8 @@ def test_who_waited_for_a_server_that_is_away_does_not_wait_again(monkeypatch):
     monkeypatch.setattr(results.store.store, "open_store", away)
     access = StoreAccess("postgresql+psycopg://nobody@localhost/none")
     answers = [threading.Thread(target=access.is_readable) for _ in range(8)]
-    for one in answers:
-        one.start()
-    for one in answers:
-        one.join(5)
+    for answer in answers:
+        answer.start()
+    for answer in answers:
+        answer.join(5)
     assert len(opened) < 4

@@ -11,9 +11,9 @@ from results.store.store import open_store
 
 
 def get(client, path, status=200, **options):
-    found = client.get(path, **options)
-    assert found.status_code == status, found.text
-    return found
+    response = client.get(path, **options)
+    assert response.status_code == status, response.text
+    return response
 
 
 def test_runs_are_listed_newest_first_page_by_page(api_client):
@@ -203,10 +203,10 @@ def test_what_is_no_database_of_ours_is_503(tmp_path):
 
 def test_hostile_names_stay_text(api_client):
     body = get(api_client, f"/api/runs/{'f' * 32}").text
-    found = json.loads(body)
-    assert found["run"]["label"].startswith("</script><script>")  # as data it is whole …
+    document = json.loads(body)
+    assert document["run"]["label"].startswith("</script><script>")  # as data it is whole …
     assert "‮" not in body  # … but cannot turn a line round
-    assert len(found["command"]) <= 1_000
+    assert len(document["command"]) <= 1_000
     page = get(api_client, f"/api/runs/{'f' * 32}/report")
     assert "<script>alert(1)" not in page.text
 

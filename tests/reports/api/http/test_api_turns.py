@@ -59,7 +59,7 @@ def test_reports_that_wait_hold_no_thread_and_not_too_many_wait(api_database, mo
 
     beside, answers = asyncio.run(ask())
     assert [one.status_code for one in beside] == [200, 200]
-    refused = [one for one in answers if one.status_code == 503]
+    refused = [answer for answer in answers if answer.status_code == 503]
     assert len(answers) - len(refused) == 1 + MOST_WAITING_PAGES
     assert {one.json()["slug"] for one in refused} == {"busy"}
     assert all(int(one.headers["retry-after"]) > 0 for one in refused)

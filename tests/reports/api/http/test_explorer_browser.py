@@ -36,7 +36,7 @@ def address(make, tmp_path_factory) -> Iterator[str]:
     from results.store.store import open_store
 
     path = tmp_path_factory.mktemp("explorer") / "results.db"
-    records = [replace(one, run_id=RUN_ID) for one in make.gpu_records()]
+    records = [replace(record, run_id=RUN_ID) for record in make.gpu_records()]
     strange = make.record((4, 4096, 4096), "BF16", "BF16", LABEL, 4e-5, device=make.GPU, number=900, run_id=RUN_ID)
     run = make.run(run_id=RUN_ID, label=LABEL, hardware_key="h200-sxm")
     with open_store(path) as store:
@@ -79,9 +79,9 @@ def page(opened, address):
         drawn(page)
     yield page
     # The browser itself notes every answer that is an error; those that a test asks for are no fault of the page.
-    found = [error for error in seen.errors if "status of 422" not in error]
+    errors = [error for error in seen.errors if "status of 422" not in error]
     seen.errors.clear()
-    assert found == []
+    assert errors == []
     assert [url for url in seen.addresses if not url.startswith(f"{address}/")] == []
 
 

@@ -65,7 +65,7 @@ def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
     answer = api_client.post(f"/api/models/{key}/recommend", json=body)
     found = ModelRecommendation.model_validate_json(answer.text)
     assert found.chosen is not None or found.candidates == []
-    assert [one.plan for one in found.candidates if one.kernel_gap] == []
+    assert [candidate.plan for candidate in found.candidates if candidate.kernel_gap] == []
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_a_cache_is_ranked_by_the_expected_time(api_client):
     answer = api_client.post("/api/attention/recommend?hardware_key=h200", json=DECODE).json()
     found = AttentionRecommendation.model_validate(answer)
     expected = predict_expected(attention(1, 32, 8, 1, 8192, 128, q="FP16", kv="FP8_E4M3"), "h200-sxm")
-    by_format = {one.kv_format: one for one in found.candidates}
+    by_format = {candidate.kv_format: candidate for candidate in found.candidates}
     assert by_format["FP8_E4M3"].time_s == expected.time_s
     assert by_format["FP8_E4M3"].kv_bytes * 2 == by_format["FP16"].kv_bytes == 2 * 8 * 8192 * 128 * 2
     assert by_format["FP8_E4M3"].speedup_ratio == by_format["FP16"].time_s / expected.time_s
     assert (found.phase, found.ranked_by, found.baseline.kv_format) == ("decode", "expected", "FP16")
-    runnable = [one for one in found.candidates if not one.kernel_gap]
+    runnable = [candidate for candidate in found.candidates if not candidate.kernel_gap]
     assert found.candidates[: len(runnable)] == runnable
     assert found.best == found.candidates[0]
 

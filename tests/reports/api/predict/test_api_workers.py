@@ -117,9 +117,9 @@ def test_no_workers_are_wanted():
 
 
 def test_the_oldest_answer_makes_room():
-    kept = AnswerCache(2)
+    cache = AnswerCache(2)
     for question in ("a", "b"):
-        kept.put(question, question.upper())
-    assert kept.get("a") == "A"
-    kept.put("c", "C")
-    assert [kept.get(question) for question in "abc"] == ["A", None, "C"]
+        cache.put(question, question.upper())
+    assert cache.get("a") == "A"
+    cache.put("c", "C")
+    assert [cache.get(question) for question in "abc"] == ["A", None, "C"]

@@ -11,9 +11,9 @@ from reports.stored import StoredQuestion, recommend_from_store
 
 @pytest.fixture(scope="module")
 def answer(api_client):
-    found = api_client.get("/api/recommendations")
-    assert found.status_code == 200
-    return found.json()
+    response = api_client.get("/api/recommendations")
+    assert response.status_code == 200
+    return response.json()
 
 
 def rows_of(answer):
@@ -25,8 +25,8 @@ def test_it_is_the_document_of_the_command_line(api_client, api_database):
 
     answer = api_client.get("/api/recommendations?hardware_key=B10&op=gemv").json()
     with open_store(api_database, create=False, read_only=True) as store:
-        found = recommend_from_store(store, StoredQuestion(hardware_key="b10", op="gemv"))
-    wanted = recommendations_json(found)
+        recommendations = recommend_from_store(store, StoredQuestion(hardware_key="b10", op="gemv"))
+    wanted = recommendations_json(recommendations)
     assert answer["rankings"]
     assert [one["title"] for one in answer["rankings"]] == [one["title"] for one in wanted["rankings"]]
     for told, row in zip(rows_of(answer), rows_of(wanted), strict=True):
@@ -46,8 +46,8 @@ def test_it_is_the_document_of_the_command_line(api_client, api_database):
 def test_every_answer_keeps_its_schema_and_says_why(answer):
     found = StoredRecommendationList.model_validate(answer)
     assert found.page.total_count == len(found.rankings) > 1
-    assert {row.time_source for one in found.rankings for row in one.rows} >= {"measured"}
-    assert all(row.reason and row.confidence_reason for one in found.rankings for row in one.rows)
+    assert {row.time_source for ranking in found.rankings for row in ranking.rows} >= {"measured"}
+    assert all(row.reason and row.confidence_reason for ranking in found.rankings for row in ranking.rows)
     assert [row.rank for row in found.rankings[0].rows] == list(range(1, len(found.rankings[0].rows) + 1))
 
 
@@ -65,8 +65,8 @@ def test_links_lead_to_the_very_case(api_client, answer):
 
 def test_what_changed_since_the_run_before_is_told(answer):
     changes = [one for ranking in answer["rankings"] for one in ranking["changes"]]
-    assert any(one["verdict"] == "SLOWER" and one["change_ratio"] > 0.05 for one in changes)
-    assert all(one["sentence"] for one in changes)
+    assert any(change["verdict"] == "SLOWER" and change["change_ratio"] > 0.05 for change in changes)
+    assert all(change["sentence"] for change in changes)
 
 
 def test_pages_lead_on_and_an_unchanged_answer_is_not_sent_again(api_client, answer):

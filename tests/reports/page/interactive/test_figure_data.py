@@ -59,7 +59,7 @@ def test_parts_of_every_bar_add_up_to_its_time(make):
 def test_orders_of_the_bars_are_by_share_by_time_and_as_in_the_table(make):
     near, far, long = (measured(make, name, at, time_s) for at, (name, time_s) in enumerate(TIMES.items(), 1))
     orders = gaps_figure(view_of(make, [near, far, long]).chips[0].cases, 1).orders
-    assert [one.rows for one in orders] == [(2, 1, 0), (2, 1, 0), (2, 1, 0), (0, 1, 2)]
+    assert [order.rows for order in orders] == [(2, 1, 0), (2, 1, 0), (2, 1, 0), (0, 1, 2)]
 
 
 def test_times_of_a_group_are_summed_and_keep_their_cases(make):

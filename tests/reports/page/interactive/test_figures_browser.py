@@ -160,7 +160,7 @@ def test_the_samples_behind_the_figure_equal_the_records_to_the_digit(make, page
     with page.expect_download() as waiting:
         page.locator("[data-live=samples] button:text-is('Data (CSV)')").click()
     rows = list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
-    stored = [one.measurement.samples_s for one in make.rich_records() if one.measurement is not None]
+    stored = [record.measurement.samples_s for record in make.rich_records() if record.measurement is not None]
     assert len(rows) > 2
     assert tuple(float(row["time_s"]) for row in rows) in stored
 
@@ -201,7 +201,7 @@ def test_the_name_of_the_best_covers_no_mark_and_its_line_crosses_none(page):
 
 def test_a_run_without_anything_over_time_says_so_and_samples_that_are_gone_are_said_to_be(make, open_page):
     records = make.cpu_records()[:4]
-    bare = [replace(one, measurement=replace(one.measurement, samples_s=())) for one in records]
+    bare = [replace(record, measurement=replace(record.measurement, samples_s=())) for record in records]
     watched = open_page(make, bare, make.CPU, name="bare", width=390)
     page = watched.page
     page.wait_for_selector("[data-live=timeline] p")

@@ -140,7 +140,7 @@ def test_samples_are_whole_and_the_flagged_come_first(make):
 @given(st.lists(st.floats(allow_nan=False), max_size=9))
 def test_packed_numbers_keep_every_bit(values):
     found = struct.unpack(f"<{len(values)}d", base64.b64decode(packed_floats(values)))
-    assert [one.hex() for one in found] == [float(one).hex() for one in values]
+    assert [one.hex() for one in found] == [float(value).hex() for value in values]
 
 
 def test_samples_beyond_the_room_are_left_out_whole(make):
@@ -161,9 +161,11 @@ def test_several_chips_are_numbered_through(make):
 def test_poor_runs_give_data_too(make, kind):
     records = {
         "empty": [],
-        "predicted": [replace(one, status="predicted", measurement=None) for one in make.cpu_records()[:3]],
-        "failed": [replace(one, status="failed", measurement=None, predictions=()) for one in make.cpu_records()[:2]],
-        "no-predictions": [replace(one, predictions=()) for one in make.cpu_records()[:2]],
+        "predicted": [replace(record, status="predicted", measurement=None) for record in make.cpu_records()[:3]],
+        "failed": [
+            replace(record, status="failed", measurement=None, predictions=()) for record in make.cpu_records()[:2]
+        ],
+        "no-predictions": [replace(record, predictions=()) for record in make.cpu_records()[:2]],
     }[kind]
     data = json.loads(script_json(data_of(make, records)))
     assert len(rows_of(data)) == len(records)

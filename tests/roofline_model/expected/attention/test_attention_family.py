@@ -167,5 +167,5 @@ def test_what_was_not_measured_is_a_field() -> None:
     borrowed = predict_expected(work(SHAPES[0], kv="NVFP4"), "h100")
     queries = predict_expected(work(SHAPES[0], "FP8", "FP8"), "h100")
     for answer, code in ((measured, None), (borrowed, "unmeasured-cache"), (queries, "unmeasured-queries")):
-        found = [item.code for item in answer.findings if item.code in UNMEASURED_CODES]
-        assert found == ([] if code is None else [code])
+        codes = [item.code for item in answer.findings if item.code in UNMEASURED_CODES]
+        assert codes == ([] if code is None else [code])

@@ -31,24 +31,26 @@ def chip(key: str) -> AttentionChip:
 
 
 def shipped(key: str, phase: str):
-    return next(one for one in shipped_attention() if one.chip.key == key and one.phase == phase)
+    return next(
+        attention for attention in shipped_attention() if attention.chip.key == key and attention.phase == phase
+    )
 
 
 def test_every_measured_chip_ships_both_phases_with_their_evidence():
-    assert sorted((one.chip.key, one.phase) for one in shipped_attention()) == sorted(
+    assert sorted((attention.chip.key, attention.phase) for attention in shipped_attention()) == sorted(
         (key, phase) for key in MEASURED for phase in PHASES
     )
-    for one in shipped_attention():
-        evidence = one.evidence
+    for attention in shipped_attention():
+        evidence = attention.evidence
         assert evidence.row_count >= 350
         assert evidence.date == "2026-11-21"
         # The studies' own cross-validated errors are the floor to beat: 8.0 and 9.3 % over chips.
-        assert evidence.cv_mape_ratio < {"prefill": 0.065, "decode": 0.068}[one.phase]
+        assert evidence.cv_mape_ratio < {"prefill": 0.065, "decode": 0.068}[attention.phase]
         assert evidence.in_sample_mape_ratio <= evidence.cv_mape_ratio < evidence.in_sample_mape_ratio + 0.035
-        assert one.correction is not None
-        assert set(one.correction.log_ratio) == set(one.widths)
+        assert attention.correction is not None
+        assert set(attention.correction.log_ratio) == set(attention.widths)
         assert 0.77 <= evidence.coverage_ratio <= 0.85
-        assert get_hardware(one.chip.key).count("sm_count") == one.chip.sm_count
+        assert get_hardware(attention.chip.key).count("sm_count") == attention.chip.sm_count
 
 
 @pytest.mark.parametrize("one", shipped_attention(), ids=lambda one: f"{one.chip.key}-{one.phase}")
@@ -94,9 +96,9 @@ def test_values_must_be_complete_and_positive():
 
 
 def test_a_measured_chip_uses_its_own():
-    found = find_attention(chip("h100"), "decode")
-    assert found.provenance == "fitted"
-    assert found is shipped("h100-sxm", "decode")
+    attention = find_attention(chip("h100"), "decode")
+    assert attention.provenance == "fitted"
+    assert attention is shipped("h100-sxm", "decode")
 
 
 @pytest.mark.parametrize(
@@ -116,10 +118,10 @@ def test_a_measured_chip_uses_its_own():
 )
 def test_relatives(key, source, provenance):
     for phase in PHASES:
-        found = find_attention(chip(key), phase)
-        assert found.sources == (source,)
-        assert found.provenance == provenance
-        assert found.chip.key == chip(key).key
+        attention = find_attention(chip(key), phase)
+        assert attention.sources == (source,)
+        assert attention.provenance == provenance
+        assert attention.chip.key == chip(key).key
 
 
 def test_cycles_go_with_the_clock_and_floors_stay():
@@ -148,14 +150,14 @@ def test_the_farther_the_source_the_wider_the_interval():
     steps = [own, *(transferred(own, chip("l4"), f"transferred-{kin}") for kin in ("sibling", "class"))]
     family = transferred(own, chip("l4"), "transferred-family")
     for regime in own.intervals:
-        lows, highs = zip(*(one.intervals[regime] for one in steps), strict=True)
+        lows, highs = zip(*(step.intervals[regime] for step in steps), strict=True)
         assert list(lows) == sorted(lows, reverse=True)
         assert list(highs) == sorted(highs)
         assert family.intervals[regime][0] < own.intervals[regime][0]
 
 
 def test_kernels_of_another_kind_are_refused():
-    ada = tuple(one for one in shipped_attention() if one.chip.key == "l40s")
+    ada = tuple(attention for attention in shipped_attention() if attention.chip.key == "l40s")
     assert nearest(chip("h100"), "decode", ada) is None
     with pytest.raises(UnsupportedError, match=r"no chip of its family was measured.*l40s"):
         find_attention(chip("h100"), "decode", ada)
@@ -163,24 +165,24 @@ def test_kernels_of_another_kind_are_refused():
 
 
 def test_across_families_a_decode_kernel_takes_the_constants_of_all_that_run_it():
-    rest = tuple(one for one in shipped_attention() if one.chip.key != "rtx-pro-6000")
-    found = find_attention(chip("rtx-pro-6000"), "decode", rest)
-    assert found.sources == ("a100-sxm-80gb", "b200", "h100-sxm", "l40s")
-    assert found.provenance == "transferred-class"
+    rest = tuple(attention for attention in shipped_attention() if attention.chip.key != "rtx-pro-6000")
+    attention = find_attention(chip("rtx-pro-6000"), "decode", rest)
+    assert attention.sources == ("a100-sxm-80gb", "b200", "h100-sxm", "l40s")
+    assert attention.provenance == "transferred-class"
     lenders = [
         shipped(key, "decode") for key in ("a100-sxm-80gb", "h100-sxm", "l40s")
     ]  # mma in 16 bit; B200 runs another
-    clocks = [one.values["token_ns_16bit"] * one.chip.clock_hz for one in lenders]
-    assert found.values["token_ns_16bit"] * found.chip.clock_hz == pytest.approx(math.prod(clocks) ** (1 / 3))
+    clocks = [lender.values["token_ns_16bit"] * lender.chip.clock_hz for lender in lenders]
+    assert attention.values["token_ns_16bit"] * attention.chip.clock_hz == pytest.approx(math.prod(clocks) ** (1 / 3))
     # Per head: the median, so that L40S's slow kernel for an 8-bit cache does not rule.
     heads = {key: shipped(key, "decode") for key in ("b200", "h100-sxm", "l40s")}
-    in_clocks = sorted(one.values["head_token_ns_8bit"] * one.chip.clock_hz for one in heads.values())
-    assert found.values["head_token_ns_8bit"] * found.chip.clock_hz == pytest.approx(in_clocks[1])
+    in_clocks = sorted(head.values["head_token_ns_8bit"] * head.chip.clock_hz for head in heads.values())
+    assert attention.values["head_token_ns_8bit"] * attention.chip.clock_hz == pytest.approx(in_clocks[1])
     assert in_clocks[2] == heads["l40s"].values["head_token_ns_8bit"] * heads["l40s"].chip.clock_hz > 2 * in_clocks[1]
 
 
 def test_an_asynchronous_kernel_that_nobody_else_runs_takes_the_nearest_one():
-    rest = tuple(one for one in shipped_attention() if one.chip.key != "b200")
+    rest = tuple(attention for attention in shipped_attention() if attention.chip.key != "b200")
     found, hopper = find_attention(chip("b200"), "decode", rest), shipped("h100-sxm", "decode")
     stretch = hopper.chip.clock_hz / found.chip.clock_hz
     for width in ("16bit", "8bit"):  # gen, from Hopper's gmma, which reads 8-bit caches only
@@ -195,28 +197,28 @@ def test_an_asynchronous_kernel_that_nobody_else_runs_takes_the_nearest_one():
 
 def test_formats_whose_kernel_is_known_get_the_narrower_interval():
     rest = tuple(one for one in shipped_attention() if one.chip.key != "h100-sxm")
-    found = find_attention(chip("h100"), "decode", rest)
+    attention = find_attention(chip("h100"), "decode", rest)
     for regime in ("floor", "mid", "bulk"):
-        narrow, wide = found.intervals[f"{regime}-16bit"], found.intervals[f"{regime}-cache8bit"]
+        narrow, wide = attention.intervals[f"{regime}-16bit"], attention.intervals[f"{regime}-cache8bit"]
         assert math.log(narrow[1] / narrow[0]) < math.log(wide[1] / wide[0])
-        assert found.intervals[regime][0] <= narrow[0]
+        assert attention.intervals[regime][0] <= narrow[0]
 
 
 def test_a_sibling_keeps_a_part_of_the_surface_and_a_class_none():
     source = shipped("h100-sxm", "decode")
-    found = find_attention(chip("h200"), "decode")
-    assert found.correction_chip == source.chip
-    assert found.correction.log_ratio["8bit"] == pytest.approx(
+    attention = find_attention(chip("h200"), "decode")
+    assert attention.correction_chip == source.chip
+    assert attention.correction.log_ratio["8bit"] == pytest.approx(
         [0.75 * value for value in source.correction.log_ratio["8bit"]]
     )
-    rest = tuple(one for one in shipped_attention() if one.chip.key != "rtx-pro-6000")
+    rest = tuple(attention for attention in shipped_attention() if attention.chip.key != "rtx-pro-6000")
     assert find_attention(chip("rtx-pro-6000"), "prefill", rest).correction is None
 
 
 def test_a_file_without_a_surface_still_loads():
     text = attention_text([dataclasses.replace(shipped("h100-sxm", phase), correction=None) for phase in PHASES])
     assert "correction" not in text
-    assert all(one.correction is None for one in read_attention(text, "old.toml"))
+    assert all(attention.correction is None for attention in read_attention(text, "old.toml"))
 
 
 @pytest.mark.parametrize(

@@ -170,12 +170,12 @@ def test_what_was_never_measured_is_refused(chip, call, message):
 
 def test_an_operator_gets_the_same_time():
     work = attention(1, 32, 8, 1, 8192, 128, window=1024)
-    found = predict_expected(work, "gb10")
-    assert found is not None
-    assert found.time_s == pytest.approx(decode("gb10", Skv=8192, window=1024, cache="cold").time_s[0])
-    assert found.provenance == "transferred-family"
-    assert "rtx-pro-6000" in str([item.value("chips") for item in found.findings])
-    assert predict_expected(work, "gb10", cache="warm").time_s <= found.time_s
+    prediction = predict_expected(work, "gb10")
+    assert prediction is not None
+    assert prediction.time_s == pytest.approx(decode("gb10", Skv=8192, window=1024, cache="cold").time_s[0])
+    assert prediction.provenance == "transferred-family"
+    assert "rtx-pro-6000" in str([item.value("chips") for item in prediction.findings])
+    assert predict_expected(work, "gb10", cache="warm").time_s <= prediction.time_s
 
 
 def test_latent_attention_is_refused_with_a_reason():

@@ -68,8 +68,8 @@ def test_no_surface_makes_a_kernel_faster_than_light():
     assert fast.time_s[0] >= moved / H100.bandwidth_bytes_per_s
     prompt = AttentionCorrection("prefill", {"16bit": (-0.7,) * COUNT})
     known = replace(find_attention(H100, "prefill"), correction=prompt, correction_chip=None)
-    found = expected_attention(H100, 8, 32, 8, 4096, 4096, 128, causal=False, constants=known)
-    assert found.time_s[0] >= 0.999999 * 4 * 8 * 32 * 4096**2 * 128 / H100.peak_16bit_flops_per_s
+    batch = expected_attention(H100, 8, 32, 8, 4096, 4096, 128, causal=False, constants=known)
+    assert batch.time_s[0] >= 0.999999 * 4 * 8 * 32 * 4096**2 * 128 / H100.peak_16bit_flops_per_s
 
 
 def test_a_smooth_remainder_is_found_at_new_shapes():
@@ -83,12 +83,12 @@ def test_a_smooth_remainder_is_found_at_new_shapes():
 
     rows, new = shapes(1200, 1), shapes(300, 9)
     noise = np.random.default_rng(2).normal(0, 0.04, 1200)
-    found = AttentionCorrection("decode", {"8bit": fit_surface("decode", rows, truth(*rows) + noise)})
-    error = found.logs("8bit", new) - truth(*new)
+    correction = AttentionCorrection("decode", {"8bit": fit_surface("decode", rows, truth(*rows) + noise)})
+    error = correction.logs("8bit", new) - truth(*new)
     assert np.mean(np.abs(error)) < 0.04 < np.mean(np.abs(truth(*new)))
-    assert not found.logs("16bit", new).any()
-    half = found.scaled(0.5)
-    assert half.logs("8bit", new) == pytest.approx(0.5 * found.logs("8bit", new))
+    assert not correction.logs("16bit", new).any()
+    half = correction.scaled(0.5)
+    assert half.logs("8bit", new) == pytest.approx(0.5 * correction.logs("8bit", new))
 
 
 def test_one_row_among_many_moves_it_little():
@@ -99,8 +99,8 @@ def test_one_row_among_many_moves_it_little():
     )
     odd = np.zeros(800)
     odd[7] = 0.5
-    found = AttentionCorrection("decode", {"16bit": fit_surface("decode", rows, odd)})
-    assert abs(found.logs("16bit", tuple(column[7:8] for column in rows))[0]) < 0.25
+    correction = AttentionCorrection("decode", {"16bit": fit_surface("decode", rows, odd)})
+    assert abs(correction.logs("16bit", tuple(column[7:8] for column in rows))[0]) < 0.25
 
 
 def test_sizes_of_a_surface_are_checked():

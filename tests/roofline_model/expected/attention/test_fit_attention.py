@@ -48,7 +48,7 @@ def synthetic(path, phase, count, *, device="l40s", noise=0.03, dims=(64, 128, 2
     rng = np.random.default_rng(seed)
     chip = AttentionChip.of(get_hardware(device))
     values = {name: one.start_value for name, one in constant_ranges(phase).items()} | TRUE[phase]
-    known = FittedAttention(chip, phase, values, dict.fromkeys(REGIMES, (0.9, 1.1)), Evidence("synthetic", 0, ""))
+    attention = FittedAttention(chip, phase, values, dict.fromkeys(REGIMES, (0.9, 1.1)), Evidence("synthetic", 0, ""))
     kv_heads = 2 ** rng.integers(0, 4, count)
     heads = kv_heads * 2 ** rng.integers(0, 5, count)
     dim = rng.choice(dims, count)
@@ -72,7 +72,7 @@ def synthetic(path, phase, count, *, device="l40s", noise=0.03, dims=(64, 128, 2
             activation_format=kv if phase == "prefill" else "BF16",
             kv_format=kv,
             phase=phase,
-            constants=known,
+            constants=attention,
         )
         times[at] = batch_at.time_s
     times *= np.exp(rng.normal(0, noise, count))
@@ -98,8 +98,8 @@ def start_of(table, *, is_generic=True):
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_known_constants_come_back_within_their_spread(tmp_path, phase):
-    one = start_of(synthetic(tmp_path / "t.csv", phase, 500))
-    fitted = fit_rows(one.rows).constants
+    start = start_of(synthetic(tmp_path / "t.csv", phase, 500))
+    fitted = fit_rows(start.rows).constants
     assert fitted.mape_ratio == pytest.approx(0.024, abs=0.005)
     for name, true in TRUE[phase].items():
         away = abs(math.log(fitted.values[name] / true))
@@ -116,18 +116,18 @@ def test_what_no_row_tells_is_borrowed_from_its_nearest_relative(tmp_path):
     shared = shared_constants(joined, None)
     assert shared["efficiency_64_16bit"] == shared["efficiency_256_16bit"] == "efficiency_128_16bit"
     assert shared["cta_us_64_16bit"] == "cta_us_128_16bit"
-    one = start_of(table)
-    made = fitted_attention(one, fit_rows(one.rows), None, Evidence("x", 120, "2026-11-21"))
+    start = start_of(table)
+    made = fitted_attention(start, fit_rows(start.rows), None, Evidence("x", 120, "2026-11-21"))
     assert made.widths == ("16bit",)
     assert made.values["efficiency_64_16bit"] == made.values["efficiency_128_16bit"]
 
 
 def test_a_width_without_rows_keeps_what_the_library_has(tmp_path):
     table = synthetic(tmp_path / "t.csv", "decode", 60, widths=("16bit",))
-    one = start_of(table, is_generic=False)
-    assert one.provenance == "fitted"
-    made = fitted_attention(one, fit_rows(one.rows), None, Evidence("x", 60, "2026-11-21"))
-    shipped = find_attention(one.joined.chip, "decode")
+    start = start_of(table, is_generic=False)
+    assert start.provenance == "fitted"
+    made = fitted_attention(start, fit_rows(start.rows), None, Evidence("x", 60, "2026-11-21"))
+    shipped = find_attention(start.joined.chip, "decode")
     assert made.widths == shipped.widths
     assert made.correction == shipped.correction  # too few rows for a surface of their own
     assert made.values["token_ns_8bit"] == pytest.approx(shipped.values["token_ns_8bit"], rel=1e-4)
@@ -135,10 +135,10 @@ def test_a_width_without_rows_keeps_what_the_library_has(tmp_path):
 
 
 def test_a_fit_goes_to_a_file_and_back_with_intervals_of_its_folds(tmp_path):
-    one = start_of(synthetic(tmp_path / "t.csv", "decode", 400))
-    folds = cross_validate(one.rows)
-    fitted = fit_rows(one.rows)
-    made = fitted_attention(one, fitted, folds, Evidence("synthetic", 400, "2026-11-21"))
+    start = start_of(synthetic(tmp_path / "t.csv", "decode", 400))
+    folds = cross_validate(start.rows)
+    fitted = fit_rows(start.rows)
+    made = fitted_attention(start, fitted, folds, Evidence("synthetic", 400, "2026-11-21"))
     assert set(REGIMES) <= set(made.intervals)
     assert any(name.endswith(MIXES[1]) for name in made.intervals)  # enough rows of an 8-bit cache
     assert set(made.correction.log_ratio) == {"16bit", "8bit"}
@@ -146,7 +146,7 @@ def test_a_fit_goes_to_a_file_and_back_with_intervals_of_its_folds(tmp_path):
     assert back.correction == made.correction
     assert back.values == made.values
     assert back.intervals == made.intervals
-    assert (folds.predicted_s / one.rows.measured_s).mean() == pytest.approx(1, abs=0.02)
+    assert (folds.predicted_s / start.rows.measured_s).mean() == pytest.approx(1, abs=0.02)
 
 
 def test_sites_are_heads_and_sizes(tmp_path):
@@ -220,10 +220,10 @@ def test_many_rows_teach_a_surface_what_the_formulas_cannot_say(tmp_path):
     units, keys = table.numbers["batch"] * table.numbers["kv_heads"], table.numbers["kv_len"]
     far = (np.log2(units) - 6) ** 2 + (np.log2(keys) - 9) ** 2
     table.numbers["time_s"][:] *= np.exp(0.5 * np.exp(-far / 8))
-    one = start_of(table)
-    with_surface = cross_validate(one.rows)
-    plain = cross_validate(replace(one.rows, surface=None))
-    errors = [np.mean(np.abs(found.predicted_s / one.rows.measured_s - 1)) for found in (with_surface, plain)]
+    start = start_of(table)
+    with_surface = cross_validate(start.rows)
+    plain = cross_validate(replace(start.rows, surface=None))
+    errors = [np.mean(np.abs(found.predicted_s / start.rows.measured_s - 1)) for found in (with_surface, plain)]
     assert errors[0] < 0.8 * errors[1]
-    few = attention_fit_set(one.joined, table.numbers["time_s"], None, find_attention(one.joined.chip, "decode"))
+    few = attention_fit_set(start.joined, table.numbers["time_s"], None, find_attention(start.joined.chip, "decode"))
     assert few.surface is not None  # 500 rows learn their own, whatever they begin at

@@ -39,41 +39,41 @@ def measured(noise: float, seed: int = 1):
 
 @pytest.mark.parametrize("noise", [0.01, 0.05])
 def test_known_constants_come_back_within_their_spread(noise):
-    found = fit_constants(FREE, model, measured(noise))
+    constants = fit_constants(FREE, model, measured(noise))
     for name, true in TRUE.items():
-        assert abs(math.log(found.values[name] / true)) < 4 * found.spreads[name] + 1e-3
-    assert found.mape_ratio == pytest.approx(noise * 0.8, rel=0.25)
-    assert found.at_bound == ()
+        assert abs(math.log(constants.values[name] / true)) < 4 * constants.spreads[name] + 1e-3
+    assert constants.mape_ratio == pytest.approx(noise * 0.8, rel=0.25)
+    assert constants.at_bound == ()
 
 
 def test_the_spread_is_the_scatter_over_draws():
     draws = [fit_constants(FREE, model, measured(0.05, seed)) for seed in range(12)]
     for name in TRUE:
-        logs = np.log([one.values[name] for one in draws])
-        typical = np.mean([one.spreads[name] for one in draws])
+        logs = np.log([draw.values[name] for draw in draws])
+        typical = np.mean([draw.spreads[name] for draw in draws])
         assert 0.4 < logs.std(ddof=1) / typical < 2.2
 
 
 def test_outliers_hardly_move_the_constants():
     times = measured(0.02)
     times[::10] *= 3
-    found = fit_constants(FREE, model, times)
-    assert found.values["rate"] == pytest.approx(TRUE["rate"], rel=0.06)
-    assert found.values["launch"] == pytest.approx(TRUE["launch"], rel=0.06)
+    constants = fit_constants(FREE, model, times)
+    assert constants.values["rate"] == pytest.approx(TRUE["rate"], rel=0.06)
+    assert constants.values["launch"] == pytest.approx(TRUE["launch"], rel=0.06)
 
 
 def test_a_constant_that_wants_out_stops_at_its_bound_and_says_so():
     tight = (*FREE[:2], FreeConstant("width", 0.5, 0.1, 0.6))
-    found = fit_constants(tight, model, measured(0.01))
-    assert found.values["width"] == pytest.approx(0.6, rel=1e-3)
-    assert found.at_bound == ("width",)
+    constants = fit_constants(tight, model, measured(0.01))
+    assert constants.values["width"] == pytest.approx(0.6, rel=1e-3)
+    assert constants.at_bound == ("width",)
 
 
 def test_a_strong_prior_holds_what_the_rows_cannot_tell():
     free = (*FREE, FreeConstant("unused", 5.0, 1.0, 9.0, prior_scale=0.1))
-    found = fit_constants(free, model, measured(0.02))
-    assert found.values["unused"] == pytest.approx(5.0, rel=1e-3)
-    assert found.spreads["unused"] == pytest.approx(0.1, rel=0.05)
+    constants = fit_constants(free, model, measured(0.02))
+    assert constants.values["unused"] == pytest.approx(5.0, rel=1e-3)
+    assert constants.spreads["unused"] == pytest.approx(0.1, rel=0.05)
 
 
 def test_few_rows_stay_nearer_to_where_they_began_with_a_strong_prior():
@@ -84,8 +84,8 @@ def test_few_rows_stay_nearer_to_where_they_began_with_a_strong_prior():
 
     def away(prior):
         free = [FreeConstant(one.name, one.start_value, one.low_value, one.high_value, prior) for one in FREE]
-        found = fit_constants(free, few, measured(0.05)[rows])
-        return sum(abs(math.log(found.values[one.name] / one.start_value)) for one in FREE)
+        constants = fit_constants(free, few, measured(0.05)[rows])
+        return sum(abs(math.log(constants.values[one.name] / one.start_value)) for one in FREE)
 
     assert away(0.05) < 0.7 * away(2.0)
 
@@ -97,8 +97,8 @@ def test_row_weights_choose_between_rows_that_disagree():
         return np.tile(model(values), 2)
 
     weights = np.repeat([1.0, 1e-6], len(SIZES))
-    found = fit_constants(FREE, twice, times, row_weights=weights)
-    assert found.values["rate"] == pytest.approx(TRUE["rate"], rel=0.02)
+    constants = fit_constants(FREE, twice, times, row_weights=weights)
+    assert constants.values["rate"] == pytest.approx(TRUE["rate"], rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_a_chip_is_scored_with_what_the_others_say(world):
         again = planned_sets(table, PLAN)[0]
         assert drift_without("b200", again, fitted)[0] == products
         assert drift_without("h100-sxm", again, fitted)[0]["far"] > 2 * products["far"]
-        told = {(one.device, one.part): one.unseen for one in chips_left_out(table, fitted)}
+        told = {(out.device, out.part): out.unseen for out in chips_left_out(table, fitted)}
         assert told["b200", "BF16"].coverage_ratio < 0.1
         assert told["b200", "BF16"].bias_ratio == pytest.approx(-2 / 3, abs=0.15)
     finally:

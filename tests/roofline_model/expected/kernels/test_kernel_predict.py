@@ -41,24 +41,28 @@ WORK = gemm(1, 1024, 1024, a="BF16")
 
 @pytest.mark.parametrize(("kernel", "seconds"), [("good", 1e-4), ("slow", 5e-4), (None, 1e-4), ("mine", 1e-4)])
 def test_the_named_kernel_or_the_fastest_one(kernel, seconds):
-    found = predict_expected(WORK, CHIP, kernel=kernel)
-    assert found.time_s == pytest.approx(seconds)
-    assert found.kernel == ("slow" if kernel == "slow" else "good")
-    assert found.low_s < found.time_s < found.high_s
-    assert found.low_s * found.high_s == pytest.approx(found.time_s**2)
-    assert (found.provenance, found.model_version) == ("measured-here", KERNEL_VERSION)
-    assert has_code(found.findings, "other-kernel-stands") == (kernel == "mine")
+    prediction = predict_expected(WORK, CHIP, kernel=kernel)
+    assert prediction.time_s == pytest.approx(seconds)
+    assert prediction.kernel == ("slow" if kernel == "slow" else "good")
+    assert prediction.low_s < prediction.time_s < prediction.high_s
+    assert prediction.low_s * prediction.high_s == pytest.approx(prediction.time_s**2)
+    assert (prediction.provenance, prediction.model_version) == ("measured-here", KERNEL_VERSION)
+    assert has_code(prediction.findings, "other-kernel-stands") == (kernel == "mine")
 
 
 def test_its_parts_are_the_call_what_the_ceilings_explain_and_the_kernel_itself():
-    found = predict_expected(WORK, CHIP, kernel="slow")
-    parts = dict(found.parts)
-    assert sum(parts.values()) == pytest.approx(found.time_s)
+    prediction = predict_expected(WORK, CHIP, kernel="slow")
+    parts = dict(prediction.parts)
+    assert sum(parts.values()) == pytest.approx(prediction.time_s)
     assert parts["launch"] == pytest.approx(2e-6)
     assert parts["dram"] == pytest.approx(WORK.cost.total_bytes / 4e10)
-    assert found.binding == "kernel"
+    assert prediction.binding == "kernel"
     split = explain_gap(
-        measured_s=6e-4, ideal_memory_s=5e-5, ideal_compute_s=1e-6, expected_s=found.time_s, terms_s=dict(found.terms)
+        measured_s=6e-4,
+        ideal_memory_s=5e-5,
+        ideal_compute_s=1e-6,
+        expected_s=prediction.time_s,
+        terms_s=dict(prediction.terms),
     )
     named = dict(split.parts)
     assert sum(named.values()) == pytest.approx(6e-4)
@@ -68,9 +72,9 @@ def test_its_parts_are_the_call_what_the_ceilings_explain_and_the_kernel_itself(
 
 def test_a_kernel_that_beats_the_ceilings_has_no_part_of_its_own():
     fast = kernel_curves([TimedCall(WORK, "fast", 3e-5)])
-    found = predict_expected(WORK, replace(PLAIN, calibration=replace(CEILINGS, kernels=fast)), kernel="fast")
-    assert dict(found.parts).keys() == {"launch", "dram"}
-    assert sum(seconds for _, seconds in found.parts) == pytest.approx(3e-5)
+    prediction = predict_expected(WORK, replace(PLAIN, calibration=replace(CEILINGS, kernels=fast)), kernel="fast")
+    assert dict(prediction.parts).keys() == {"launch", "dram"}
+    assert sum(seconds for _, seconds in prediction.parts) == pytest.approx(3e-5)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +82,10 @@ def test_a_kernel_that_beats_the_ceilings_has_no_part_of_its_own():
     [(WORK, "warm"), (WORK.cost, "cold")],
 )
 def test_warm_operands_and_plain_costs_fall_back_to_the_ceilings(work, cache):
-    found = predict_expected(work, CHIP, cache=cache, kernel="good")
-    assert found == predict_expected(work, PLAIN, cache=cache, allow_ceilings=True)
+    prediction = predict_expected(work, CHIP, cache=cache, kernel="good")
+    assert prediction == predict_expected(work, PLAIN, cache=cache, allow_ceilings=True)
     assert predict_expected(work, PLAIN, cache=cache) is None
-    assert found.model_version == CALIBRATED_VERSION
+    assert prediction.model_version == CALIBRATED_VERSION
 
 
 def test_without_curves_there_is_no_kernel_time():
@@ -90,9 +94,9 @@ def test_without_curves_there_is_no_kernel_time():
 
 
 def test_rows_beyond_the_calibrated_ones_are_said():
-    found = predict_expected(gemm(64, 1024, 1024, a="BF16"), CHIP, kernel="good")
-    assert found.time_s == pytest.approx(64e-4)
-    assert finding("rows-beyond-timed", row_count=1) in found.findings
+    prediction = predict_expected(gemm(64, 1024, 1024, a="BF16"), CHIP, kernel="good")
+    assert prediction.time_s == pytest.approx(64e-4)
+    assert finding("rows-beyond-timed", row_count=1) in prediction.findings
 
 
 def test_a_chip_file_carries_the_curves():

@@ -24,7 +24,7 @@ from roofline_model.expected.products.fitted.constants import (
 from roofline_model.expected.products.fitted.library import shipped_gemm
 
 FOLDER = Path(roofline_model.expected.__file__).parent / "constants"
-L40S = [one for one in shipped_gemm() if one.chip.key == "l40s"]
+L40S = [gemm for gemm in shipped_gemm() if gemm.chip.key == "l40s"]
 TEXT = constants_text(L40S, comment="two\nlines")
 
 
@@ -34,7 +34,7 @@ def test_what_is_written_is_read_back():
 
 
 def test_a_set_without_a_surface_is_written_without():
-    bare = [replace(one, correction=None) for one in L40S]
+    bare = [replace(l40, correction=None) for l40 in L40S]
     assert read_constants(constants_text(bare), "l40s") == bare
     assert "correction" not in constants_text(bare)
 
@@ -84,7 +84,7 @@ def test_missing_tables_are_named():
 
 
 def test_one_file_is_one_chip():
-    other = next(one for one in shipped_gemm() if one.chip.key == "b200")
+    other = next(gemm for gemm in shipped_gemm() if gemm.chip.key == "b200")
     with pytest.raises(DefinitionError, match="l40s and b200"):
         constants_text([L40S[0], other])
 
@@ -101,7 +101,7 @@ def test_a_missing_constant_is_named():
 
 
 def test_every_chip_and_kernel_family_of_the_table_ships():
-    assert {(one.chip.key, one.family) for one in shipped_gemm()} == {
+    assert {(gemm.chip.key, gemm.family) for gemm in shipped_gemm()} == {
         *((chip, "BF16") for chip in ("a100-sxm-80gb", "h100-sxm", "b200", "l40s", "rtx-pro-6000")),
         *((chip, "FP8") for chip in ("h100-sxm", "b200", "l40s", "rtx-pro-6000")),
         *((chip, "NVFP4") for chip in ("b200", "rtx-pro-6000")),
@@ -124,7 +124,7 @@ def test_shipped_constants_have_evidence_and_stay_physical(one):
 
 def test_the_mean_errors_are_below_the_studys():
     def mean(*families: str) -> float:
-        errors = [one.evidence.cv_mape_ratio for one in shipped_gemm() if one.family in families]
+        errors = [gemm.evidence.cv_mape_ratio for gemm in shipped_gemm() if gemm.family in families]
         return sum(errors) / len(errors)
 
     # BF16 7.9 %, FP8 5.9 %, NVFP4 7.0 %, weight-only 10 % are the floor

@@ -47,17 +47,17 @@ def test_a_smooth_surface_is_recovered_at_new_shapes():
 
     m, n, k = shapes(1500)
     noise = np.random.default_rng(2).normal(0, 0.05, len(m))
-    found = fit_correction(m, n, k, truth(m, n, k) + noise)
+    correction = fit_correction(m, n, k, truth(m, n, k) + noise)
     new = shapes(300, seed=9)
-    error = found.logs(*new) - truth(*new)
+    error = correction.logs(*new) - truth(*new)
     assert np.mean(np.abs(error)) < 0.04 < np.mean(np.abs(truth(*new)))
 
 
 def test_without_rows_nearby_it_says_nothing():
     m, n, k = np.full(50, 4096.0), np.full(50, 8192.0), np.full(50, 8192.0)
-    found = fit_correction(m, n, k, np.full(50, 0.3))
-    assert found.logs(m[:1], n[:1], k[:1]) == pytest.approx([0.3], abs=0.02)
-    far = found.logs(np.array([1.0]), np.array([64.0]), np.array([64.0]))
+    correction = fit_correction(m, n, k, np.full(50, 0.3))
+    assert correction.logs(m[:1], n[:1], k[:1]) == pytest.approx([0.3], abs=0.02)
+    far = correction.logs(np.array([1.0]), np.array([64.0]), np.array([64.0]))
     assert abs(far[0]) < 0.02
 
 
@@ -65,8 +65,8 @@ def test_one_row_cannot_be_read_back():
     m, n, k = shapes(1200)
     odd = np.zeros(len(m))
     odd[7] = 0.5
-    found = fit_correction(m, n, k, odd)
-    assert abs(found.logs(m[7:8], n[7:8], k[7:8])[0]) < 0.15
+    correction = fit_correction(m, n, k, odd)
+    assert abs(correction.logs(m[7:8], n[7:8], k[7:8])[0]) < 0.15
 
 
 def test_outliers_move_it_little_and_values_stay_in_range():

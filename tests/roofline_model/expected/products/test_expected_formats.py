@@ -29,15 +29,15 @@ from roofline_model.expected.products.parameters import gemm_formats, kernel_byt
     ],
 )
 def test_pairs_run_on_the_nearest_measured_kernels(weight, activation, family, compute, is_measured):
-    found = gemm_formats(weight, activation)
-    assert (found.family, found.compute_format, found.is_measured_pair) == (family, compute, is_measured)
-    assert bool(found.findings) is not is_measured
+    formats = gemm_formats(weight, activation)
+    assert (formats.family, formats.compute_format, formats.is_measured_pair) == (family, compute, is_measured)
+    assert bool(formats.findings) is not is_measured
 
 
 def test_a_chip_without_the_unit_widens_both():
-    found = gemm_formats("NVFP4", "NVFP4", computes_wide=True)
-    assert (found.family, found.compute_format) == ("INT4", "BF16")
-    assert found.activation_bytes_per_element == 0.5625
+    formats = gemm_formats("NVFP4", "NVFP4", computes_wide=True)
+    assert (formats.family, formats.compute_format) == ("INT4", "BF16")
+    assert formats.activation_bytes_per_element == 0.5625
 
 
 @pytest.mark.parametrize(

@@ -139,10 +139,10 @@ def test_the_studys_gb10_table(shape, times_us):
 
 
 def shipped(key: str, family: str) -> FittedGemm:
-    return next(one for one in shipped_gemm() if (one.chip.key, one.family) == (key, family))
+    return next(gemm for gemm in shipped_gemm() if (gemm.chip.key, gemm.family) == (key, family))
 
 
-KNOWN = [(one.chip.key, one.family) for one in shipped_gemm()]
+KNOWN = [(gemm.chip.key, gemm.family) for gemm in shipped_gemm()]
 
 
 def priced(fitted: FittedGemm, m, n, k, **more):

@@ -56,13 +56,13 @@ def test_a_rate_that_is_slower_or_of_another_kernel_changes_nothing(chip, key):
 
 
 def test_the_note_names_the_rate_and_the_memory_bound_stays():
-    found = predict_expected(gemm(8192, 8192, 8192, a="BF16"), "rtx-4090")
-    (reached,) = [item for item in found.findings if item.code == "published-rate-reached"]
+    prediction = predict_expected(gemm(8192, 8192, 8192, a="BF16"), "rtx-4090")
+    (reached,) = [item for item in prediction.findings if item.code == "published-rate-reached"]
     assert (reached.value("hardware"), reached.value("rate_flops_per_s")) == (
         "rtx-4090",
         pytest.approx(161e12, rel=0.01),
     )
-    assert found.provenance == "transferred-sibling"
+    assert prediction.provenance == "transferred-sibling"
     small = predict_expected(gemm(1, 8192, 8192, a="BF16"), "rtx-4090")
     assert 2 * 8192**2 / small.time_s < get_hardware("rtx-4090").bandwidth.value
 

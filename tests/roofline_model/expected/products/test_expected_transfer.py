@@ -43,34 +43,34 @@ def widths(intervals) -> list[float]:
     ],
 )  # fmt: skip
 def test_a_sibling_takes_the_constants_as_they_are(key, source):
-    found = find_gemm(chip(key), "BF16")
-    assert (found.provenance, found.sources) == ("transferred-sibling", (source,))
+    gemm = find_gemm(chip(key), "BF16")
+    assert (gemm.provenance, gemm.sources) == ("transferred-sibling", (source,))
     # A geometric mean of one: equal up to the last bit.
     for name in ("launch_s", "tensor_ratio", "dram_ratio", "l2_ratio", "sm_ratio", "k_step_s"):
-        assert getattr(found.constants, name) == pytest.approx(getattr(own(source).constants, name), rel=1e-12)
+        assert getattr(gemm.constants, name) == pytest.approx(getattr(own(source).constants, name), rel=1e-12)
     assert all(
-        mine > theirs for mine, theirs in zip(widths(found.intervals), widths(own(source).intervals), strict=True)
+        mine > theirs for mine, theirs in zip(widths(gemm.intervals), widths(own(source).intervals), strict=True)
     )
 
 
 def test_a_chips_own_constants_come_first():
-    found = find_gemm(chip("h100-sxm"), "BF16")
-    assert found is own("h100-sxm")
+    gemm = find_gemm(chip("h100-sxm"), "BF16")
+    assert gemm is own("h100-sxm")
 
 
 def test_supply_follows_the_tensor_peak_across_families():
-    found = find_gemm(chip("b200"), "BF16", without("b200"))
+    gemm = find_gemm(chip("b200"), "BF16", without("b200"))
     source = own("h100-sxm")
-    assert (found.provenance, found.sources) == ("transferred-family", ("h100-sxm",))
+    assert (gemm.provenance, gemm.sources) == ("transferred-family", ("h100-sxm",))
     # bytes per FLOP stay: 64 · SM · f / F of each chip
     per_flop = source.constants.l2_ratio * source.chip.load_bytes_per_flop
-    assert found.constants.l2_ratio * found.chip.load_bytes_per_flop == pytest.approx(per_flop, rel=1e-9)
+    assert gemm.constants.l2_ratio * gemm.chip.load_bytes_per_flop == pytest.approx(per_flop, rel=1e-9)
     # latencies stay in clocks
-    assert found.constants.k_step_s * found.chip.clock_hz == pytest.approx(
+    assert gemm.constants.k_step_s * gemm.chip.clock_hz == pytest.approx(
         source.constants.k_step_s * source.chip.clock_hz
     )
     # the family's own L2
-    assert (found.constants.l2_share_ratio, found.constants.l2_edge_factor) == (0.50, 10)
+    assert (gemm.constants.l2_share_ratio, gemm.constants.l2_edge_factor) == (0.50, 10)
 
 
 def test_newer_mma_families_leave_sm80_out_but_help_it():
@@ -79,13 +79,13 @@ def test_newer_mma_families_leave_sm80_out_but_help_it():
 
 
 def test_the_other_class_is_low_confidence_and_widest():
-    found = find_gemm(chip("h100-sxm"), "INT4")
-    assert found.provenance == "transferred-class"
-    assert has_code(found.findings, "constants-of-other-class")
+    gemm = find_gemm(chip("h100-sxm"), "INT4")
+    assert gemm.provenance == "transferred-class"
+    assert has_code(gemm.findings, "constants-of-other-class")
     family = find_gemm(chip("gb10"), "INT4")
     assert family.provenance == "transferred-family"
     lender = hull([own("l40s", "INT4").intervals, own("a100-sxm-80gb", "INT4").intervals])
-    assert found.intervals == drifted(lender, DRIFT["format"])  # its own 16-bit constants are fitted
+    assert gemm.intervals == drifted(lender, DRIFT["format"])  # its own 16-bit constants are fitted
     steps = math.hypot(DRIFT["format"], DRIFT["near"])  # GB10's 16-bit constants are lent, too
     assert family.intervals == drifted(own("l40s", "INT4").intervals, steps)
 
@@ -112,10 +112,10 @@ def test_a_sisters_interval_is_the_lenders_and_its_step(key, source, step):
 def test_a_slower_dram_rules_where_a_faster_one_did_not():
     # GB10's DRAM feeds an SM 2.4 bytes per clock, RTX PRO 6000's 3.6: there NVFP4 was held up by its SMs.
     source, wide = own("rtx-pro-6000", "NVFP4").constants, own("rtx-pro-6000").constants
-    found = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
+    gemm = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
     assert source.dram_ratio < 0.65 < wide.dram_ratio
-    assert found.constants.dram_ratio == wide.dram_ratio
-    assert has_code(found.findings, "dram-share-of-wide-kernels")
+    assert gemm.constants.dram_ratio == wide.dram_ratio
+    assert has_code(gemm.findings, "dram-share-of-wide-kernels")
     assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(
         own("b200", "NVFP4").constants.dram_ratio
     )
@@ -124,19 +124,19 @@ def test_a_slower_dram_rules_where_a_faster_one_did_not():
 
 
 def test_launches_of_weight_only_kernels_follow_the_chips_16_bit_ones():
-    found = find_gemm(chip("gb10"), "INT4")
+    gemm = find_gemm(chip("gb10"), "INT4")
     ratio = own("l40s", "INT4").constants.launch_s / own("l40s").constants.launch_s
-    assert found.constants.launch_s == pytest.approx(ratio * own("rtx-pro-6000").constants.launch_s)
-    assert finding("scaled-by-other-kernels", family="BF16") in found.findings
+    assert gemm.constants.launch_s == pytest.approx(ratio * own("rtx-pro-6000").constants.launch_s)
+    assert finding("scaled-by-other-kernels", family="BF16") in gemm.findings
 
 
 def test_nvfp4_of_another_class_leans_on_the_chips_own_fp8():
-    found = find_gemm(
+    gemm = find_gemm(
         chip("b200", "NVFP4"), "NVFP4", tuple(one for one in LIBRARY if (one.chip.key, one.family) != ("b200", "NVFP4"))
     )
-    assert found.constants.l2_ratio == own("b200", "FP8").constants.l2_ratio
+    assert gemm.constants.l2_ratio == own("b200", "FP8").constants.l2_ratio
     ratio = own("rtx-pro-6000", "NVFP4").constants.cast_ratio / own("rtx-pro-6000", "FP8").constants.cast_ratio
-    assert found.constants.cast_ratio == pytest.approx(ratio * own("b200", "FP8").constants.cast_ratio)
+    assert gemm.constants.cast_ratio == pytest.approx(ratio * own("b200", "FP8").constants.cast_ratio)
 
 
 def test_without_an_anchor_the_constants_stay_as_transferred():

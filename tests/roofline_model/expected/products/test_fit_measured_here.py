@@ -25,8 +25,10 @@ def calibrated(name: str, share: float, disturbed_by=()):
     chip = get_hardware(name)
     best = chip.bandwidth.value * min(1.0, share * 1.1)
     read = Constant("B/s", best, chip.bandwidth.value * share, best / 2, 0.02, 20)
-    known = Calibration("2026-11-21T12:00:00+00:00", chip.name, "cuda", dram={"read": read}, disturbed_by=disturbed_by)
-    return replace(chip, calibration=known)
+    calibration = Calibration(
+        "2026-11-21T12:00:00+00:00", chip.name, "cuda", dram={"read": read}, disturbed_by=disturbed_by
+    )
+    return replace(chip, calibration=calibration)
 
 
 @pytest.fixture
@@ -82,25 +84,25 @@ def test_the_option_leaves_the_machine_out(table, monkeypatch):
 
 
 def test_a_published_bandwidth_limits_a_lent_share():
-    known = known_dram(get_hardware("gb10"), 273.06e9, ("rtx-pro-6000",))
-    assert (known.is_measured, known.lender_ratio) == (False, None)  # nobody published one for the lender
-    assert known.share_ratio == pytest.approx(232 / 273.06)
-    assert known.applied(0.95, (0.4, 0.97)) == known.share_ratio
-    assert known.applied(0.7, (0.4, 0.97)) == 0.7  # a limit, not a replacement
+    dram = known_dram(get_hardware("gb10"), 273.06e9, ("rtx-pro-6000",))
+    assert (dram.is_measured, dram.lender_ratio) == (False, None)  # nobody published one for the lender
+    assert dram.share_ratio == pytest.approx(232 / 273.06)
+    assert dram.applied(0.95, (0.4, 0.97)) == dram.share_ratio
+    assert dram.applied(0.7, (0.4, 0.97)) == 0.7  # a limit, not a replacement
     assert known_dram(get_hardware("l4"), 300e9, ("l40s",)) is None
 
 
 def test_a_lender_that_beats_what_was_published_for_it_lends_that_too():
     h200, h100 = get_hardware("h200"), get_hardware("h100")
-    known = known_dram(h200, h200.bandwidth.value, ("h100-sxm", "a chip of the user"))
-    assert known.lender_ratio == pytest.approx(h100.bandwidth_achieved.value / h100.bandwidth.value)
-    better = 1.05 * known.lender_ratio
-    assert known.applied(better, (0.4, 0.97)) == pytest.approx(min(better, 1.05 * known.share_ratio))
-    assert known.applied(known.lender_ratio, (0.4, 0.97)) == pytest.approx(min(known.lender_ratio, known.share_ratio))
+    dram = known_dram(h200, h200.bandwidth.value, ("h100-sxm", "a chip of the user"))
+    assert dram.lender_ratio == pytest.approx(h100.bandwidth_achieved.value / h100.bandwidth.value)
+    better = 1.05 * dram.lender_ratio
+    assert dram.applied(better, (0.4, 0.97)) == pytest.approx(min(better, 1.05 * dram.share_ratio))
+    assert dram.applied(dram.lender_ratio, (0.4, 0.97)) == pytest.approx(min(dram.lender_ratio, dram.share_ratio))
 
 
 def test_a_measured_share_replaces_a_lent_one_within_bounds():
-    known = known_dram(calibrated("gb10", 0.6), 273.06e9, ("rtx-pro-6000",))
-    assert known.is_measured
-    assert known.applied(0.8, (0.4, 0.97)) == pytest.approx(0.6, rel=1e-3)
-    assert known.applied(0.8, (0.7, 0.97)) == 0.7
+    dram = known_dram(calibrated("gb10", 0.6), 273.06e9, ("rtx-pro-6000",))
+    assert dram.is_measured
+    assert dram.applied(0.8, (0.4, 0.97)) == pytest.approx(0.6, rel=1e-3)
+    assert dram.applied(0.8, (0.7, 0.97)) == 0.7

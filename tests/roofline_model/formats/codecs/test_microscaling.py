@@ -47,8 +47,8 @@ def scale_of(x: np.ndarray, key: str, **options: str) -> float:
 )
 def test_the_rules_by_hand(key, largest, floor, ceil, rceil, even):
     x = block(largest, -1e-3)
-    found = [scale_of(x, key, scale_rule=rule) for rule in ("floor", "ceil", "rceil", "even")]
-    assert found == [floor, ceil, rceil, even]
+    scales = [scale_of(x, key, scale_rule=rule) for rule in ("floor", "ceil", "rceil", "even")]
+    assert scales == [floor, ceil, rceil, even]
     assert scale_of(x, key) == floor
 
 

@@ -12,12 +12,12 @@ from roofline_model.formats.codecs import format_error, kurtosis, outlier_ratio,
 
 
 def test_by_hand():
-    found = tensor_error([3.0, 4.0], [3.0, 3.5])  # signal 25, noise 0.25
-    assert found.sqnr_db == pytest.approx(20)
-    assert found.relative_error == pytest.approx(0.1)
-    assert found.max_error == 0.5
-    assert found.element_count == 2
-    assert found.bits_per_element is None
+    error = tensor_error([3.0, 4.0], [3.0, 3.5])  # signal 25, noise 0.25
+    assert error.sqnr_db == pytest.approx(20)
+    assert error.relative_error == pytest.approx(0.1)
+    assert error.max_error == 0.5
+    assert error.element_count == 2
+    assert error.bits_per_element is None
     spread = tensor_spread([3.0, -4.0])
     assert spread.kurtosis_ratio == pytest.approx(1)  # two values, equally far from their mean
     assert spread.outlier_ratio == pytest.approx(4 / 3.999)  # 99.9 % of the way from 3 to 4
@@ -26,8 +26,8 @@ def test_by_hand():
 
 def test_decibels_and_the_relative_error_are_one_number():
     x = np.random.default_rng(17).standard_normal(1000)
-    found = tensor_error(x, x + 0.01)
-    assert found.sqnr_db == pytest.approx(-20 * math.log10(found.relative_error))
+    error = tensor_error(x, x + 0.01)
+    assert error.sqnr_db == pytest.approx(-20 * math.log10(error.relative_error))
 
 
 def test_nothing_lost_and_nothing_there():
@@ -70,8 +70,8 @@ def test_kurtosis_of_known_distributions():
 
 def test_very_small_and_large_values_keep_their_ratio():
     for size in (1e-200, 1e200, np.float32(1e-40)):
-        found = tensor_error(np.array([3.0, 4.0]) * size, np.array([3.0, 3.5]) * size)
-        assert found.relative_error == pytest.approx(0.1, rel=1e-5)
+        error = tensor_error(np.array([3.0, 4.0]) * size, np.array([3.0, 3.5]) * size)
+        assert error.relative_error == pytest.approx(0.1, rel=1e-5)
 
 
 def test_one_bit_is_six_decibels():

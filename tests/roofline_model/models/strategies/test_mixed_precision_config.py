@@ -174,13 +174,13 @@ def test_what_the_strategies_say() -> None:
 def test_a_gradient_covers_every_layer_in_order(layers: int, parts: int) -> None:
     formats = ["FP32", "FP16", "FP8_E4M3", "MXFP6_E3M2", "NVFP4", "MXFP4"][:parts]
     config = create_layerwise_gradient(layers, formats)
-    found = [config.get_precision("q_proj", layer) for layer in range(layers)]
-    order = [formats.index(one) for one in found]
+    precisions = [config.get_precision("q_proj", layer) for layer in range(layers)]
+    order = [formats.index(one) for one in precisions]
     assert order == sorted(order)  # never wider again
     assert order[0] == 0
-    sizes = [found.count(one) for one in formats]
+    sizes = [precisions.count(one) for one in formats]
     assert max(sizes) - min(sizes) <= 1  # equal parts
-    assert all(config.get_precision(one, layers - 1) == found[-1] for one in PROJECTIONS)
+    assert all(config.get_precision(projection, layers - 1) == precisions[-1] for projection in PROJECTIONS)
     assert config.get_precision("kv_cache", layers - 1) == "FP16"
 
 

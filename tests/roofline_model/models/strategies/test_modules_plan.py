@@ -29,10 +29,10 @@ def modules(formats: PartFormats = INT4) -> dict[str, PartFormats]:
 
 
 def test_every_linear_narrow_is_the_plan_of_one_word() -> None:
-    found = modules_plan(modules(), LLAMA, wide="BF16")
+    plan = modules_plan(modules(), LLAMA, wide="BF16")
     same = plan_from_text("INT4.BF16", LLAMA, exceptions=["embedding=BF16"])
     work = Workload.of("decode", 1, 512)
-    assert step_kernels(LLAMA, work, found) == step_kernels(LLAMA, work, same)
+    assert step_kernels(LLAMA, work, plan) == step_kernels(LLAMA, work, same)
 
 
 def test_a_layer_that_fell_back_is_wide_in_that_layer_alone() -> None:

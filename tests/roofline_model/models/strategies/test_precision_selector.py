@@ -91,8 +91,8 @@ def test_two_candidates_one_candidate_and_others() -> None:
         "BF16",
         "BF16",
     ]
-    one = AdaptivePrecisionSelector(AdaptiveQuantConfig(precision_candidates=["fp8"]))
-    assert {one.select_precision("x", stats_with(ratio), DECODE) for ratio in (1.2, 1.7, 3.0)} == {"FP8_E4M3"}
+    selector = AdaptivePrecisionSelector(AdaptiveQuantConfig(precision_candidates=["fp8"]))
+    assert {selector.select_precision("x", stats_with(ratio), DECODE) for ratio in (1.2, 1.7, 3.0)} == {"FP8_E4M3"}
 
 
 def test_the_last_decision_of_each_operator_is_kept_with_its_reason() -> None:
@@ -100,11 +100,11 @@ def test_the_last_decision_of_each_operator_is_kept_with_its_reason() -> None:
     selector.select_precision("a", stats_with(3.0), DECODE)
     selector.select_precision("a", stats_with(1.2), DECODE)
     selector.select_precision("b", stats_with(1.6))
-    found = selector.decisions
-    assert (found["a"].precision, found["a"].outlier_ratio) == ("NVFP4", 1.2)
-    assert found["a"].finding == finding("outliers-decode", outliers=1.2, formats=("NVFP4", "FP8_E4M3"))
-    assert found["b"].finding == finding("outliers-many", outliers=1.6, threshold=1.5)
-    assert found["b"].reason == "outlier ratio 1.6 is above 1.5: the middle format"
+    decisions = selector.decisions
+    assert (decisions["a"].precision, decisions["a"].outlier_ratio) == ("NVFP4", 1.2)
+    assert decisions["a"].finding == finding("outliers-decode", outliers=1.2, formats=("NVFP4", "FP8_E4M3"))
+    assert decisions["b"].finding == finding("outliers-many", outliers=1.6, threshold=1.5)
+    assert decisions["b"].reason == "outlier ratio 1.6 is above 1.5: the middle format"
     assert selector.choose("c", stats_with(1.2)).finding.code == "outliers-phase-unknown"
     assert set(selector.decisions) == {"a", "b"}  # choosing alone remembers nothing
     selector.reset()

@@ -53,7 +53,7 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min
 @given(
     names,
     st.text(max_size=40),
-    st.dictionaries(st.sampled_from([one.value for one in PROJECTIONS]), precisions, max_size=7),
+    st.dictionaries(st.sampled_from([projection.value for projection in PROJECTIONS]), precisions, max_size=7),
     st.lists(precisions, max_size=4),
     st.sampled_from(["toml", "json"]),
 )

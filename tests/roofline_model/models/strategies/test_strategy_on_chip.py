@@ -30,35 +30,35 @@ def kinds_of(config: MixedPrecisionConfig, chip: str) -> dict[str, str]:
 def test_nvfp4_under_16_bit_activations_is_decoded_everywhere() -> None:
     """b10 has an FP4 unit at four times FP16's rate; with FP16 activations nothing runs on it."""
     for chip in ("b10", "gb10", "h100"):
-        found = check_strategy(get_strategy("nvfp4_blackwell"), chip)
-        assert {path.operator for path in found.dequantized} == {*PROJECTIONS, OperatorType.KV_CACHE}
-        assert all(path.compute_format == "FP16" for path in found.dequantized)
-        reasons = [finding for path in found.dequantized for finding in path.findings]
+        check = check_strategy(get_strategy("nvfp4_blackwell"), chip)
+        assert {path.operator for path in check.dequantized} == {*PROJECTIONS, OperatorType.KV_CACHE}
+        assert all(path.compute_format == "FP16" for path in check.dequantized)
+        reasons = [finding for path in check.dequantized for finding in path.findings]
         assert {reason.code for reason in reasons} == {"operands-widened"}
         assert {dict(reason.values)["compute_format"] for reason in reasons} == {"FP16"}
 
 
 def test_fp8_is_native_where_the_chip_has_the_unit() -> None:
     on_hopper, on_ampere = kinds("fp8_balanced", "h100"), kinds("fp8_balanced", "a100-sxm-80gb")
-    assert {on_hopper[one.value] for one in PROJECTIONS} == {"native"}
-    assert {on_ampere[one.value] for one in PROJECTIONS} == {"dequantize"}
+    assert {on_hopper[projection.value] for projection in PROJECTIONS} == {"native"}
+    assert {on_ampere[projection.value] for projection in PROJECTIONS} == {"dequantize"}
     assert on_hopper["kv_cache"] == "dequantize"  # attention multiplies in FP16
     assert (on_hopper["softmax"], on_hopper["embeddings"], on_hopper["qk_matmul"]) == ("vector", "storage", "native")
 
 
 def test_ranges_of_layers_are_told_apart() -> None:
-    found = check_strategy(create_layerwise_gradient(), "gb10")
-    labels = [path.label for path in found.paths if path.operator is OperatorType.FFN_UP]
+    check = check_strategy(create_layerwise_gradient(), "gb10")
+    labels = [path.label for path in check.paths if path.operator is OperatorType.FFN_UP]
     assert labels == ["ffn_up@0-10", "ffn_up@11-21", "ffn_up@22-31"]
-    assert "ffn_up@0-10" not in [path.label for path in found.dequantized]
+    assert "ffn_up@0-10" not in [path.label for path in check.dequantized]
 
 
 @pytest.mark.parametrize("chip", list_hardware(), ids=lambda chip: chip.key)
 def test_every_shipped_chip_can_be_checked(chip) -> None:
     for name in STRATEGIES:
-        found = check_strategy(get_strategy(name), chip)
-        assert found.is_runnable == (not found.unsupported)
-        assert {path.operator for path in found.paths} == set(OperatorType)
+        check = check_strategy(get_strategy(name), chip)
+        assert check.is_runnable == (not check.unsupported)
+        assert {path.operator for path in check.paths} == set(OperatorType)
 
 
 def test_what_a_chip_cannot_run_is_refused_by_name() -> None:
@@ -95,16 +95,18 @@ def test_formats_by_layer_reach_the_plan_and_time_and_memory_follow() -> None:
     for layer in range(32):
         for part, operator in (("qkv_proj", "q_proj"), ("o_proj", "o_proj"), ("ffn", "ffn_down")):
             assert plan.of(part, layer) == gradient.formats(operator, layer)
-    found = predict_model("gb10", LLAMA, formats=plan)
+    prediction = predict_model("gb10", LLAMA, formats=plan)
     counts = {
-        one.kernel.work.formats[1][1]: one.kernel.calls_count for one in found.kernels if one.kernel.name == "o_proj"
+        kernel.kernel.work.formats[1][1]: kernel.kernel.calls_count
+        for kernel in prediction.kernels
+        if kernel.kernel.name == "o_proj"
     }
     assert counts == {"FP16": 11, "FP8_E4M3": 11, "NVFP4": 10}
     # Matrices of one Llama-3 8B layer, in elements; norms, embedding and head stay in 16 bit.
     layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336
     small = (2 * 32 + 1) * 4096
     expected = layer * (11 * 2 + 11 * 1 + 10 * 4.53125 / 8) + 2 * (2 * 128256 * 4096 + small)
-    assert found.memory.weights_bytes == pytest.approx(expected, rel=1e-12)
+    assert prediction.memory.weights_bytes == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_cache_may_vary_with_depth() -> None:
@@ -151,7 +153,7 @@ def test_every_operator_may_have_a_format_of_its_own() -> None:
         for part in ("gate", "up", "down"):
             assert plan.of(f"{part}_proj", layer) == config.formats(f"ffn_{part}", layer)
         assert plan.products_of(layer) == ("FP8_E4M3", "FP8_E4M3")
-    names = {one.kernel.name for one in predict_model("h100", LLAMA, formats=plan).kernels}
+    names = {kernel.kernel.name for kernel in predict_model("h100", LLAMA, formats=plan).kernels}
     assert {"qv_proj", "k_proj", "q_proj", "gate_proj", "up_proj", "gate_up_proj", "quantize_query"} <= names
     experts = strategy_plan(
         MixedPrecisionConfig("e", "", {"ffn_up": "INT4", "ffn_down": "FP8"}), get_model("deepseek-v3")
@@ -165,8 +167,8 @@ def test_attention_multiplies_in_the_strategys_format() -> None:
     formats = {"qk_matmul": "FP8", "sv_matmul": "FP8"}
     config = MixedPrecisionConfig("fp8-attention", "", formats, kv_cache_precision="FP8")
     for chip, path in (("h100", "native"), ("gb10", "native"), ("a100-sxm-80gb", "dequantize")):
-        found = predict_model(chip, LLAMA, "prefill", formats=strategy_plan(config, LLAMA))
-        assert {one.prediction.path for one in found.kernels if one.kernel.name == "attention"} == {path}
+        prediction = predict_model(chip, LLAMA, "prefill", formats=strategy_plan(config, LLAMA))
+        assert {kernel.prediction.path for kernel in prediction.kernels if kernel.kernel.name == "attention"} == {path}
         assert kinds_of(config, chip)["qk_matmul"] == path  # the check and the prediction agree
 
 

@@ -157,8 +157,8 @@ def test_a_mistake_is_told_with_file_field_and_reason(text, words):
 
 
 def test_noise_below_zero_is_read_as_zero():
-    found = read_losses_text(text_of(losses={"lm_head": {"INT4.BF16": -9e-4, "INT8": 0.5}}))
-    assert dict(found.values) == {("lm_head", "INT4.BF16"): 0.0, ("lm_head", "INT8"): 0.5}
+    losses = read_losses_text(text_of(losses={"lm_head": {"INT4.BF16": -9e-4, "INT8": 0.5}}))
+    assert dict(losses.values) == {("lm_head", "INT4.BF16"): 0.0, ("lm_head", "INT8"): 0.5}
     score = {"lm_head": {"INT4.BF16": -2.0}}
     prior = read_losses_text(text_of(method="prior", unit="score", tokens_count=0, losses=score))
     assert prior.values["lm_head", "INT4.BF16"] == -2.0

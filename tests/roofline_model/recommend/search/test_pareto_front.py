@@ -102,8 +102,8 @@ def test_a_front_over_two_thousand_plans_is_its_supported_part():
 def test_a_plan_of_ones_own_is_assessed():
     group = LayerGroup("a", (FormatChoice("BF16", 0, 2, 4), FormatChoice("FP8", 1, 1, 2)))
     problem = ParetoProblem((group, LayerGroup("b", group.choices)), 0.5, 0.25)
-    found = assess(problem, {"a": "FP8", "b": "BF16"})
-    assert (found.loss_value, found.time_s, found.memory_bytes) == (1, 3.5, 6.25)
+    assignment = assess(problem, {"a": "FP8", "b": "BF16"})
+    assert (assignment.loss_value, assignment.time_s, assignment.memory_bytes) == (1, 3.5, 6.25)
     with pytest.raises(UnknownNameError, match="INT4"):
         assess(problem, {"a": "INT4", "b": "BF16"})
     with pytest.raises(InvalidValueError, match="no format is given for b"):

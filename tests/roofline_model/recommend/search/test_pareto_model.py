@@ -56,7 +56,12 @@ def test_every_part_and_layer_is_a_group(found):
     names = [group.name for group in found.problem.groups]
     parts = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "kv")
     assert names == [*(f"layers.{layer}.{part}" for layer in range(LAYERS) for part in parts), "lm_head"]
-    assert [one.label for one in found.problem.groups[0].choices] == ["FP8_E4M3", "NVFP4.BF16", "INT4.BF16", "BF16"]
+    assert [choice.label for choice in found.problem.groups[0].choices] == [
+        "FP8_E4M3",
+        "NVFP4.BF16",
+        "INT4.BF16",
+        "BF16",
+    ]
     assert found.problem.groups[0].choice("BF16").loss_value == 0.0
     assert (found.problem.loss_source, found.problem.confidence) == ("drawn for a test", "low")
 
@@ -67,7 +72,7 @@ def test_a_chosen_plan_takes_what_the_sum_says(found):
     answer = choose_formats(found.problem, Budgets(0.6 * wide_s, 0.7 * wide_bytes))
     assert answer.plan is not None
     plan = found.plan(answer.choices)
-    assert len({one.formats for one in plan.exceptions}) > 1
+    assert len({exception.formats for exception in plan.exceptions}) > 1
     assert found.choices(plan) == answer.choices
     assert found.pass_time_s(plan) == pytest.approx(answer.plan.time_s, rel=1e-9)
     memory = predict_model("gb10", found.shape, batch=8, context=8192, formats=plan).memory
@@ -134,7 +139,7 @@ def test_groups_of_the_users_own():
 def test_neighbouring_layers_of_one_format_are_one_exception():
     model = model_problem("b10", small_llama(), losses())
     plan = model.plan({f"layers.{layer}.ffn": "INT4.BF16" for layer in (0, 1, 3)})
-    spans = [(one.first_layer_index, one.last_layer_index) for one in plan.exceptions]
+    spans = [(exception.first_layer_index, exception.last_layer_index) for exception in plan.exceptions]
     assert spans == [(0, 1), (3, 3)]
     with pytest.raises(InvalidValueError, match="no part of a decoder model"):
         model.plan({"blocks.one.ffn": "INT4.BF16"})

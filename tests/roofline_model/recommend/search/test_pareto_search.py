@@ -52,11 +52,11 @@ def within(plan: tuple[float, float, float], budgets: Budgets) -> bool:
 def budgets_near(draw, problem: ParetoProblem) -> Budgets:
     """Return budgets at, above or below what some plan takes: the boundary is where mistakes are."""
     plans = every_plan(problem)
-    found = []
+    budgets = []
     for column in (1, 2):
         taken = draw(st.sampled_from(plans))[column] * draw(st.sampled_from((1.0, 1.0, 0.9, 1.1)))
-        found.append(taken if taken > 0 and draw(st.booleans()) else None)
-    return Budgets(*found)
+        budgets.append(taken if taken > 0 and draw(st.booleans()) else None)
+    return Budgets(*budgets)
 
 
 @EXAMPLES
@@ -65,20 +65,20 @@ def test_the_choice_is_the_best_of_all_plans(data):
     problem = data.draw(problems())
     budgets = data.draw(budgets_near(problem))
     possible = [plan for plan in every_plan(problem) if within(plan, budgets)]
-    found = choose_formats(problem, budgets)
+    choice = choose_formats(problem, budgets)
     if not possible:
-        assert found.plan is None
-        assert found.gap_value is None
-        assert found.misses
-        assert all(miss.missed_value > 0 for miss in found.misses)
+        assert choice.plan is None
+        assert choice.gap_value is None
+        assert choice.misses
+        assert all(miss.missed_value > 0 for miss in choice.misses)
         return
     best = min(possible)
-    assert found.plan is not None
-    assert found.plan.loss_value == pytest.approx(best[0], abs=1e-9)
-    assert found.is_optimal
+    assert choice.plan is not None
+    assert choice.plan.loss_value == pytest.approx(best[0], abs=1e-9)
+    assert choice.is_optimal
     # Ties: of plans that lose as little, the fastest.
-    assert found.plan.time_s == pytest.approx(best[1], abs=1e-9)
-    assert within((found.plan.loss_value, found.plan.time_s, found.plan.memory_bytes), budgets)
+    assert choice.plan.time_s == pytest.approx(best[1], abs=1e-9)
+    assert within((choice.plan.loss_value, choice.plan.time_s, choice.plan.memory_bytes), budgets)
 
 
 @EXAMPLES
@@ -89,9 +89,9 @@ def test_a_miss_is_what_the_closest_plan_misses_by(data):
     least = [min(plan[column] for plan in plans) for column in (1, 2)]
     assume(min(least) > 0)
     budgets = Budgets(*(one * data.draw(st.sampled_from((0.8, 1.0, 1.05))) for one in least))
-    found = choose_formats(problem, budgets)
-    assert bool(found.misses) == (not any(within(plan, budgets) for plan in plans))
-    for miss in found.misses:
+    choice = choose_formats(problem, budgets)
+    assert bool(choice.misses) == (not any(within(plan, budgets) for plan in plans))
+    for miss in choice.misses:
         if miss.constraint == "memory":
             assert miss.least_value == pytest.approx(min(plan[2] for plan in plans))
         elif miss.constraint == "time":
@@ -111,12 +111,12 @@ def test_units_do_not_matter(problem, loss_power, time_power, byte_power):
                 group,
                 choices=tuple(
                     replace(
-                        one,
-                        loss_value=one.loss_value * units[0],
-                        time_s=one.time_s * units[1],
-                        memory_bytes=one.memory_bytes * units[2],
+                        choice,
+                        loss_value=choice.loss_value * units[0],
+                        time_s=choice.time_s * units[1],
+                        memory_bytes=choice.memory_bytes * units[2],
                     )
-                    for one in group.choices
+                    for choice in group.choices
                 ),
             )
             for group in problem.groups
@@ -171,15 +171,15 @@ def relaxed_bound(problem: ParetoProblem, budgets: Budgets) -> float:
     """Return the optimum of the linear relaxation, by scipy's solver: no plan can lose less."""
     from scipy.optimize import linprog
 
-    rows = [one for group in problem.groups for one in group.choices]
+    rows = [choice for group in problem.groups for choice in group.choices]
     one_each = [[float(choice in group.choices and choice is not None) for choice in rows] for group in problem.groups]
     at = 0
     for line, group in zip(one_each, problem.groups, strict=True):
         line[:] = [float(at <= i < at + len(group.choices)) for i in range(len(rows))]
         at += len(group.choices)
     found = linprog(
-        [one.loss_value for one in rows],
-        A_ub=[[one.time_s * 1e3 for one in rows], [one.memory_bytes / 1e6 for one in rows]],
+        [row.loss_value for row in rows],
+        A_ub=[[row.time_s * 1e3 for row in rows], [row.memory_bytes / 1e6 for row in rows]],
         b_ub=[(budgets.time_s - problem.fixed_time_s) * 1e3, (budgets.memory_bytes - problem.fixed_bytes) / 1e6],
         A_eq=one_each,
         b_eq=[1.0] * len(one_each),
@@ -192,15 +192,15 @@ def relaxed_bound(problem: ParetoProblem, budgets: Budgets) -> float:
 def test_a_large_problem_ends_near_the_linear_relaxation(is_equal):
     problem = decoder(80, is_equal=is_equal)
     budgets = Budgets(time_s=0.042, memory_bytes=5.2e8)
-    found = choose_formats(problem, budgets)
-    assert found.plan is not None
+    choice = choose_formats(problem, budgets)
+    assert choice.plan is not None
     bound = relaxed_bound(problem, budgets)
     # The relaxation splits at most two groups; what that saves is less than their largest losses.
-    assert bound - 1e-9 <= found.plan.loss_value <= bound + 2 * 0.16
-    assert bound - 1e-6 <= found.bound_value <= found.plan.loss_value
-    assert found.gap_value == pytest.approx(found.plan.loss_value - found.bound_value)
-    assert found.plan.time_s <= 0.042 * (1 + 1e-12)
-    assert found.plan.memory_bytes <= 5.2e8 * (1 + 1e-12)
+    assert bound - 1e-9 <= choice.plan.loss_value <= bound + 2 * 0.16
+    assert bound - 1e-6 <= choice.bound_value <= choice.plan.loss_value
+    assert choice.gap_value == pytest.approx(choice.plan.loss_value - choice.bound_value)
+    assert choice.plan.time_s <= 0.042 * (1 + 1e-12)
+    assert choice.plan.memory_bytes <= 5.2e8 * (1 + 1e-12)
 
 
 def test_a_search_cut_short_reports_its_gap(monkeypatch):
@@ -220,9 +220,9 @@ def test_a_search_cut_short_reports_its_gap(monkeypatch):
 def test_each_group_says_why():
     group = LayerGroup("a", (FormatChoice("BF16", 0.0, 2e-3, 4e6), FormatChoice("FP8", 0.1, 1e-3, 2e6)))
     other = LayerGroup("b", (FormatChoice("BF16", 0.0, 2e-3, 4e6), FormatChoice("FP8", 0.4, 1e-3, 2e6)))
-    found = choose_formats(ParetoProblem((group, other), 1e-3, 1e6), Budgets(time_s=4.1e-3))
-    assert found.choices == {"a": "FP8", "b": "BF16"}
-    reason, free = found.reasons
+    choice = choose_formats(ParetoProblem((group, other), 1e-3, 1e6), Budgets(time_s=4.1e-3))
+    assert choice.choices == {"a": "FP8", "b": "BF16"}
+    reason, free = choice.reasons
     assert (reason.constraint, free.constraint) == ("time", "none")
     assert reason.better is not None
     assert reason.better.label == "BF16"
@@ -246,9 +246,9 @@ def test_budgets_nothing_meets_say_by_how_much():
 
 def test_without_limits_the_least_loss_wins():
     problem = decoder(30)
-    found = choose_formats(problem)
-    assert set(found.choices.values()) == {"BF16"}
-    assert found.is_optimal
+    choice = choose_formats(problem)
+    assert set(choice.choices.values()) == {"BF16"}
+    assert choice.is_optimal
 
 
 def test_groups_that_share_a_format():
@@ -300,15 +300,15 @@ def test_points_of_the_front_are_choices(problem):
     for point in front.points[:: max(1, len(front.points) // 3)]:
         if point.time_s <= 0 or point.memory_bytes <= 0:
             continue
-        found = choose_formats(problem, Budgets(point.time_s, point.memory_bytes))
-        assert found.plan is not None
-        assert found.plan.loss_value == pytest.approx(point.loss_value, abs=1e-9)
+        choice = choose_formats(problem, Budgets(point.time_s, point.memory_bytes))
+        assert choice.plan is not None
+        assert choice.plan.loss_value == pytest.approx(point.loss_value, abs=1e-9)
 
 
 def test_an_impossible_table_is_proven_impossible():
     import numpy as np
 
     ones = np.ones((3, 2))
-    found = minimise(Table(ones, ones, ones), 2.5, math.inf)
-    assert found.picks is None
-    assert found.bound_value == math.inf
+    solution = minimise(Table(ones, ones, ones), 2.5, math.inf)
+    assert solution.picks is None
+    assert solution.bound_value == math.inf

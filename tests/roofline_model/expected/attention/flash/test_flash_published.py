@@ -38,8 +38,8 @@ def rate_tflops(
 ) -> float:
     batch, heads = tokens // length, 2048 // head_dim
     config = FlashAttentionConfig(version, causal=causal, use_native_fp8=fp8)
-    found = FlashAttentionRoofline(chip).predict(batch, heads, length, length, head_dim, config)
-    return 4 * batch * heads * length**2 * head_dim / (2 if causal else 1) / found.time_s / 1e12
+    prediction = FlashAttentionRoofline(chip).predict(batch, heads, length, length, head_dim, config)
+    return 4 * batch * heads * length**2 * head_dim / (2 if causal else 1) / prediction.time_s / 1e12
 
 
 def test_h100_in_16_bit() -> None:
@@ -138,8 +138,8 @@ GB10_FA2 = {(4, 4096, 128): 93, (2, 8192, 128): 95, (1, 32768, 128): 95, (1, 163
 def test_fa2_on_gb10(batch: int, length: int, head_dim: int) -> None:
     """None of these points fixed a constant."""
     config = FlashAttentionConfig("fa2", qkv_precision="BF16")
-    found = FlashAttentionRoofline("gb10").predict(batch, 8, length, length, head_dim, config)
-    assert found.rate_flops_per_s / 1e12 == pytest.approx(GB10_FA2[batch, length, head_dim], rel=0.08)
+    prediction = FlashAttentionRoofline("gb10").predict(batch, 8, length, length, head_dim, config)
+    assert prediction.rate_flops_per_s / 1e12 == pytest.approx(GB10_FA2[batch, length, head_dim], rel=0.08)
 
 
 def test_standard_attention_is_an_upper_bound_of_what_pytorch_reached() -> None:
@@ -147,7 +147,7 @@ def test_standard_attention_is_an_upper_bound_of_what_pytorch_reached() -> None:
     for head_dim, row in H100_STANDARD.items():
         for length, measured in zip(LENGTHS, row, strict=False):
             heads, batch = 2048 // head_dim, 16384 // length
-            found = unfused_attention("h100", AttentionShape(batch, heads, heads, length, length, head_dim))
-            rate = 4 * batch * heads * length**2 * head_dim / found.time_s / 1e12
+            attention = unfused_attention("h100", AttentionShape(batch, heads, heads, length, length, head_dim))
+            rate = 4 * batch * heads * length**2 * head_dim / attention.time_s / 1e12
             assert 0.45 < measured / rate < 0.85
             assert rate < rate_tflops("h100", "fa2", head_dim, length)

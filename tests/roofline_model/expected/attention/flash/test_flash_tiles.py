@@ -110,9 +110,9 @@ def test_block_counts_are_those_of_the_mask(
 ) -> None:
     keys = queries + extra
     expected = brute_blocks(queries, keys, per_query, rows, width, causal, window)
-    found = count_blocks(queries, keys, per_query, rows, width, causal=causal, window=window)
-    assert (found.tiles_count, found.total_count) == (len(expected), sum(expected))
-    assert (found.longest_count, found.shortest_count) == (max(expected), min(expected))
+    count = count_blocks(queries, keys, per_query, rows, width, causal=causal, window=window)
+    assert (count.tiles_count, count.total_count) == (len(expected), sum(expected))
+    assert (count.longest_count, count.shortest_count) == (max(expected), min(expected))
 
 
 def test_a_causal_square_costs_its_whole_diagonal() -> None:

@@ -24,9 +24,9 @@ def clocks_of(chip: str, version: str, queries: int, head_dim: int, **options: o
     traits = TRAITS[config.version]
     work = plan_work(AttentionShape(1, 1, 1, queries, 4096, head_dim), config, device)
     units = dataclasses.replace(chip_units(device, traits, config.math_format.key), tensor_ratio=1.0)
-    found = step_clocks(work.tile, config, traits, units, 0.0)
-    assert found is not None
-    return work.tile, found
+    clocks = step_clocks(work.tile, config, traits, units, 0.0)
+    assert clocks is not None
+    return work.tile, clocks
 
 
 @pytest.mark.parametrize(("queries", "tensor", "shared", "exp"), [(128, 1024, 768, 1024), (4096, 2048, 1536, 2048)])
@@ -90,21 +90,21 @@ def test_what_is_widened_costs_vector_instructions() -> None:
 
 def test_a_chip_that_hides_its_geometry_still_gets_memory_and_tensor() -> None:
     chip = create_custom_asic("bare", 500, {"FP16": 50.0})
-    found = FlashAttentionRoofline(chip).predict(1, 32, 2048, 2048, 128, FlashAttentionConfig("fa2"))
-    parts = dict(found.parts)
+    prediction = FlashAttentionRoofline(chip).predict(1, 32, 2048, 2048, 128, FlashAttentionConfig("fa2"))
+    parts = dict(prediction.parts)
     assert parts["exp"] is parts["shared"] is parts["launch"] is parts["tail"] is None
     assert parts["tensor"] == pytest.approx(4 * 32 * 2048 * 2048 * 128 / 50e12)
-    assert found.time_s >= max(parts["tensor"], parts["memory"])
-    assert "SM count" in next(item for item in found.findings if item.code == "geometry-unknown").value("missing")
-    assert found.waves_count is None
+    assert prediction.time_s >= max(parts["tensor"], parts["memory"])
+    assert "SM count" in next(item for item in prediction.findings if item.code == "geometry-unknown").value("missing")
+    assert prediction.waves_count is None
 
 
 def test_another_vendors_kernel_takes_the_best_measured_product_and_names_only_what_its_chip_hides() -> None:
     chip = get_hardware("mi300x")
-    found = FlashAttentionRoofline(chip).predict(1, 32, 4096, 4096, 128, FlashAttentionConfig("fa2"))
+    prediction = FlashAttentionRoofline(chip).predict(1, 32, 4096, 4096, 128, FlashAttentionConfig("fa2"))
     # 668 of 1307.4 TFLOP/s is the best that anybody measured; the datasheet's peak is nobody's attention.
-    assert dict(found.parts)["tensor"] == pytest.approx(4 * 32 * 4096 * 4096 * 128 / 668e12)
-    missing = next(item for item in found.findings if item.code == "geometry-unknown").value("missing")
+    assert dict(prediction.parts)["tensor"] == pytest.approx(4 * 32 * 4096 * 4096 * 128 / 668e12)
+    missing = next(item for item in prediction.findings if item.code == "geometry-unknown").value("missing")
     assert "exp rate" in missing
     assert "SM count" not in missing  # 304 compute units are in its file, and waves_count counts with them
-    assert found.waves_count is not None
+    assert prediction.waves_count is not None

@@ -28,23 +28,23 @@ def test_who_runs_what(chip: str) -> None:
     results = compare_fa_versions(1, 32, 4096, 128, chip, precision="BF16")
     assert list(results) == ["fa1", "fa2", "fa3", "fa4"]
     assert [name for name, found in results.items() if found.available] == RUNS[chip].split()
-    for found in results.values():
-        if found.available:
-            assert found.time_s > 0
-            assert not found.reason
+    for result in results.values():
+        if result.available:
+            assert result.time_s > 0
+            assert not result.reason
         else:
             assert (
-                found.time_s
-                is found.predicted_time_us
-                is found.dram_bytes
-                is found.arithmetic_intensity
-                is found.flops
+                result.time_s
+                is result.predicted_time_us
+                is result.dram_bytes
+                is result.arithmetic_intensity
+                is result.flops
                 is None
             )
-            assert found.reason
-            assert not found.parts
-            with pytest.raises(UnsupportedError, match=found.version.value):
-                _ = found.cost
+            assert result.reason
+            assert not result.parts
+            with pytest.raises(UnsupportedError, match=result.version.value):
+                _ = result.cost
 
 
 def test_gb10_says_why_and_what_instead() -> None:
@@ -95,7 +95,10 @@ def test_fp8_needs_the_units() -> None:
 def test_the_default_comparison_uses_fp8_where_there_is_some() -> None:
     formats = {name: found.compute_format for name, found in compare_fa_versions(1, 32, 4096, 128, "b10").items()}
     assert formats == {"fa1": "FP16", "fa2": "FP16", "fa3": "FP8_E4M3", "fa4": "FP8_E4M3"}
-    same = {found.compute_format for found in compare_fa_versions(1, 32, 4096, 128, "b10", precision="BF16").values()}
+    same = {
+        compare_fa_version.compute_format
+        for compare_fa_version in compare_fa_versions(1, 32, 4096, 128, "b10", precision="BF16").values()
+    }
     assert same == {"BF16"}
 
 
