@@ -124,11 +124,11 @@ class CanaryLedger:
             self._places.append(len(self.readings) - 1)
             self._groups.append([])
         self._judge_again(reading.kernel)
-        found: list[str] = []
+        case_keys: list[str] = []
         for index, place in enumerate(self._places):
             if self.readings[place].is_slow:
-                found += [*self._groups[index], *self._groups[index + 1]]
-        return self._new(found)
+                case_keys += [*self._groups[index], *self._groups[index + 1]]
+        return self._new(case_keys)
 
     def _judge_again(self, kernel: str) -> None:
         """Compare every reading of the kernel with the fastest of them all."""

@@ -149,8 +149,8 @@ def _kilohertz(root: Path, cpus: Iterable[int], name: str) -> list[float]:
 
 
 def _joined(root: Path, cpus: Iterable[int], name: str) -> str | None:
-    found = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
-    return "+".join(dict.fromkeys(text for text in found if text)) or None
+    texts = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
+    return "+".join(dict.fromkeys(text for text in texts if text)) or None
 
 
 def _read(path: Path) -> str | None:

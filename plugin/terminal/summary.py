@@ -185,7 +185,7 @@ def _case_rows(members: Sequence[Record], totals: Mapping[str, TotalInterval]) -
     for record in members:
         if record.status in ("measured", "predicted") and (record.ideal or record.measurement):
             cases.setdefault(record.case.case_key, []).append(record)
-    return [_CaseRow(tuple(found), totals.get(key)) for key, found in cases.items()]
+    return [_CaseRow(tuple(case_records), totals.get(key)) for key, case_records in cases.items()]
 
 
 # The table ---------------------------------------------------------------------------------------------------
@@ -260,8 +260,8 @@ def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
     texts = _texts(rows, width)
     filled = filled_columns(_COLUMNS, texts)
-    kept = _fitting(texts, filled, width)
-    return {_COLUMNS[i].header for i in filled if i not in kept}
+    columns = _fitting(texts, filled, width)
+    return {_COLUMNS[i].header for i in filled if i not in columns}
 
 
 def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) -> list[int]:
@@ -341,10 +341,10 @@ def _reasons(records: Sequence[Record], width: int) -> list[Line]:
     cases: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
         if record.status != "measured":
-            found = cases.setdefault((record.status, record.reason), {})
-            found.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
+            case_keys = cases.setdefault((record.status, record.reason), {})
+            case_keys.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
     lines = []
-    for (status, reason), found in cases.items():
-        what = next(iter(found.values())) if len(found) == 1 else f"{len(found)} cases"
+    for (status, reason), case_keys in cases.items():
+        what = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
         lines += wrapped(f"{status}: {what}: {reason}", _STATUS_COLOURS.get(status, ""), width)
     return lines

@@ -113,14 +113,14 @@ class MixedPrecisionConfig:
         operator = parse_operator(operator)
         if self.layer_count is None or not any(operator.value in one.operator_precisions for one in self.layers):
             return [(None, None, self.formats(operator))]
-        found: list[tuple[int | None, int | None, PartFormats]] = []
+        ranges: list[tuple[int | None, int | None, PartFormats]] = []
         for layer in range(self.layer_count):
             formats = self.formats(operator, layer)
-            if found and found[-1][2] == formats:
-                found[-1] = (found[-1][0], layer, formats)
+            if ranges and ranges[-1][2] == formats:
+                ranges[-1] = (ranges[-1][0], layer, formats)
             else:
-                found.append((layer, layer, formats))
-        return found if len(found) > 1 else [(None, None, found[0][2])]
+                ranges.append((layer, layer, formats))
+        return ranges if len(ranges) > 1 else [(None, None, ranges[0][2])]
 
     def with_name(self, name: str) -> MixedPrecisionConfig:
         """Return the same strategy under another name, without the claims of the original."""
@@ -168,16 +168,16 @@ class MixedPrecisionConfig:
             return
         if count is None:
             raise InvalidValueError(f"{self.name}: layer ranges need layer_count, the layers of the whole model")
-        for one in self.layers:
-            if not isinstance(one, LayerPrecisions):
-                raise InvalidValueError(f"{self.name}: layers holds LayerPrecisions, got a {type(one).__name__}")
-            if one.last_layer_index >= count:
+        for layer in self.layers:
+            if not isinstance(layer, LayerPrecisions):
+                raise InvalidValueError(f"{self.name}: layers holds LayerPrecisions, got a {type(layer).__name__}")
+            if layer.last_layer_index >= count:
                 raise InvalidValueError(
-                    f"{self.name}: layers {one.label} are beyond layer_count {count} (0 to {count - 1})"
+                    f"{self.name}: layers {layer.label} are beyond layer_count {count} (0 to {count - 1})"
                 )
-        for operator, one, other in _overlaps(self.layers):
+        for operator, layer, other in _overlaps(self.layers):
             raise InvalidValueError(
-                f"{self.name}: {operator} is given twice for the same layers, in {one.label} and in {other.label}; keep one"
+                f"{self.name}: {operator} is given twice for the same layers, in {layer.label} and in {other.label}; keep one"
             )
 
     def _check_pairs(self) -> None:

@@ -176,10 +176,10 @@ def _joined(name: str, parts: Sequence[LayerGroup]) -> LayerGroup:
         choices.append(
             FormatChoice(
                 label,
-                math.fsum(one.loss_value for one in found),
-                math.fsum(one.time_s for one in found),
-                math.fsum(one.memory_bytes for one in found),
-                joined_source(one.time_source for one in found),
+                math.fsum(choice.loss_value for choice in found),
+                math.fsum(choice.time_s for choice in found),
+                math.fsum(choice.memory_bytes for choice in found),
+                joined_source(choice.time_source for choice in found),
             )
         )
     members = tuple(member for part in parts for member in part.members or (part.name,))
