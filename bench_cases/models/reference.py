@@ -90,8 +90,8 @@ def _saved_precision(folder: Path) -> str:
         became = [layer["became"] for layer in described["result"]["layers"] if layer["method"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
-    known = [one for one in became if one in PRECISIONS]
-    return max(dict.fromkeys(known), key=known.count) if known else ""
+    precisions = [name for name in became if name in PRECISIONS]
+    return max(dict.fromkeys(precisions), key=precisions.count) if precisions else ""
 
 
 def _folder_name(folder: Path, config: Path) -> str:

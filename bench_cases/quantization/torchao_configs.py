@@ -62,8 +62,8 @@ def get_quantize_config(
             reasons.append(reason)
             continue
         if recipe.group_sizes and group_size not in recipe.group_sizes:
-            known = ", ".join(str(size) for size in recipe.group_sizes)
-            raise InvalidValueError(f"group size {group_size!r}: {recipe.config_name} takes {known}")
+            sizes = ", ".join(str(size) for size in recipe.group_sizes)
+            raise InvalidValueError(f"group size {group_size!r}: {recipe.config_name} takes {sizes}")
         return build_config(recipe, group_size if recipe.group_sizes else None, target, BuildOptions(compile, use_hqq))
     raise UnsupportedError(
         f"{wanted.asked} does not run on {target}: {'; '.join(reasons) or 'torchao has no kernel for it'}"
@@ -77,8 +77,8 @@ def map_precision_to_torchao(precision: str, device: str | torch.device | Target
     configs for them now. A precision the device cannot run becomes its fallback (`availability` says why); 16-bit formats
     come back as they are.
     """
-    found = availability(precision, device)
-    return found.precision if found.recipe is None else found.recipe.precision
+    answer = availability(precision, device)
+    return answer.precision if answer.recipe is None else answer.recipe.precision
 
 
 def availability(precision: str, device: str | torch.device | Target = "auto") -> Availability:

@@ -53,8 +53,8 @@ def upgrade(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
     if before == SCHEMA_VERSION:
         show_line(f"{shown} has schema {SCHEMA_VERSION} already; nothing to do")
         return
-    kept = f"; the old file is kept as {newest}" if newest else ""
-    show_line(f"{shown}: schema {before} upgraded to {SCHEMA_VERSION}{kept}")
+    backup = f"; the old file is kept as {newest}" if newest else ""
+    show_line(f"{shown}: schema {before} upgraded to {SCHEMA_VERSION}{backup}")
 
 
 @app.command("check")
@@ -79,8 +79,8 @@ def check(
         problems = check_store(store, with_values=not quick, progress=advance)
         schema = store.schema_version()
     if as_json:
-        found = [asdict(problem) for problem in problems]
-        show_json({"database": shown, "schema": schema, "values_read": not quick, "problems": found})
+        documents = [asdict(problem) for problem in problems]
+        show_json({"database": shown, "schema": schema, "values_read": not quick, "problems": documents})
     else:
         for problem in problems:
             show_line(f"{problem.kind}: {f'{problem.where}: ' if problem.where else ''}{problem.what}", "red")
