@@ -62,12 +62,12 @@ def _compare(family: str, given: argparse.Namespace) -> int:
     questions = frozen_catalog.sample(family) if given.sample else frozen_catalog.questions(family)
     asked = [question for question in questions if given.question in question.id]
     differing = permitted = 0
-    for one in asked:
-        if one.id not in frozen:
+    for asked_question in asked:
+        if asked_question.id not in frozen:
             differences = ["no answer is frozen: record the family with the code of the commit that added the question"]
         else:
-            differences = frozen_compare.differences(frozen[one.id], frozen_asker.ask(one))
-        if differences and one.id in allowed:
+            differences = frozen_compare.differences(frozen[asked_question.id], frozen_asker.ask(asked_question))
+        if differences and asked_question.id in allowed:
             permitted += 1
         elif differences:
             differing += 1
@@ -75,7 +75,7 @@ def _compare(family: str, given: argparse.Namespace) -> int:
                 print(
                     "\n    ".join(
                         [
-                            one.id,
+                            asked_question.id,
                             *differences[:12],
                             *([f"… and {len(differences) - 12} more"] if differences[12:] else []),
                         ]

@@ -219,8 +219,10 @@ def few_rows_table(table: KernelTable, fitted: TableFit) -> str:
         parts.setdefault((device, _part(table, i)), []).append(i)
     for (device, part), rows in sorted(parts.items()):
         constants = KnownConstants(
-            gemm=tuple(one for one in fitted.gemm if one.chip.key != device),
-            attention=tuple(one for one in fitted.attention if one.chip.key != device),
+            gemm=tuple(fitted_constants for fitted_constants in fitted.gemm if fitted_constants.chip.key != device),
+            attention=tuple(
+                fitted_constants for fitted_constants in fitted.attention if fitted_constants.chip.key != device
+            ),
         )
         chosen = _spread(table, rows)
         rest = table.take(sorted(set(rows) - set(chosen)))
@@ -264,7 +266,7 @@ def _columns(figures: Accuracy) -> str:
 
 
 def _mean(accuracies: Sequence[Accuracy], name: str, signed: bool = False) -> str:
-    values = [value for one in accuracies if (value := getattr(one, name)) is not None]
+    values = [value for fitted_constants in accuracies if (value := getattr(fitted_constants, name)) is not None]
     return _percent(sum(values) / len(values), signed) if values else "–"
 
 

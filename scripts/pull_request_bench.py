@@ -120,14 +120,14 @@ class Contest:
 
         `is_tool`: for the tool's commands, which a results.py of the repository under test must not reach.
         """
-        kept = {name: value for name, value in os.environ.items() if name not in PRIVATE}
+        public_environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
         folder = self.folder(side)
         own = [folder, *([folder / "src"] if (folder / "src").is_dir() else [])]
         if is_tool and not (folder / "roofline_cli").is_dir():
             own = [SCRIPTS.parent]
-        paths = [*map(str, own), *filter(None, [kept.get("PYTHONPATH")])]
-        tools = os.pathsep.join([str(Path(self.python).parent), kept.get("PATH", "")])
-        return {**kept, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}
+        paths = [*map(str, own), *filter(None, [public_environment.get("PYTHONPATH")])]
+        tools = os.pathsep.join([str(Path(self.python).parent), public_environment.get("PATH", "")])
+        return {**public_environment, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True, slots=True)

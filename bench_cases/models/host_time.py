@@ -131,8 +131,8 @@ def _twin(model: nn.Module, layers: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         twin: nn.Module = type(model)(config)
-    for one in twin.parameters():
-        one.data = one.data.to(parameter.dtype)
+    for weight in twin.parameters():
+        weight.data = weight.data.to(parameter.dtype)
     return twin.to(parameter.device).eval()
 
 

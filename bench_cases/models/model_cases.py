@@ -172,7 +172,9 @@ def model_cases(
     sizes = [(b, c) for c in contexts or _contexts(shapes, device) for b in batches or _batches(shapes)]
     wide = model.wide
     precisions = (
-        tuple(one for one in (model.saved_precision,) if _is_listed(one, formats, wide))
+        tuple(
+            precision_name for precision_name in (model.saved_precision,) if _is_listed(precision_name, formats, wide)
+        )
         if model.saved_precision
         else _precisions(shapes, device, formats, wide)
     )
@@ -241,7 +243,7 @@ def _is_listed(precision: str, formats: Sequence[str] | None, wide: str) -> bool
     if formats is None:
         return True
     weight, activation = precision_formats(precision, wide)
-    pairs = [precision_formats(one, wide) for one in formats if _is_pair(one)]
+    pairs = [precision_formats(precision_name, wide) for precision_name in formats if _is_pair(precision_name)]
     return weight in formats or (weight, activation) in pairs
 
 

@@ -63,8 +63,8 @@ def find_model(text: str | None) -> ModelReference:
             name = _folder_name(path, config)
             saved = _saved_precision(path)
             return ModelReference(str(path), name, read_config(config, name=name), saved_precision=saved)
-        found = cached_config(asked)
-        shape = get_model(asked) if found is None else read_config(found, name=asked)
+        cached = cached_config(asked)
+        shape = get_model(asked) if cached is None else read_config(cached, name=asked)
         return ModelReference(asked, _clean(asked), shape)
     except (RooflineError, OSError) as error:
         name = _clean(asked) if config is None else _folder_name(path, config)

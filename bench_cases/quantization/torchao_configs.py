@@ -106,15 +106,15 @@ def candidates(wanted: Precision, target: Target) -> list[tuple[Recipe | None, s
 
     A precision that has no recipe on the kind of device at all is one entry without a recipe.
     """
-    found: list[tuple[Recipe | None, str | None]] = []
+    options: list[tuple[Recipe | None, str | None]] = []
     name: str | None = wanted.name
     while name is not None:
         recipes = recipes_of(name, target.device)
-        found += [(recipe, recipe.reason_against_target(target)) for recipe in recipes]
+        options += [(recipe, recipe.reason_against_target(target)) for recipe in recipes]
         if not recipes:
-            found.append((None, f"torchao has no {target.device} kernel for {name}"))
+            options.append((None, f"torchao has no {target.device} kernel for {name}"))
         name = FALLBACKS.get(name)
-    return found
+    return options
 
 
 def build_config(recipe: Recipe, group_size: int | None, target: Target, options: BuildOptions) -> Any:

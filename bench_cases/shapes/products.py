@@ -250,7 +250,7 @@ SHAPE_SETS = tuple(_SETS)
 
 def _once(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
     """Keep the first shape of every size; the origins of later ones are lost with them."""
-    found: dict[tuple[int, int, int], Shape] = {}
+    by_size: dict[tuple[int, int, int], Shape] = {}
     for shape in shapes:
-        found.setdefault(shape.size, shape)
-    return tuple(found.values())
+        by_size.setdefault(shape.size, shape)
+    return tuple(by_size.values())

@@ -287,8 +287,8 @@ async def _offered(url: str, load: Sequence[Asked]) -> list[Answered]:
     """Offer the requests at their pace over all connections; return every answer."""
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     connections = [await Connection.open(url) for _ in range(CONNECTIONS)]
-    for one in connections:
-        idle.put_nowait(one)
+    for opened in connections:
+        idle.put_nowait(opened)
     begin = time.perf_counter() + 0.1
 
     async def send(number: int, asked: Asked) -> Answered:
@@ -306,8 +306,8 @@ async def _offered(url: str, load: Sequence[Asked]) -> list[Answered]:
     answers = await asyncio.gather(*(send(number, asked) for number, asked in enumerate(load)))
     gc.enable()
     gc.unfreeze()
-    for one in connections:
-        one.close()
+    for opened in connections:
+        opened.close()
     return answers
 
 
@@ -355,15 +355,15 @@ def _sweeps(url: str, seconds: float) -> list[float]:
 
     async def run() -> list[float]:
         connection = await Connection.open(url)
-        found: list[float] = []
+        laps_s: list[float] = []
         end = time.perf_counter() + seconds
-        while time.perf_counter() < end or not found:
+        while time.perf_counter() < end or not laps_s:
             begin = time.perf_counter()
             _, body = await connection.ask(_sweep())
-            found.append(time.perf_counter() - begin)
+            laps_s.append(time.perf_counter() - begin)
             assert body.startswith(b'{"point_count":%d,' % SWEEP_POINTS)
         connection.close()
-        return found
+        return laps_s
 
     return asyncio.run(run())
 

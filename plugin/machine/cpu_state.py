@@ -112,8 +112,8 @@ def throttle_s(root: Path = ROOT, quota: CpuQuota | None = None) -> dict[str, fl
     """
     quota = read_quota(root) if quota is None else quota
     heat_s = heat_throttle_s(root=root)
-    found = {"cgroup quota": quota.throttled_s, "package thermal": heat_s}
-    return {reason: seconds for reason, seconds in found.items() if seconds is not None} or None
+    stopped_s = {"cgroup quota": quota.throttled_s, "package thermal": heat_s}
+    return {reason: seconds for reason, seconds in stopped_s.items() if seconds is not None} or None
 
 
 def ranges(cpus: Iterable[int]) -> str:

@@ -95,9 +95,9 @@ def container(environment: Mapping[str, str] = os.environ, root: Path = ROOT) ->
     """Return docker, podman, kubernetes, systemd-nspawn, lxc …, or None where no sign of a container is seen."""
     if environment.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
-    told = _read(root / "run/systemd/container") or environment.get("container", "")
-    if re.fullmatch(r"[a-z0-9-]{1,40}", told):
-        return told
+    container_name = _read(root / "run/systemd/container") or environment.get("container", "")
+    if re.fullmatch(r"[a-z0-9-]{1,40}", container_name):
+        return container_name
     if (root / "run/.containerenv").exists():
         return "podman"
     if (root / ".dockerenv").exists():

@@ -341,8 +341,8 @@ class RooflineFixture:
         """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""
         for entry in self.pending:
             entry.extra |= self._threshold
-        found = [entry.record(self._session, test_id, failure) for entry in self.pending]
-        return [record for record in found if record is not None]
+        pending_records = [entry.record(self._session, test_id, failure) for entry in self.pending]
+        return [record for record in pending_records if record is not None]
 
 
 @contextlib.contextmanager

@@ -71,12 +71,12 @@ def integrate_j(
 
     Power at the window's ends is interpolated from the readings around them, or held where there is none outside.
     """
-    known = [(t, p) for t, p in zip(times_s, powers_w, strict=True) if p is not None and math.isfinite(p)]
-    inside = [(t, p) for t, p in known if begin_s < t < end_s]
+    finite = [(t, p) for t, p in zip(times_s, powers_w, strict=True) if p is not None and math.isfinite(p)]
+    inside = [(t, p) for t, p in finite if begin_s < t < end_s]
     if end_s <= begin_s or not inside:
         return None
-    before = next((point for point in reversed(known) if point[0] <= begin_s), None)
-    after = next((point for point in known if point[0] >= end_s), None)
+    before = next((point for point in reversed(finite) if point[0] <= begin_s), None)
+    after = next((point for point in finite if point[0] >= end_s), None)
     points = [_at(begin_s, before, inside[0]), *inside, _at(end_s, inside[-1], after)]
     if max(right[0] - left[0] for left, right in itertools.pairwise(points)) > MAX_HOLE_S:
         return None

@@ -202,8 +202,8 @@ def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozen
     )
     lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
     texts = _texts(rows, width - len(_INDENT))
-    kept = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
-    columns, table = [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in texts]
+    filled = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
+    columns, table = [_COLUMNS[i] for i in filled], [[row[i] for i in filled] for row in texts]
     return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
 
 

@@ -67,7 +67,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         show_json(all_json(histories, metric, unused))
         return
     changed = [history for history in histories if any(change.status != "withdrawn" for change in history.changes)]
-    changed.sort(key=lambda one: (not one.alerts, one.name))
+    changed.sort(key=lambda case_history: (not case_history.alerts, case_history.name))
     if changed:
         columns = (
             Column("Key"),

@@ -149,7 +149,7 @@ def _show(prediction: TablePrediction, method: str, is_crossed: bool) -> None:
     from roofline_model.expected.fitting.accuracy import mean_over_groups
     from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
-    groups = sorted(group_accuracies(prediction), key=lambda one: (one.op, one.phase, one.device, one.formats))
+    groups = sorted(group_accuracies(prediction), key=lambda row: (row.op, row.phase, row.device, row.formats))
     total = total_accuracy(prediction)
     show_line(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}", "bold")
     show_line(f"SHA-256 {prediction.table.sha256}", "dim")
@@ -253,7 +253,7 @@ def _reasons(prediction: TablePrediction) -> list[tuple[str, int]]:
             kind = reason.partition(": ")[2] or reason
             first, count = kinds.get(kind, (reason, 0))
             kinds[kind] = first, count + 1
-    return sorted(kinds.values(), key=lambda one: -one[1])
+    return sorted(kinds.values(), key=lambda row: -row[1])
 
 
 def _percent(ratio: float | None, *, signed: bool = False) -> str:

@@ -98,8 +98,8 @@ def _show(plot: RooflinePlot) -> Drawing | None:
     return drawing if drawing.lines else None
 
 
-def _show_legend(found: RunPlot, drawing: Drawing) -> None:
-    plot, signs = found.plot, UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
+def _show_legend(drawn_run: RunPlot, drawing: Drawing) -> None:
+    plot, signs = drawn_run.plot, UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
     words = ["capital: measured", "small letter: ideal, on its roof"]
     words += [f"{signs.expected} expected"] if any(point.expected_flops_per_s for point in plot.points) else []
     show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
@@ -116,8 +116,8 @@ def _show_legend(found: RunPlot, drawing: Drawing) -> None:
         Column("Measured", "right", hide_empty=True),
         Column("Of roof", "right", drop=1, hide_empty=True),
     )
-    show_table(columns, [_cells(series) for series in found.series])
-    if any(series.letter == OTHER_LETTER for series in found.series):
+    show_table(columns, [_cells(series) for series in drawn_run.series])
+    if any(series.letter == OTHER_LETTER for series in drawn_run.series):
         show_line(
             f"{OTHER_LETTER}: all that is beyond the alphabet; `roofline show RUN CASE --plot` draws some of the cases",
             "dim",

@@ -127,9 +127,9 @@ _COLUMNS = (
 )
 
 
-def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
+def _operator_rows(model_prediction: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
-    for i, kernel in enumerate(found.kernels):
+    for i, kernel in enumerate(model_prediction.kernels):
         prediction = kernel.prediction
         rows.append(
             [
@@ -137,22 +137,24 @@ def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> lis
                 shape_label(kernel.kernel.work),
                 _formats_label(kernel.kernel.work),
                 str(kernel.kernel.calls_count),
-                _shown_time(kernel.time_s, found.time_s),
-                _shown_expected(expected, i, found.time_s),
-                f"{kernel.time_s / found.time_s * 100:.1f} %",
+                _shown_time(kernel.time_s, model_prediction.time_s),
+                _shown_expected(expected, i, model_prediction.time_s),
+                f"{kernel.time_s / model_prediction.time_s * 100:.1f} %",
                 _count(kernel.flops),
                 decimal_bytes(kernel.moved_bytes),
                 intensity(prediction.intensity_flop_per_byte),
-                _bound(kernel, found.findings),
+                _bound(kernel, model_prediction.findings),
             ]
         )
-    if found.all_reduce_s:
-        share = f"{found.all_reduce_s / found.time_s * 100:.1f} %"
+    if model_prediction.all_reduce_s:
+        share = f"{model_prediction.all_reduce_s / model_prediction.time_s * 100:.1f} %"
         times = [
-            _shown_time(time_s, found.time_s)
-            for time_s in (found.all_reduce_s, None if expected is None else expected.all_reduce_s)
+            _shown_time(time_s, model_prediction.time_s)
+            for time_s in (model_prediction.all_reduce_s, None if expected is None else expected.all_reduce_s)
         ]
-        rows.append(["all_reduce", "–", "–", str(found.all_reduce_count), *times, share, "–", "–", "–", "link"])
+        rows.append(
+            ["all_reduce", "–", "–", str(model_prediction.all_reduce_count), *times, share, "–", "–", "–", "link"]
+        )
     return rows
 
 
@@ -209,8 +211,8 @@ def _tokens(prediction: ModelPrediction, time_s: float) -> str:
         return f"{rate} prompt tokens/s"
     if work.new_count == 1:
         return f"{rate} tokens/s generated"
-    one = _rate(work.batch_count / time_s)
-    return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {one} if one is"
+    request_rate = _rate(work.batch_count / time_s)
+    return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {request_rate} if one is"
 
 
 def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:

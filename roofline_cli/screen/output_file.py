@@ -138,7 +138,9 @@ def _beside(place: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-_ENDING_SIGNALS = [one for name in ("SIGTERM", "SIGHUP") if (one := getattr(signal, name, None)) is not None]
+_ENDING_SIGNALS = [
+    signal_number for name in ("SIGTERM", "SIGHUP") if (signal_number := getattr(signal, name, None)) is not None
+]
 """What ends a program that could still tidy up: asked to, or its terminal closed (no SIGHUP on Windows)."""
 
 

@@ -143,16 +143,16 @@ def published_loss(
     unknown += [f"{CACHE} {label}" for label, claim in cache_claims.items() if claim is None]
     if unknown:
         return UNKNOWN, (finding("loss-unpublished", formats=tuple(unknown)),)
-    known = {label: claim for label, claim in claims.items() if claim is not None}
-    if not known and not cache_claims:
+    published = {label: claim for label, claim in claims.items() if claim is not None}
+    if not published and not cache_claims:
         return Loss("claimed", 0.0), ()
     loss = Loss("claimed", 0.0)
     findings: tuple[Finding, ...] = ()
-    if known:
-        worst = max(known, key=lambda label: known[label].high_pct)
-        claim = known[worst]
+    if published:
+        worst = max(published, key=lambda label: published[label].high_pct)
+        claim = published[worst]
         # Head and embedding stay wide in published checkpoints, too: the range is of the matrices.
-        is_everywhere = len(known) == 1 and sum(label != worst for label in parts) == _router_count(formats)
+        is_everywhere = len(published) == 1 and sum(label != worst for label in parts) == _router_count(formats)
         is_everywhere = is_everywhere and len(changed) == len(parts)
         loss = claimed(claim) if is_everywhere else replace(claimed(claim), low_pct=None, method=worst)
         beside = loss_beside(claim.weights, is_both=claim.is_both, model=model) if is_everywhere else None
@@ -160,7 +160,7 @@ def published_loss(
     for label, cache in cache_claims.items():
         if cache is not None:
             loss = _with_cache(loss, label, cache)
-    is_of_model = not cache_claims and all(claim.models for claim in known.values())
+    is_of_model = not cache_claims and all(claim.models for claim in published.values())
     return replace(loss, is_of_model=is_of_model), findings
 
 

@@ -111,7 +111,9 @@ class MixedPrecisionConfig:
     def spans(self, operator: OperatorType | str) -> list[tuple[int | None, int | None, PartFormats]]:
         """Return (first layer, last layer, formats) of an operator from the first layer on; None, None: every layer."""
         operator = parse_operator(operator)
-        if self.layer_count is None or not any(operator.value in one.operator_precisions for one in self.layers):
+        if self.layer_count is None or not any(
+            operator.value in layer_formats.operator_precisions for layer_formats in self.layers
+        ):
             return [(None, None, self.formats(operator))]
         ranges: list[tuple[int | None, int | None, PartFormats]] = []
         for layer in range(self.layer_count):
@@ -127,9 +129,9 @@ class MixedPrecisionConfig:
         return replace(self, name=name, claims=None)
 
     def _text(self, operator: OperatorType, layer: int | None) -> str | None:
-        for one in self.layers:
-            if one.covers(layer) and operator.value in one.operator_precisions:
-                return one.operator_precisions[operator.value]
+        for layer_formats in self.layers:
+            if layer_formats.covers(layer) and operator.value in layer_formats.operator_precisions:
+                return layer_formats.operator_precisions[operator.value]
         if operator is OperatorType.KV_CACHE:
             return self.kv_cache_precision
         return self.operator_precisions.get(operator.value)

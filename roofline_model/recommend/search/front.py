@@ -66,9 +66,11 @@ def ordered_choices(group: LayerGroup) -> list[FormatChoice]:
     Of choices equal in everything the first stays.
     """
     choices: list[FormatChoice] = []
-    for one in sorted(group.choices, key=lambda choice: (choice.loss_value, choice.time_s, choice.memory_bytes)):
-        if not any(other.time_s <= one.time_s and other.memory_bytes <= one.memory_bytes for other in choices):
-            choices.append(one)
+    for candidate in sorted(group.choices, key=lambda choice: (choice.loss_value, choice.time_s, choice.memory_bytes)):
+        if not any(
+            other.time_s <= candidate.time_s and other.memory_bytes <= candidate.memory_bytes for other in choices
+        ):
+            choices.append(candidate)
     return choices
 
 

@@ -168,10 +168,10 @@ def model_problem(
     base = FormatPlan(PartFormats(key, key), key, key, label="wide")
     checked_plan(base, shape)
     empty = ParetoProblem((LayerGroup("none", (FormatChoice(key, 0.0, 0.0, 0.0),)),))
-    found = ModelProblem(empty, shape, device, shares, base, times, None if is_ideal else remembering())
+    empty_problem = ModelProblem(empty, shape, device, shares, base, times, None if is_ideal else remembering())
     part_losses = losses.by_part(shape)
     formats = list(dict.fromkeys(label for name, label in part_losses if not name.endswith(".kv")))
-    builder = _Builder(found, part_losses, [get_format(kv_format).key for kv_format in kv_formats], formats)
+    builder = _Builder(empty_problem, part_losses, [get_format(kv_format).key for kv_format in kv_formats], formats)
     groups = tuple(builder.groups())
     if not groups:
         raise InvalidValueError(
@@ -179,13 +179,13 @@ def model_problem(
         )
     problem = ParetoProblem(
         groups,
-        fixed_time_s=found.pass_time_s(base) - builder.own_time_s,
+        fixed_time_s=empty_problem.pass_time_s(base) - builder.own_time_s,
         fixed_bytes=max(0.0, builder.base_bytes - builder.own_bytes),
         loss_source=losses.source,
         confidence=losses.confidence,
         findings=tuple(builder.findings),
     )
-    return replace(found, problem=problem)
+    return replace(empty_problem, problem=problem)
 
 
 class _Builder:
