@@ -43,6 +43,12 @@ class ReportFigure:
     """What it shows, for those who do not see it."""
     draw: Callable[[], Figure | None]
     """None: the run holds nothing of the kind."""
+    is_dense: bool = False
+    """Whether a page shows it as a picture, not as shapes: half the size, and no work for the browser."""
+
+
+MOST_SVG_POINTS, MOST_SVG_SPANS = 1_000, 200
+"""Points of a roofline, and cases of a run over time, that are shapes of a page."""
 
 
 def report_figures(view: ReportView) -> Iterator[ReportFigure]:
@@ -67,6 +73,7 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
             title,
             f"{title}, with the interval of each case.",
             lambda: _timeline(view, over_time),
+            len(over_time.spans) > MOST_SVG_SPANS,
         )
     if view.state.canaries:
         yield ReportFigure(
@@ -110,6 +117,7 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
         f"Dual roofline of {where}",
         f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
         lambda: draw_figure(roofline_figure(chip.roofline)),
+        len(chip.roofline.points) > MOST_SVG_POINTS,
     )
     drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (
         (

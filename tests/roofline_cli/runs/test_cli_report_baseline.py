@@ -137,7 +137,7 @@ def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared,
     assert "1 open alert" in text
     report(database, tmp_path / "r.html", "--format", "pdf-ready", "--baseline", "latest")
     paper = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Cases that changed" in paper
+    assert "Against the baseline" in paper
     assert slower.interval in paper
     assert "<script" not in paper
 
