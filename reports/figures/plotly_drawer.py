@@ -157,6 +157,7 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
         "unit_s": _ROW_UNIT_S,
         "totals": [_brief(total_s) for total_s in figure.totals_s],
         "total_name": figure.total_name,
+        "count_name": figure.count_name,
         "facts": [
             {
                 "name": fact.name,

@@ -268,6 +268,8 @@ class RowFigure:
     totals_s: tuple[float, ...] = ()
     """Of a figure of parts what each row's parts add up to."""
     total_name: str = ""
+    count_name: str = ""
+    """Of a figure whose rows sum up cases: what the cases behind a bar are called. A filter shrinks the bar to those that pass."""
     facts: tuple[RowFact, ...] = ()
     orders: tuple[RowOrder, ...] = ()
     """The first is the one that is drawn; empty: as the rows stand."""
