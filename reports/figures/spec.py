@@ -57,6 +57,8 @@ class Line:
     width_points: float
     dash: tuple[float, ...] = ()
     """Lengths of strokes and gaps; empty: solid."""
+    is_stepped: bool = False
+    """Up first, then across, instead of straight."""
     opacity_ratio: float = 1.0
     keys: tuple[Key | None, ...] = ()
     """One per point; empty: nothing to point at."""
@@ -253,6 +255,30 @@ class Stack:
     legend: tuple[LegendEntry, ...] = ()
     subtitle: str = ""
     cards: Mapping[str, Card] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One plane of planes side by side."""
+
+    x: Axis
+    series: tuple[Series, ...]
+    share_ratio: float = 1.0
+    """Of the width that the planes have together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Planes side by side on one y axis: a small figure among text."""
+
+    title: str
+    y: Axis
+    planes: tuple[Plane, ...]
+    """From the left."""
+    size_inches: tuple[float, float]
+    bands: tuple[tuple[float, float], ...] = ()
+    """Stretches of y that are shaded in every plane."""
+    legend: tuple[LegendEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reports.cases.sample_series import SampleSeries
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
-from reports.figures.matplotlib_drawer import draw_figure, draw_rows, draw_stack, figure_png, figure_svg
+from reports.figures.matplotlib_drawer import draw_beside, draw_figure, draw_rows, draw_stack, figure_png, figure_svg
 from reports.figures.pareto_plot import draw_pareto
 from reports.figures.roofline import roofline_figure
-from reports.figures.small_plots import draw_canaries, draw_samples
-from reports.figures.spreads import spreads_figure
-from reports.figures.timeline import run_stack
+from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
+from reports.figures.timeline import canary_figure, run_stack
 from reports.ranking.model_results import model_title
 from reports.text.display_text import counted
 from reports.view.run_timeline import RunTimeline, run_timeline
@@ -77,7 +77,7 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
         )
     if view.state.canaries:
         yield ReportFigure(
-            "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_canaries(view.state)
+            "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_beside(canary_figure(view.state))
         )
 
 
@@ -147,8 +147,13 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
             f"samples{suffix}-{index:02d}",
             title,
             f"{title}: samples in order, and their distribution.",
-            lambda series=series: draw_samples(series),  # type: ignore[misc]
+            lambda series=series: _samples(series),  # type: ignore[misc]
         )
+
+
+def _samples(series: SampleSeries) -> Figure:
+    interval_s = (series.ci_low_s, series.ci_high_s)
+    return draw_beside(samples_figure(series.samples_s, series.median_s, interval_s, most_dots=MOST_DOTS))
 
 
 def _rows(figure: RowFigure | None) -> Figure | None:

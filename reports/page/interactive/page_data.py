@@ -16,7 +16,7 @@ from reports.page.interactive.case_data import COLUMNS, case_rows_data
 from reports.page.interactive.history_data import history_data
 from reports.page.interactive.pareto_data import POINT_COLUMNS, pareto_data
 from reports.page.interactive.sample_data import sample_data
-from reports.page.interactive.text_table import Texts, packed, packed_floats
+from reports.page.interactive.text_table import Texts, packed
 from reports.page.interactive.timeline_data import timeline_data
 from reports.stored.answer import StoredRecommendations
 from reports.view.run_timeline import run_timeline
@@ -59,9 +59,7 @@ def page_data(
                     {**one, "points": packed(one["points"], texts, POINT_COLUMNS)}
                     for one in pareto_data(groups, numbers)
                 ],
-                "samples": [
-                    {**one, "samples_s": packed_floats(one["samples_s"])} for one in sample_data(chip.cases, number)
-                ],
+                "samples": sample_data(chip.cases, number),
                 "errors": None if errors is None else rows_json(errors),
                 "gaps": [rows_json(figure) for figure in gaps if figure is not None],
             }

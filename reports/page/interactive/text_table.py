@@ -43,6 +43,20 @@ def packed_floats(values: Sequence[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(values)}d", *values)).decode("ascii")
 
 
+def difference(value: Any, base: Any) -> Any:
+    """Return what of a plain value is not in another; the page lays it over that one (`overlaid`). Objects keep no fewer names."""
+    if isinstance(value, dict) and isinstance(base, dict):
+        return {
+            name: difference(item, base.get(name))
+            for name, item in value.items()
+            if name not in base or item != base[name]
+        }
+    are_lists = isinstance(value, list) and isinstance(base, list) and len(value) == len(base)
+    if are_lists and all(isinstance(item, dict) for item in (*value, *base)):
+        return [difference(item, other) for item, other in zip(value, base, strict=True)]
+    return value
+
+
 def _cell(value: Any, texts: Texts) -> Any:
     if isinstance(value, str):
         return texts.number(value)

@@ -12,7 +12,7 @@ from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
 from reports.figures.matplotlib_drawer import draw_rows, figure_png, figure_svg
 from reports.figures.pareto_plot import draw_pareto, pareto_points
-from reports.figures.spreads import spreads_figure
+from reports.figures.samples import spreads_figure
 from reports.formats.figure_files import report_figures, write_figures
 from reports.view.views import report_view
 from results.exchange.exported.load import import_file
