@@ -158,7 +158,7 @@ def draw_beside(beside: Beside) -> Drawing:
         axes.autoscale_view()
         axes.set_xlim(plane.x.low_value, plane.x.high_value)
         axes.set_ylim(beside.y.low_value, beside.y.high_value)
-        axes.xaxis.set_major_locator(MaxNLocator(5 if plane.share_ratio > 0.5 else 2, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(5 if plane.share_ratio > 0.5 else 2, integer=True, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.tick_params(labelsize=_SMALL_FONT - 0.5, labelleft=first is None)
         axes.set_xlabel(plane.x.title, fontsize=_SMALL_FONT, color=INK.light, labelpad=1)
@@ -459,7 +459,7 @@ def _draw_dots(axes: Axes, marks: Marks, zorder: float) -> None:
     points = [point for x, y in zip(marks.x, marks.y, strict=True) for point in ((x, y), (x + 1e-3, y))]
     path = Path(points, [Path.MOVETO, Path.LINETO] * len(marks.x))
     path.should_simplify = False
-    style: dict[str, Any] = {"edgecolor": marks.colour.light, "facecolor": "none", "capstyle": "round"}
+    style: dict[str, Any] = {"edgecolor": marks.colour.light, "facecolor": "none", "capstyle": "round", "snap": False}
     axes.add_patch(PathPatch(path, zorder=zorder, linewidth=marks.size_points, label=marks.name, **style))
 
 

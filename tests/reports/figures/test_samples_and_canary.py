@@ -9,7 +9,7 @@ import pytest
 from reports.cases.rows import case_rows
 from reports.cases.sample_series import flagged_series
 from reports.cases.summary import case_summaries
-from reports.figures.matplotlib_drawer import draw_beside, figure_svg
+from reports.figures.matplotlib_drawer import draw_beside, figure_png, figure_svg
 from reports.figures.samples import MOST_DOTS, samples_figure, thinned
 from reports.figures.spec import Line, Marks
 from reports.figures.timeline import canary_figure
@@ -98,3 +98,11 @@ def test_readings_without_times_are_drawn_by_number(make):
     assert slow.x == (7, 8)
     assert plane.x.title == "Reading"
     assert "quarantined" not in [one.name for one in plane.series]  # they have no place on this axis
+
+
+def test_samples_are_seen_in_a_picture(tmp_path):
+    from matplotlib.image import imread
+
+    (tmp_path / "samples.png").write_bytes(figure_png(draw_beside(figure_of([0.95e-3, 1.2e-3] * 40))))
+    red, green, blue = imread(tmp_path / "samples.png")[:, :400, :3].transpose(2, 0, 1)
+    assert ((blue > 0.6) & (red < 0.1) & (green < 0.45)).sum() > 500
