@@ -158,7 +158,9 @@ def draw_beside(beside: Beside) -> Drawing:
         axes.autoscale_view()
         axes.set_xlim(plane.x.low_value, plane.x.high_value)
         axes.set_ylim(beside.y.low_value, beside.y.high_value)
-        axes.xaxis.set_major_locator(MaxNLocator(5 if plane.share_ratio > 0.5 else 2, integer=True, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_locator(
+            MaxNLocator(5 if plane.share_ratio > 0.5 else 2, integer=True, steps=[1, 2, 5, 10])
+        )
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.tick_params(labelsize=_SMALL_FONT - 0.5, labelleft=first is None)
         axes.set_xlabel(plane.x.title, fontsize=_SMALL_FONT, color=INK.light, labelpad=1)

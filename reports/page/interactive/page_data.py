@@ -14,7 +14,7 @@ from reports.figures.plotly_drawer import plotly_json, rows_json
 from reports.figures.roofline import roofline_figure
 from reports.page.interactive.case_data import COLUMNS, case_rows_data
 from reports.page.interactive.history_data import history_data
-from reports.page.interactive.pareto_data import POINT_COLUMNS, pareto_data
+from reports.page.interactive.pareto_data import LEGEND, POINT_COLUMNS, pareto_data
 from reports.page.interactive.sample_data import sample_data
 from reports.page.interactive.text_table import Texts, packed
 from reports.page.interactive.timeline_data import timeline_data
@@ -72,6 +72,7 @@ def page_data(
         "inks": {name: list(colour[:2]) for name, colour in _PAGE_COLOURS.items()},
         "flags": {flag: {"meaning": meaning(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
         "chips": chips,
+        "pareto_legend": [list(entry) for entry in LEGEND],
         "histories": history_data(histories),
         "timeline": timeline_data(view, run_timeline(view)),
         "texts": texts.all(),
