@@ -10,9 +10,8 @@ from reports.cases.energy import CaseEnergy, case_energy
 from reports.cases.error_summary import ErrorSummary
 from reports.cases.gap import LABELS, expected_gap
 from reports.cases.rows import CaseRow
-from reports.cases.sample_series import MAX_SERIES
 from reports.cases.state import state_of
-from reports.cases.summary import CaseSummary
+from reports.cases.summary import MAX_SERIES, CaseSummary
 from reports.document.blocks import (
     Block,
     Cards,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.cases.sample_series import SampleSeries
+from reports.cases.summary import SampleSeries
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
 from reports.figures.matplotlib_drawer import draw_beside, draw_figure, draw_rows, draw_stack, figure_png, figure_svg

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from reports.cases.sample_series import SHAPE_FLAGS
+from reports.cases.summary import SHAPE_FLAGS
 from reports.document.blocks import Bullets, FigureBlock, Paragraph
 from reports.document.case_blocks import SAMPLED_CASES
 from reports.document.report import Report

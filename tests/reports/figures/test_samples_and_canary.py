@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.rows import case_rows
-from reports.cases.sample_series import flagged_series
-from reports.cases.summary import case_summaries
+from reports.cases.summary import case_summaries, flagged_series
 from reports.figures.matplotlib_drawer import draw_beside, figure_png, figure_svg
 from reports.figures.samples import MOST_DOTS, samples_figure, thinned
 from reports.figures.spec import Line, Marks

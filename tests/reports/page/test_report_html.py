@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.cases.sample_series import MAX_SERIES
+from reports.cases.summary import MAX_SERIES
 from reports.page.html import render_page, write_report
 from reports.view.views import report_view
 from results import open_store

@@ -46,7 +46,7 @@ function floats(text) {
   return Array.from({ length: view.byteLength / 8 }, (_, at) => view.getFloat64(8 * at, true));
 }
 
-// A value with what differs from it laid over (`difference` of text_table.py).
+// A value with what differs from it laid over (`difference` of page_data.py).
 function overlaid(base, own) {
   if (own === undefined) return base;
   const isObject = (value) => value !== null && typeof value === "object";

@@ -13,9 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.page.interactive.case_data import COLUMNS, TEXT_COLUMNS, case_phase
-from reports.page.interactive.page_data import page_data, script_json
-from reports.page.interactive.sample_data import MAX_SAMPLES_COUNT, sample_data
-from reports.page.interactive.text_table import Texts, packed, packed_floats
+from reports.page.interactive.page_data import (
+    MAX_SAMPLES_COUNT,
+    Texts,
+    packed,
+    packed_floats,
+    page_data,
+    sample_data,
+    script_json,
+)
 from reports.view.views import report_view
 from roofline_model.operators.product import gemm
 
