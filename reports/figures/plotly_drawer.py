@@ -12,6 +12,7 @@ from math import log10
 from typing import Any
 
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
+from reports.figures.samples import time_unit
 from reports.figures.spec import (
     LEAST_BOXED,
     MOST_DOTS,
@@ -197,6 +198,7 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
         "rows": rows,
         "keys": [_row_keys(row) for row in figure.rows],
         "unit_s": _ROW_UNIT_S,
+        "time_axis": _time_axis(figure.totals_s),
         "totals": [_brief(total_s) for total_s in figure.totals_s],
         "total_name": figure.total_name,
         "count_name": figure.count_name,
@@ -220,6 +222,14 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
         "ground": palette(SURFACE),
         "palette": palette.pairs,
     }
+
+
+def _time_axis(totals_s: Sequence[float]) -> dict[str, Any] | None:
+    """Return the axis of times instead of shares: its unit is that of the longest."""
+    if not totals_s:
+        return None
+    unit_s, unit = time_unit(max(totals_s))
+    return {"unit_s": unit_s, "title": f"Time per call ({unit})"}
 
 
 def _order(order: RowOrder) -> list[int] | None:

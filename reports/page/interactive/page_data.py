@@ -20,7 +20,7 @@ from reports.figures.plotly_drawer import beside_json, plotly_json, rows_json, s
 from reports.figures.roofline import roofline_figure
 from reports.figures.samples import samples_figure
 from reports.figures.timeline import drawn_readings, run_stack
-from reports.page.interactive.case_data import COLUMNS, case_rows_data
+from reports.page.interactive.case_data import COLUMNS, FACETS, TABLE_COLUMNS, case_rows_data
 from reports.page.interactive.pareto_data import LEGEND, POINT_COLUMNS, pareto_data
 from reports.stored.answer import StoredRecommendations
 from reports.text.display_text import counted, shown
@@ -77,6 +77,8 @@ def page_data(
         "inks": {name: list(colour[:2]) for name, colour in _PAGE_COLOURS.items()},
         "flags": {flag: {"meaning": meaning(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
         "chips": chips,
+        "table_columns": [list(column) for column in TABLE_COLUMNS],
+        "facets": [list(facet) for facet in FACETS],
         "pareto_legend": [list(entry) for entry in LEGEND],
         "histories": history_data(histories),
         "timeline": timeline_data(view, run_timeline(view)),

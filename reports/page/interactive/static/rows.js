@@ -1,7 +1,5 @@
 // Figures with a row per name, from JSON (rows_json of reports/figures/plotly_drawer.py): the rows that pass the filter, in the chosen order,
 // what is told of a row, and the way to its case.
-const TIME_UNITS = [...PREFIXES].reverse().filter(([, unit_s]) => unit_s <= 1 && unit_s >= 1e-9);
-
 const ROW_PIXELS = { wide: 34, narrow: 29 };
 const TWO_STRIPS_PIXELS = 38;
 
@@ -44,11 +42,9 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
   const draw = () => {
     const drawn = figure();
     const { rows, count } = shownRows(drawn, passes, chosen.order);
-    const longest_s = rows.reduce((most, row) => Math.max(most, timeOf(drawn, drawn.totals[row] || 0)), 1e-9);
-    const [prefix, unit_s] = TIME_UNITS.find(([, unit]) => longest_s >= unit) || TIME_UNITS.at(-1);
     note.textContent = !count ? "No case that passes the filters is in this figure." : count > rows.length ? `The first ${rows.length} of ${show.count(count)} rows: filter the cases to see the others.` : "";
     note.hidden = !note.textContent;
-    drawRows(plot, drawn, rows, { isDark: isDark(), passes, scale: chosen.isTime ? { unit_s, title: `Time per call (${prefix}s)` } : null, layout: POINTED });
+    drawRows(plot, drawn, rows, { isDark: isDark(), passes, scale: chosen.isTime ? drawn.time_axis : null, layout: POINTED });
   };
   const choose = (text, options, react) => choice(text, options, (value) => {
     react(value);
