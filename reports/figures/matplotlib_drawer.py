@@ -245,14 +245,18 @@ def figure_svg(drawing: Drawing, *, text_as_paths: bool = True) -> str:
 
 
 def _scale(axes: Axes, x: Axis, y: Axis) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
     for ours, axis, set_scale, set_ends, set_title in (
         (x, axes.xaxis, axes.set_xscale, axes.set_xlim, axes.set_xlabel),
         (y, axes.yaxis, axes.set_yscale, axes.set_ylim, axes.set_ylabel),
     ):
         set_title(ours.title, fontsize=11, color=INK.light)
-        if ours.is_log:
+        if ours.is_log and ours.linear_below_value:
+            set_scale("symlog", linthresh=ours.linear_below_value, linscale=0.6)
+            axis.set_major_locator(FixedLocator([value for value, _ in ours.ticks]))
+            axis.set_major_formatter(FuncFormatter(lambda value, _, texts=dict(ours.ticks): texts.get(value, "")))  # type: ignore[misc]
+        elif ours.is_log:
             set_scale("log")
             axis.set_major_locator(LogLocator(base=10, numticks=12))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
@@ -478,6 +482,7 @@ def _fill(colour: str, fill: str, edge: str, edge_width: float) -> dict[str, Any
 def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
     writers: dict[str, Callable[[Axes, Label, Field], None]] = {
         "beside": _write_beside,
+        "around": _write_around,
         "along": _write_along,
         "callout": _write_callout,
         "top": _write_at_top,
@@ -502,6 +507,27 @@ def _write_beside(axes: Axes, label: Label, field: Field) -> None:
         write_label(axes, field, text, centers[found], size, **style)
     else:
         _write_with_leader(axes, field, text, size, (x, y), style)
+
+
+def _write_around(axes: Axes, label: Label, field: Field) -> None:
+    """Write a label at the nearest free place around its point; where none is, leave it out."""
+    (x, y), text = pixels(axes, [(label.x, label.y)])[0], label.lines[0]
+    width, height = size = text_size(axes, text, 9)
+    centers = [
+        center
+        for gap in range(8, 70, 4)
+        for center in (
+            (x + gap + width / 2, y),
+            (x, y + gap + height / 2),
+            (x, y - gap - height / 2),
+            (x - gap - width / 2, y),
+            (x + gap + width / 2, y + gap),
+            (x + gap + width / 2, y - gap),
+        )
+    ]
+    found = first_free(field, (rectangle(center, size) for center in centers))
+    if found is not None:
+        write_label(axes, field, text, centers[found], size, fontsize=9, color=label.colour.light, zorder=6)
 
 
 def _write_along(axes: Axes, label: Label, field: Field) -> None:

@@ -440,7 +440,7 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
         "ticklen": 4,
         "automargin": False,
     }
-    if axis.is_log:
+    if axis.is_log and not axis.linear_below_value:
         found |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
         if axis.low_value and axis.high_value:
             found["range"] = [log10(axis.low_value), log10(axis.high_value)]

@@ -32,6 +32,8 @@ class Axis:
     low_value: float | None = None
     high_value: float | None = None
     is_log: bool = False
+    linear_below_value: float = 0.0
+    """Of a logarithmic axis with a place for zero: below this it is linear. Plotly draws all of it linear."""
     is_time: bool = False
     """Its numbers are seconds since 1970 (UTC), its ticks dates."""
     has_zero: bool = False
@@ -176,7 +178,8 @@ class Label:
     x: float
     y: float
     colour: Colour
-    place: Literal["beside", "along", "margin", "callout", "top"]
+    place: Literal["beside", "around", "along", "margin", "callout", "top"]
+    """Beside a point is left of it where that is free; around it the nearest free place on any side."""
     toward: tuple[float, float] | None = None
     """Of a label along a line, another point of that line."""
     is_bold: bool = False

@@ -28,7 +28,7 @@ def efficiency_figure(curve: EfficiencyCurve, *, title: str, asked_columns: int 
     if asked_columns is not None and asked_columns in curve.N:
         x, y = float(asked_columns), 100 * curve.expected_ratio[curve.N.index(asked_columns)]
         series.append(Marks("asked for", (x,), (y,), ACCENT))
-        labels = (Label((f"N = {asked_columns}: {y:.0f} %",), x, y, ACCENT, "beside"),)
+        labels = (Label((f"N = {asked_columns}: {y:.0f} %",), x, y, ACCENT, "beside", medium="still"),)
     return Figure(
         shown(title, 110),
         Axis("N", float(curve.N[0]), float(curve.N[-1])),

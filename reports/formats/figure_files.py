@@ -16,7 +16,7 @@ from reports.cases.summary import SampleSeries
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
 from reports.figures.matplotlib_drawer import draw_beside, draw_figure, draw_rows, draw_stack, figure_png, figure_svg
-from reports.figures.pareto_plot import draw_pareto
+from reports.figures.pareto import pareto_figure
 from reports.figures.roofline import roofline_figure
 from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
 from reports.figures.timeline import canary_figure, run_stack
@@ -28,6 +28,7 @@ from reports.view.views import ChipView, ReportView
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from reports.figures.spec import Figure as PlaneFigure
     from reports.figures.spec import RowFigure
     from results.verdicts.model_results import ModelResult
 
@@ -63,7 +64,9 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
                     pareto_name(model, phase.phase),
                     title,
                     f"{title}: tokens per second over the measured loss of each precision.",
-                    lambda phase=phase, title=title: draw_pareto(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
+                    lambda phase=phase, title=title: _plane(
+                        pareto_figure(phase, title=title, subtitle=_subtitle(view))
+                    ),  # type: ignore[misc]
                 )
     over_time = run_timeline(view)
     if over_time.channels:
@@ -154,6 +157,10 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
 def _samples(series: SampleSeries) -> Figure:
     interval_s = (series.ci_low_s, series.ci_high_s)
     return draw_beside(samples_figure(series.samples_s, series.median_s, interval_s, most_dots=MOST_DOTS))
+
+
+def _plane(figure: PlaneFigure | None) -> Figure | None:
+    return None if figure is None else draw_figure(figure)
 
 
 def _rows(figure: RowFigure | None) -> Figure | None:
