@@ -219,7 +219,8 @@ def _document(found: Tiling) -> dict[str, Any]:
 
 
 def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) -> None:
-    from reports.figures.tiling_plot import draw_efficiency
+    from reports.figures.matplotlib_drawer import draw_figure
+    from reports.figures.tiling import efficiency_figure
     from roofline_model.tiling.waves import efficiency_curve
 
     sizes, named = dict(work.shape), dict(work.formats)
@@ -229,10 +230,10 @@ def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) 
     curve = efficiency_curve(
         sizes["M"], sizes["K"], columns, chip, a=named["a"], b=named["b"], c=named["c"], cache=cache
     )
-    figure = draw_efficiency(
+    figure = efficiency_figure(
         curve,
         title=f"Efficiency against N: M = {sizes['M']}, K = {sizes['K']}, {formats}, {chip.name}",
         asked_columns=sizes["N"],
     )
     with written_file(output) as place:
-        figure.savefig(place, dpi=160)
+        draw_figure(figure).savefig(place, dpi=160)

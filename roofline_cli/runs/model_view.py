@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from results.verdicts.contenders import Totals
     from results.verdicts.model_results import ModelResult
 
+_COLUMN_DROPS = {
+    "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "ideal tokens/s": 2,
+    "tokens/s": 1, "exp. tokens/s": 1,
+}  # fmt: skip
+"""Columns of a model's tables that leave a narrow screen, the highest number first."""
+
 
 def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, ...]:
     """Return the whole models of a run."""
@@ -23,7 +29,6 @@ def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, .
 
 def print_models(models: Sequence[ModelResult]) -> None:
     """Print the tables and verdicts of each model, then once what the tables do not say themselves."""
-    from reports.document.report_blocks import MODEL_COLUMN_DROPS
     from results.text.model_text import model_notes, model_tables, verdict_lines
 
     for model in models:
@@ -35,7 +40,7 @@ def print_models(models: Sequence[ModelResult]) -> None:
                 Column(
                     "Precision" if not i else name[0].upper() + name[1:] if name.isascii() else name,
                     "right" if i else "left",
-                    drop=MODEL_COLUMN_DROPS.get(name, 0),
+                    drop=_COLUMN_DROPS.get(name, 0),
                 )
                 for i, name in enumerate(table.headers)
             ]
