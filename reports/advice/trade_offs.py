@@ -13,10 +13,10 @@ from typing import Literal
 
 from reports.cases.energy import case_energy
 from reports.cases.summary import CaseSummary
+from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import StoredRanking, StoredRecommendations, StoredRow
-from reports.stored.losses import StoredLosses, pass_loss
 from reports.text.display_text import shown
 from reports.text.regime import regime_title
 from results.records.records import RunInfo

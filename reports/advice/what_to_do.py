@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from reports.advice.headlines import baseline_name, gains, judged_results, level_words
 from reports.advice.lead_tally import LedShape, leads
+from reports.ranking.losses import figures_loss
 from reports.ranking.model_results import model_title
 from reports.ranking.ranked_row import ShapeRecommendation
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import Configuration, ShapeResult
-from reports.stored.losses import figures_loss
 from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
 from results.text.model_text import phase_sentence

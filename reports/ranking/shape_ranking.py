@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow
 from reports.cases.weight_saving import weight_saved_ratio
+from reports.ranking.losses import product_loss
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.ranking.shape_results import Configuration, baseline_of, configurations, speedups
 from reports.ranking.shape_summary import shape_summary
-from reports.stored.losses import product_loss
 from reports.text.display_text import shown
 from reports.text.regime import regime_rank
 from results.verdicts.contenders import standing as contender_standing

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.ranking.losses import StoredLosses
 from reports.stored.answer import RankChange, StoredRanking, StoredRow
 from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause, run_words
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.losses import StoredLosses
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Groups, Ranked, ranked_groups
 from reports.stored.rows.levels import is_of_this_chip

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from reports.ranking.losses import StoredLosses
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import StoredEvidence, read_evidence
 from reports.stored.left_out import left_out_notes, left_out_runs
-from reports.stored.losses import StoredLosses
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Ranked, ranked_groups
 from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from reports.cases.calibration_doubt import expected_doubt
 from reports.cases.rows import case_rows
+from reports.ranking.losses import StoredLosses
 from reports.ranking.shape_ranking import rank_shape
 from reports.stored.answer import Refused, StoredRanking, StoredRow
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.losses import StoredLosses
 from reports.stored.ordering import ordered, within_limits
 from reports.stored.question import StoredQuestion
 from reports.stored.rows.baseline_trust import doubts_to_mend, with_baseline_trust

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from reports.ranking.losses import StoredLosses, pass_loss
 from reports.stored.answer import Refused, StoredRow, TimeSource
-from reports.stored.losses import StoredLosses, pass_loss
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.rows.rows import RowTime, Trust, measured_interval, predicted_half_ratio, trust_of

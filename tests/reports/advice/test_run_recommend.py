@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.recommend import recommend_from_run
-from reports.stored.losses import product_loss
+from reports.ranking.losses import product_loss
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
