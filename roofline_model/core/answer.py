@@ -86,17 +86,17 @@ class Loss:
     """What limits and ties go by, in percent: rise of perplexity, or drop of task accuracy (`metric`); of a claim the upper end.
     None where nothing comparable is known."""
     low_pct: float | None = None
-    """Lower end of a claimed range, or of the 95 % interval of what was measured."""
+    """Lower end of a claimed range, or of the 95 % interval of what was measured, percent."""
     high_pct: float | None = None
-    """Upper end of the interval of what was measured."""
+    """Upper end of the interval of what was measured, percent."""
     metric: str = ""
     """perplexity, task accuracy or rank agreement; empty for the reference and where nothing is known."""
     value: float | None = None
-    """Sum of a losses table, in `unit`."""
+    """Sum of a losses table, in its unit."""
     unit: str = ""
     """Of `value`: nats/token, or what the table says."""
     at_least_pct: float | None = None
-    """What the measured layers alone lose, where the table has not all of the plan."""
+    """What the measured layers alone lose, percent, where the table has not all of the plan."""
     is_of_model: bool = False
     """Whether a claim is of this very model."""
     method: str = ""
@@ -104,12 +104,13 @@ class Loss:
     citation: str = ""
     """Where a claim was published."""
     kl_nats_per_token: float | None = None
+    """Kullback-Leibler divergence from the original, nats per token."""
     perplexity_ratio: float | None = None
-    """Quantised over original."""
+    """Perplexity, quantised over original."""
     top1_agreement_ratio: float | None = None
     """Share of tokens whose likeliest successor stays the same."""
     tokens_count: int | None = None
-    """Tokens that it was measured on."""
+    """Count of the tokens that it was measured on."""
     text: str = ""
     """What text these tokens are of; empty for random ones, of which perplexity says nothing."""
     run_id: str = ""
