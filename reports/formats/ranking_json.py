@@ -13,7 +13,7 @@ from reports.stored.words import confidence_words
 from roofline_model.core.finding import first_with, optional_json
 
 if TYPE_CHECKING:
-    from reports.stored.answer import RankChange, StoredRanking, StoredRecommendations
+    from reports.stored.answer import StoredRanking, StoredRecommendations
     from roofline_model.core.answer import Option
 
 
@@ -90,10 +90,10 @@ def ranking_json(one: StoredRanking) -> dict[str, Any]:
         "calibration_doubt": one.calibration_doubt or None,
         "summary": one.summary,
         "rows": [stored_row_json(row, one) for row in one.rows],
-        "refused": [{"label": refused.label, "reason": refused.reason} for refused in one.refused],
+        "refused": [answer_json(refused) for refused in one.refused],
         "missing": list(one.missing),
         "compared": one.compared or None,
-        "changes": [_change_json(change) for change in one.changes],
+        "changes": [answer_json(change) for change in one.changes],
     }
 
 
@@ -133,16 +133,4 @@ def stored_row_json(row: Option, ranking: StoredRanking) -> dict[str, Any]:
         "process_count": sum(run.process_count for run in row.evidence) if row.is_measured else 0,
         "record_ids": list(row.record_ids),
         "evidence": [{**answer_json(run), "label": run.label or None} for run in row.evidence],
-    }
-
-
-def _change_json(one: RankChange) -> dict[str, Any]:
-    return {
-        "label": one.label,
-        "before_rank": one.before_rank,
-        "after_rank": one.after_rank,
-        "change_ratio": one.change_ratio,
-        "verdict": one.verdict or None,
-        "environment": list(one.environment),
-        "sentence": one.sentence,
     }

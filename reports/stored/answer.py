@@ -23,7 +23,9 @@ class Refused:
     """A configuration that is not ranked, and why."""
 
     label: str
+    """The configuration: formats and kernel."""
     reason: str
+    """Why it is not ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,15 @@ class RankChange:
     """What became of one configuration since the run before."""
 
     label: str
+    """The configuration, as in the rows."""
     before_rank: int | None
-    """None: it was not ranked."""
+    """Place before, count; null: it was not ranked."""
     after_rank: int | None
+    """Place now, count; null: it is not ranked."""
     change_ratio: float | None
-    """Of the measured time between the nights: (after − before) / before; None where it was not measured on both."""
-    verdict: str
-    """SLOWER, FASTER, SAME, AMBIGUOUS or INVALID, as `roofline diff` calls it; empty where nothing was compared."""
+    """Of the measured time between the nights: (after − before) / before; null where it was not measured on both."""
+    verdict: str | None
+    """SLOWER, FASTER, SAME, AMBIGUOUS or INVALID, as `roofline diff` calls it; null where nothing was compared."""
     environment: tuple[str, ...]
     """What differs between the machines of both sides, in words: `driver 580.95 → 590.12`."""
     sentence: str

@@ -87,7 +87,7 @@ class _Pair:
                 move.before_rank,
                 move.after_rank,
                 None if move.diff is None else move.diff.change_ratio,
-                "" if move.diff is None else move.diff.verdict,
+                None if move.diff is None else move.diff.verdict,
                 move.environment,
                 change_sentence(move, moves, now),
             )

@@ -878,7 +878,7 @@ def _stored_ranking(found: Any) -> dict[str, Any]:
         "is_calibration_doubtful": bool(found.calibration_doubt),
         "excluded": sorted([one.label, _reason_code(one.reason)] for one in found.refused),
         "changes": [
-            [change.label, change.before_rank, change.after_rank, change.change_ratio, change.verdict]
+            [change.label, change.before_rank, change.after_rank, change.change_ratio, change.verdict or ""]
             for change in found.changes
         ],
     }

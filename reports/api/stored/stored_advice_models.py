@@ -9,12 +9,13 @@ from pydantic import Field
 from reports.api.answer_models import answer_model
 from reports.api.predict.base_models import Answer, FindingBody
 from reports.api.stored.stored_models import Page
+from reports.stored.answer import RankChange, Refused
 from roofline_model.core.answer import Loss
 
 if TYPE_CHECKING:
-    LossModel = Answer
+    LossModel = RefusedModel = RankChangeModel = Answer
 else:
-    LossModel = answer_model(Loss)
+    LossModel, RefusedModel, RankChangeModel = map(answer_model, (Loss, Refused, RankChange))
 
 
 class EvidenceBody(Answer):
@@ -79,27 +80,6 @@ class StoredRowBody(Answer):
     )
 
 
-class RefusedBody(Answer):
-    """A configuration that is not ranked, and why."""
-
-    label: str = Field(description="the configuration")
-    reason: str = Field(description="why it is refused")
-
-
-class RankChangeBody(Answer):
-    """What became of a configuration since the run before."""
-
-    label: str = Field(description="the configuration, as in the rows")
-    before_rank: int | None = Field(description="place before, count; null: it was not ranked")
-    after_rank: int | None = Field(description="place now, count")
-    change_ratio: float | None = Field(description="of its measured time: (after − before) / before")
-    verdict: str | None = Field(
-        description="SLOWER, FASTER, SAME, AMBIGUOUS or INVALID; null where nothing was compared"
-    )
-    environment: list[str] = Field(description="what differs between the machines: `driver 580.95 → 590.12`")
-    sentence: str = Field(description="what became of it, in words")
-
-
 class StoredRankingBody(Answer):
     """The configurations of one shape, or of one phase of a model, on one chip."""
 
@@ -124,10 +104,10 @@ class StoredRankingBody(Answer):
     )
     summary: str = Field(description="what to take, how fast, at what loss, how sure")
     rows: list[StoredRowBody] = Field(description="best first")
-    refused: list[RefusedBody] = Field(description="configurations that are not ranked, with the reason")
+    refused: list[RefusedModel] = Field(description="configurations that are not ranked, with the reason")
     missing: list[str] = Field(description="what is not known, and what would tell")
     compared: str | None = Field(description="the runs that changes is about; null without an earlier one")
-    changes: list[RankChangeBody] = Field(description="what became of configurations since the run before")
+    changes: list[RankChangeModel] = Field(description="what became of configurations since the run before")
 
 
 class StoredRecommendationList(Answer):
