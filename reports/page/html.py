@@ -55,6 +55,7 @@ from results.text.model_text import (
     top1_text,
 )
 from results.verdicts.gain import times_faster
+from roofline_model.core.answer import Option
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding, findings_text, short_text
 from roofline_model.core.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
@@ -297,7 +298,7 @@ def _template() -> Template:
         regime_title=lambda one: regime_title(one.cache, one.mode),
         shown=shown,
         loss=loss_text,
-        kernel_gap=lambda row: shown(findings_text(item for item in row.findings if item.code == "kernel-gap")),
+        by_kernel_gap=_by_kernel_gap,
         speedup_words=speedup_words,
         confidence_words=confidence_words,
         short_confidence_words=short_confidence_words,
@@ -326,6 +327,15 @@ def _template() -> Template:
     environment.tests["doubtful_flag"] = lambda flag: flag in DOUBTFUL_FLAGS
     environment.tests["several"] = lambda rows: len(rows) > 1
     return environment.get_template("report.html.j2")
+
+
+def _by_kernel_gap(options: Iterable[Option]) -> dict[str, list[Option]]:
+    """Return why no kernel is known → the options that it holds for."""
+    groups: dict[str, list[Option]] = {}
+    for option in options:
+        gap = findings_text(item for item in option.findings if item.code == "kernel-gap")
+        groups.setdefault(shown(gap), []).append(option)
+    return groups
 
 
 def _read(name: str) -> str:
