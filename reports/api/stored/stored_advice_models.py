@@ -13,9 +13,13 @@ from reports.stored.answer import RankChange, Refused
 from roofline_model.core.answer import Loss
 
 if TYPE_CHECKING:
-    LossModel = RefusedModel = RankChangeModel = Answer
+    LossModel = Answer
+    RefusedModel = Answer
+    RankChangeModel = Answer
 else:
-    LossModel, RefusedModel, RankChangeModel = map(answer_model, (Loss, Refused, RankChange))
+    LossModel = answer_model(Loss)
+    RefusedModel = answer_model(Refused)
+    RankChangeModel = answer_model(RankChange)
 
 
 class EvidenceBody(Answer):
