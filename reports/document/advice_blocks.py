@@ -35,12 +35,15 @@ from reports.document.blocks import (
 )
 from reports.document.report import ChipPart, Report, meanings
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
-from reports.stored.answer import RowQuality, StoredRanking, StoredRecommendations, StoredRow
+from reports.stored.answer import StoredRanking, StoredRecommendations
+from reports.stored.words import confidence_words, short_confidence_words, speedup_words
 from reports.text.display_text import counted, shown
 from reports.text.regime import regime_words
 from results.statistics.replication import width_text
 from results.verdicts.gain import times_faster
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.answer import Loss, Option, Trust
+from roofline_model.core.finding import finding, first_with, short_text
+from roofline_model.recommend.loss import loss_text
 
 MOST_MOVES = 8
 """Rankings that moved since the last run; each ranking lists its own moves."""
@@ -233,14 +236,14 @@ def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
 
 def _ranking_blocks(part: ChipPart, one: ShapeRecommendation, label: str) -> Iterator[Block]:
     runnable = [row for row in one.rows if not row.kernel_gap]
-    spans = dict(zip(map(id, runnable), reason_spans(runnable), strict=True))
+    spans = dict(zip(map(id, runnable), reason_spans([row.reason for row in runnable]), strict=True))
 
     def speedup(row: RankedRow) -> Cell:
         doubt = " !" if one.is_speedup_doubtful(row) else ""
         return Cell("–" if row.speedup is None else f"{times_faster(row.speedup)}{doubt}", row.speedup)
 
-    def quality(row: RankedRow) -> Rich:
-        return (row.method or "–", *((", ", Span(row.quality, "quiet")) if row.quality else ()))
+    def method(row: RankedRow) -> Rich:
+        return (f"{row.method or '–'}, ", Span(loss_text(row.loss), "quiet"))
 
     columns = (
         Column("#", lambda row: str(row.rank), "number"),
@@ -253,7 +256,7 @@ def _ranking_blocks(part: ChipPart, one: ShapeRecommendation, label: str) -> Ite
         Column("±", lambda row: _plus_minus(row.interval_ratio), "number", drop=3),
         Column("Ideal", lambda row: time_cell(row.ideal_s), "number", medium="page"),
         Column("Weight bytes saved", lambda row: percent_cell(row.memory_saved_ratio, 0), "number", drop=1),
-        Column("Suggested method, quality", quality, "brief", drop=5),
+        Column("Suggested method, loss", method, "brief", drop=5),
         Column("Why", lambda row: Cell(row.reason, row_span_count=spans[id(row)]), "prose", drop=4),
     )
     if runnable:
@@ -284,8 +287,9 @@ def _excluded(rows: Sequence[Any], others: Sequence[tuple[str, str]]) -> Iterato
     """Yield what is not ranked and why; configurations with one reason together."""
     barred: dict[str, list[str]] = {}
     for row in rows:
-        if row.kernel_gap:
-            barred.setdefault(row.kernel_gap, []).append(row.label)
+        gap = first_with(row.findings, "kernel-gap")
+        if gap is not None:
+            barred.setdefault(shown(short_text(gap)), []).append(row.label)
     items = [f"{', '.join(labels)}: {reason}" for reason, labels in barred.items()]
     items += [f"{name}: {reason}" if name else reason for name, reason in others]
     if items:
@@ -351,17 +355,17 @@ def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, i
         chip = ranking.hardware_name if several else ""
         return (Span(ranking.title, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
 
-    def of_best(cell: Callable[[StoredRow], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
+    def of_best(cell: Callable[[Option], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
         return lambda ranking: "–" if ranking.best is None else cell(ranking.best)
 
     columns = (
         Column("Question", question, "brief", is_head=True),
         Column("Take", lambda ranking: ranking.best.label if ranking.best else ranking.summary, "brief"),
         Column("Evidence", of_best(lambda row: _stored_evidence(report, row)), drop=3),
-        Column("Time", of_best(lambda row: time_cell(row.time_s)), "number"),
+        Column("Time", of_best(lambda row: time_cell(row.estimate.time_s)), "number"),
         Column("Speed\u2011up", of_best(_stored_speedup), "number"),
-        Column("Loss", of_best(lambda row: _loss(row.quality)), drop=2),
-        Column("Confidence", of_best(_confidence), drop=1),
+        Column("Loss", of_best(lambda row: _loss(row.loss)), drop=2),
+        Column("Confidence", of_best(lambda row: _confidence(row.trust)), drop=1),
         Column("Moved", lambda ranking: str(len(ranking.changes) or "–"), "number", drop=4),
     )
     return table("Answers of all stored runs", columns, stored.rankings, look="answers")
@@ -371,30 +375,29 @@ def _quietly(*texts: str) -> tuple[str | Span, ...]:
     return tuple(piece for text in texts if text for piece in (" ", Span(text, "quiet")))
 
 
-def _stored_evidence(report: Report, row: StoredRow) -> Rich:
-    return _evidence(report, row.time_source, row.record_ids, ", ".join(row.doubts), row.stale_reason)
+def _stored_evidence(report: Report, row: Option) -> Rich:
+    return _evidence(report, row.estimate.source, row.record_ids, ", ".join(row.trust.doubts), row.trust.stale_reason)
 
 
-def _stored_speedup(row: StoredRow) -> Cell:
-    return Cell(row.speedup_words, row.speedup_ratio)
+def _stored_speedup(row: Option) -> Cell:
+    return Cell(speedup_words(row), row.speedup_ratio)
 
 
-def _loss(quality: RowQuality) -> Span:
-    look = "" if quality.source in ("measured", "reference") else "quiet"
-    return Span(quality.short_text, look, quality.text if quality.source in ("measured", "claimed") else "")
+def _loss(loss: Loss) -> Span:
+    return Span(loss_text(loss), "" if loss.source in ("measured", "reference") else "quiet")
 
 
-def _confidence(row: StoredRow) -> Span:
-    return Span(row.confidence, f"sure {row.confidence}", row.confidence_words)
+def _confidence(trust: Trust) -> Span:
+    return Span(trust.confidence, f"sure {trust.confidence}", confidence_words(trust))
 
 
-def _nights(row: StoredRow) -> Rich:
+def _nights(row: Option) -> Rich:
     spans: list[str | Span] = []
-    for night in row.nights[:-4:-1]:
+    for night in row.evidence[:-4:-1]:
         label = f", {night.label}" if night.label else ""
         title = f"{shown(night.started_at[:10], 12)}{label}, {counted(night.process_count, 'process', 'processes')}"
         spans += [Span(shown(night.run_id[:8], 8), "code", title), " "]
-    more = [Span(f"and {len(row.nights) - 3} more", "quiet")] if len(row.nights) > 3 else []
+    more = [Span(f"and {len(row.evidence) - 3} more", "quiet")] if len(row.evidence) > 3 else []
     return (*(spans if more else spans[:-1]), *more) or "–"
 
 
@@ -409,25 +412,29 @@ def _stored_blocks(report: Report, one: StoredRanking) -> Iterator[Block]:
     if one.changes:
         yield Paragraph(f"{one.compared}:", "quiet")
         yield Bullets(tuple(change.sentence for change in one.changes), look="moves")
-    runnable = [row for row in one.rows if not row.kernel_gap]
-    spans = dict(zip(map(id, runnable), reason_spans(runnable), strict=True))  # type: ignore[arg-type]  # it reads their reasons
+    runnable = one.runnable
+    spans = dict(zip(map(id, runnable), reason_spans(one.runnable_reasons), strict=True))
     columns = (
-        Column("#", lambda row: str(row.rank), "number"),
+        Column("#", lambda row: str(one.rank_of(row)), "number"),
         Column("Configuration", lambda row: row.label, is_head=True),
         Column("Evidence", lambda row: _stored_evidence(report, row)),
-        Column("Time", lambda row: time_cell(row.time_s), "number"),
-        Column("±", lambda row: _plus_minus(row.interval_ratio), "number"),
+        Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
+        Column("±", lambda row: _plus_minus(row.estimate.half_width_ratio), "number"),
         Column("Speed\u2011up", _stored_speedup, "number"),
         Column(
             "Memory",
-            lambda row: memory_cell(row.memory_bytes),
+            lambda row: memory_cell(None if row.memory is None else row.memory.total_bytes),
             "number",
             "of a model weights and cache, of a product the operands of a call",
         ),
-        Column("Loss", lambda row: _loss(row.quality)),
-        Column("Confidence", lambda row: (_confidence(row), " ", Span(row.short_confidence_words, "quiet")), "brief"),
+        Column("Loss", lambda row: _loss(row.loss)),
+        Column(
+            "Confidence",
+            lambda row: (_confidence(row.trust), " ", Span(short_confidence_words(row.trust), "quiet")),
+            "brief",
+        ),
         Column("Runs", _nights),
-        Column("Why", lambda row: Cell(row.reason, row_span_count=spans[id(row)]), "prose"),
+        Column("Why", lambda row: Cell(one.reasons[row.key], row_span_count=spans[id(row)]), "prose"),
     )
     if runnable:
         label = f"All runs: ranking for {one.title} on {one.hardware_name}"

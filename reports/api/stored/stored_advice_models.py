@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from reports.api.predict.base_models import Answer
+from reports.api.answer_models import answer_model
+from reports.api.predict.base_models import Answer, FindingBody
 from reports.api.stored.stored_models import Page
+from reports.stored.answer import RankChange, Refused
+from roofline_model.core.answer import Loss
+
+if TYPE_CHECKING:
+    LossModel = Answer
+    RefusedModel = Answer
+    RankChangeModel = Answer
+else:
+    LossModel = answer_model(Loss)
+    RefusedModel = answer_model(Refused)
+    RankChangeModel = answer_model(RankChange)
 
 
 class EvidenceBody(Answer):
@@ -20,20 +32,6 @@ class EvidenceBody(Answer):
     record_ids: list[str] = Field(description="records of that run behind the row")
     run_url: str = Field(description="path of this API: the run")
     case_url: str | None = Field(description="path of this API: the very case in that run; null where it has no key")
-
-
-class StoredQuality(Answer):
-    """What is known of the loss of a configuration."""
-
-    source: Literal["reference", "measured", "claimed", "unknown"] = Field(
-        description="where the loss is known from; reference: it is the baseline"
-    )
-    text: str = Field(description="the loss in words")
-    loss_pct: float | None = Field(description="rise of perplexity, percent; of a claim its upper end")
-    kl_nats_per_token: float | None = Field(description="Kullback-Leibler divergence, nats per token")
-    perplexity_ratio: float | None = Field(description="quantised over original")
-    top1_agreement_ratio: float | None = Field(description="share of tokens whose likeliest successor stays the same")
-    run_id: str | None = Field(description="run that measured it")
 
 
 class StoredRowBody(Answer):
@@ -67,13 +65,15 @@ class StoredRowBody(Answer):
     memory_bytes: float | None = Field(description="of a product its operands, of a model weights and cache, bytes")
     is_memory_measured: bool = Field(description="whether memory_bytes was measured; else computed from the sizes")
     memory_saved_ratio: float | None = Field(description="share of the 16-bit weights that is saved")
-    quality: StoredQuality = Field(description="what is known of its loss")
+    loss: LossModel = Field(description="what is known of its loss")
     confidence: Literal["high", "medium", "low"] = Field(
         description="how far to trust its place, of a measured speed-up by the worse of both times"
     )
     confidence_reason: str = Field(description="why so far, of its time and of the baseline's")
     reason: str = Field(description="why it stands where it stands")
-    kernel_gap: str | None = Field(description="why no kernel is known to run it on this chip: it is ranked last")
+    kernel_gap: FindingBody | None = Field(
+        description="why no kernel is known to run it on this chip: it is ranked last"
+    )
     doubts: list[str] = Field(description="what puts its time in doubt; empty where nothing does")
     record_ids: list[str] = Field(description="stored records behind it: evidence")
     stale_reason: str | None = Field(description="why the measurement may no longer hold; null for a fresh one")
@@ -82,27 +82,6 @@ class StoredRowBody(Answer):
     history_url: str | None = Field(
         description="path of this API: the case over its nights; null for what was not measured"
     )
-
-
-class RefusedBody(Answer):
-    """A configuration that is not ranked, and why."""
-
-    label: str = Field(description="the configuration")
-    reason: str = Field(description="why it is refused")
-
-
-class RankChangeBody(Answer):
-    """What became of a configuration since the run before."""
-
-    label: str = Field(description="the configuration, as in the rows")
-    before_rank: int | None = Field(description="place before, count; null: it was not ranked")
-    after_rank: int | None = Field(description="place now, count")
-    change_ratio: float | None = Field(description="of its measured time: (after − before) / before")
-    verdict: str | None = Field(
-        description="SLOWER, FASTER, SAME, AMBIGUOUS or INVALID; null where nothing was compared"
-    )
-    environment: list[str] = Field(description="what differs between the machines: `driver 580.95 → 590.12`")
-    sentence: str = Field(description="what became of it, in words")
 
 
 class StoredRankingBody(Answer):
@@ -129,10 +108,10 @@ class StoredRankingBody(Answer):
     )
     summary: str = Field(description="what to take, how fast, at what loss, how sure")
     rows: list[StoredRowBody] = Field(description="best first")
-    refused: list[RefusedBody] = Field(description="configurations that are not ranked, with the reason")
+    refused: list[RefusedModel] = Field(description="configurations that are not ranked, with the reason")
     missing: list[str] = Field(description="what is not known, and what would tell")
     compared: str | None = Field(description="the runs that changes is about; null without an earlier one")
-    changes: list[RankChangeBody] = Field(description="what became of configurations since the run before")
+    changes: list[RankChangeModel] = Field(description="what became of configurations since the run before")
 
 
 class StoredRecommendationList(Answer):

@@ -103,7 +103,7 @@ def test_a_cell_says_and_colours_its_speedup(speedup, tone, text):
 
 def test_a_reason_said_of_neighbours_is_said_once(make):
     (one,) = recommend_from_run([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)], make.CPU)
-    spans = reason_spans(one.rows)
+    spans = reason_spans([row.reason for row in one.rows])
     assert sum(spans) == len(one.rows)
     assert all(
         (span == 0) == (at > 0 and one.rows[at - 1].reason == one.rows[at].reason) for at, span in enumerate(spans)
@@ -139,7 +139,7 @@ def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
     assert (decode.phase, prefill.phase) == ("Decode", "Prefill")
     assert decode.take == "take INT8 W8A16 (int8pack)"
     assert "measured" in decode.evidence
-    assert "its loss is only claimed (0.1-0.2 % loss (RTN))" in decode.caveat
+    assert "its loss is only claimed" in decode.caveat
     assert set(decode.record_ids) <= {row.record_id for row in view.rows}
     (block,) = to_do(Report(view))
     for (phase, text), action in zip(block.pairs, view.chips[0].actions, strict=True):
