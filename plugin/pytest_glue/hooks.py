@@ -31,7 +31,7 @@ from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
 from roofline_model.chips.hardware import ceilings_doubt
 from roofline_model.core.errors import InvalidValueError, RooflineError
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import advice_text, from_stored, short_text
 from roofline_model.core.units import counted
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
@@ -147,15 +147,15 @@ class RooflineHooks:
         is_timing_kernels = self.options.shapes == CALIBRATION_SHAPES
         if note := calibration_note(chip, is_timing_kernels=is_timing_kernels):
             self._report(note)
-        for warning in facts.get("warnings", ()):
-            self._report(f"warning: {warning}")
+        for item in map(from_stored, facts.get("warnings", ())):
+            self._report(f"warning: {advice_text(item)}")
         if self.options.profiler is not None:
             for command in ncu_commands(ours):
                 self._report(command, prefix="")
         if chip.calibration is not None and chip.calibration.disturbed_by and not is_timing_kernels:
             self._report(short_text(ceilings_doubt(chip.key, chip.calibration)))
         if self.options.power and (missing := self.session.instruments.no_sensors_reason):
-            self._report(f"--roofline-power: power and energy stay empty: {missing}")
+            self._report(f"--roofline-power: power and energy stay empty: {advice_text(missing)}")
         if not self.target.can_measure:
             self._report(f"predictions only: {self.target.reason}")
         if self.config.pluginmanager.hasplugin("benchmark") and all(

@@ -11,7 +11,7 @@ from plugin.run.outcome import clean
 from plugin.terminal.notes import MOST_WIDTH, wrapped
 from plugin.terminal.table import Line
 from roofline_model.core.errors import RooflineError, StoreError
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import code_text, short_text
 
 if TYPE_CHECKING:
     from plugin.run.options import BenchOptions
@@ -111,7 +111,7 @@ def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
         remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *map(short_text, case.set_aside)])
         lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
     codes = dict.fromkeys(case.reason for case in cases[:MOST_LINES] if case.reason in REASONS)
-    lines += [Line(f"  {code}: {catalog_entry(code).short}", "light") for code in codes]
+    lines += [Line(f"  {code}: {code_text(code)}", "light") for code in codes]
     if len(cases) > MOST_LINES:
         lines.append(
             Line(f"  and {len(cases) - MOST_LINES} more; `roofline diff {diff.after[0].run_id[:8]}` lists all")

@@ -28,6 +28,7 @@ from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInf
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.target import SPOOL_FOLDER, parse_target
 from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import stored_form
 
 if TYPE_CHECKING:
     from results.store.delivery.outbox import Undelivered
@@ -131,7 +132,7 @@ class BenchSession:
         info = capture_environment(machine, self.target.device if self.target.can_measure else machine.kind)
         measures = self.target.can_measure and not self.instruments.is_simulated and not self.options.predict_only
         if measures and (remarks := warnings(self.instruments.sensors, machine, self.target.device)):
-            return replace(info, facts={**info.facts, "warnings": remarks})
+            return replace(info, facts={**info.facts, "warnings": [stored_form(item) for item in remarks]})
         return info
 
     def add(self, record: Record) -> None:

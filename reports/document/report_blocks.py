@@ -19,12 +19,12 @@ from reports.text.display_text import counted, prefixed, shown
 from reports.text.environment_words import environment_words
 from reports.text.regime import regime_words
 from reports.view.views import ChipView, ReportView
-from results.records.flags import DOUBTFUL_FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS
 from results.statistics.replication import width_text
 from results.text.model_text import model_notes, model_tables
 from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent, format_time
 from roofline_model.expected.gap import Gap
 
@@ -327,7 +327,7 @@ def _machine_blocks(view: ReportView) -> Iterator[Block]:
 def _words(view: ReportView) -> Iterator[Block]:
     meanings = [f"{word}: {text}" for word, text in view.regimes]
     meanings += [
-        f"{flag}{' (the time is in doubt)' if flag in DOUBTFUL_FLAGS else ''}: {meaning(flag)}" for flag in view.flags
+        f"{flag}{' (the time is in doubt)' if flag in DOUBTFUL_FLAGS else ''}: {code_text(flag)}" for flag in view.flags
     ]
     if meanings:
         yield Heading(2, "Words")

@@ -24,7 +24,7 @@ from results.diff.sentences import (
     time_text,
     told_metrics,
 )
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import code_text, short_text
 from roofline_model.core.units import format_time
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
@@ -55,7 +55,7 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
     codes = dict.fromkeys(case.reason for case in diff.cases if case.verdict != "SAME" and case.reason in REASONS)
     if codes:
         lines += ["", "<details><summary>Reason codes</summary>", ""]
-        lines += [f"- `{code}`: {escaped(catalog_entry(code).short)}" for code in codes]
+        lines += [f"- `{code}`: {escaped(code_text(code))}" for code in codes]
         lines += ["", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -8,7 +8,7 @@ from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
 from results.diff.sentences import case_sentence, incomparable_texts, listed_headline, run_text, told_metrics
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import code_text, short_text
 
 SUITE = "roofline diff"
 
@@ -47,7 +47,7 @@ def _add(suite: xml.Element, case: CaseDiff, whys: list[str], differing: str) ->
     )
     if case.after_s is not None:
         test.set("time", f"{case.after_s:.9f}")
-    said = f"{case.verdict}: {case_sentence(case)} ({catalog_entry(case.reason).short})"
+    said = f"{case.verdict}: {case_sentence(case)} ({code_text(case.reason)})"
     parts = [said, case.detail, *map(short_text, case.set_aside), *told_metrics(case)]
     text = _text("; ".join(part for part in parts if part), 2000)
     if whys:

@@ -38,7 +38,7 @@ from reports.text.regime import regime_title, regime_words
 from reports.view.roofline_view import RooflineView
 from reports.view.run_timeline import RunTimeline, run_timeline
 from reports.view.views import ReportView, case_anchors, record_anchors, report_view, utc_minutes
-from results.records.flags import DOUBTFUL_FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import width_text
@@ -55,7 +55,7 @@ from results.text.model_text import (
 )
 from results.verdicts.gain import times_faster
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _template() -> Template:
         time=format_time,
         percent=format_percent,
         width=lambda ratio: "–" if ratio is None else width_text(ratio),
-        meanings=lambda flags: "; ".join(f"{flag}: {meaning(flag)}" for flag in flags),
+        meanings=lambda flags: "; ".join(f"{flag}: {code_text(flag)}" for flag in flags),
         signed_percent=lambda ratio: format_percent(ratio, signed=True),
         bandwidth=format_bandwidth,
         flops=format_flops,
@@ -288,7 +288,7 @@ def _template() -> Template:
         attribution=lambda case: next(
             (measurement.attribution for measurement in case.measurements if measurement.attribution), None
         ),
-        meaning=meaning,
+        meaning=code_text,
         reason_spans=reason_spans,
         doubtful=lambda flag: flag in DOUBTFUL_FLAGS,
         regime=lambda one: regime_words(one.cache, one.mode),

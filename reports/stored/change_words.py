@@ -12,7 +12,7 @@ from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.diff.sentences import interval_text, percent, short
 from results.records.records import RunInfo
-from roofline_model.core.finding import catalog_entry
+from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
 
 NOISE_WORDS = "small movements of times that are level decide otherwise"
@@ -126,9 +126,7 @@ def _time_text(move: Move) -> str:
     verb = "rose" if ratio > 0 else "fell"
     interval = f" (95 %: {interval_text(diff)})" if diff.low_ratio is not None else ""
     between = f"between {run_words(move.run_before)} and {run_words(move.run_after)}"
-    weak = (
-        "" if diff.verdict in ("SLOWER", "FASTER") else f", {diff.verdict.lower()}: {catalog_entry(diff.reason).short}"
-    )
+    weak = "" if diff.verdict in ("SLOWER", "FASTER") else f", {diff.verdict.lower()}: {code_text(diff.reason)}"
     return f"its measured time {verb} {percent(abs(ratio))}{interval} {between}{weak}"
 
 
@@ -138,7 +136,7 @@ def _not_compared(move: Move, moves: Sequence[Move]) -> str:
         if one.diff is not None and one.diff.verdict == "INVALID" and one.diff.change_ratio is None:
             detail = f" ({short(shown(one.diff.detail), _SHOWN_DETAIL)})" if one.diff.detail else ""
             whose = "its times" if one is move else f"the times of {one.label}"
-            return f"{whose} are not comparable: {catalog_entry(one.diff.reason).short}{detail}"
+            return f"{whose} are not comparable: {code_text(one.diff.reason)}{detail}"
     return ""
 
 

@@ -33,7 +33,7 @@ from results.history.alerts import Change
 from results.history.case_history import CaseHistory, HistoryOptions, case_histories
 from results.records.metrics import get_metric
 from results.records.records import RunInfo
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import code_text, short_text
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
@@ -174,5 +174,5 @@ def _row(case: CaseDiff) -> ComparedRow:
         probability=probability(case.adjusted_p_value),
         sensitivity="–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
         reason=shown("; ".join([case.reason, *parts]), 400),
-        meaning=catalog_entry(case.reason).short if case.reason in REASONS else "",
+        meaning=code_text(case.reason) if case.reason in REASONS else "",
     )

@@ -24,7 +24,7 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     from results.diff.gate import EXIT_NOT_COMPARABLE
     from results.diff.rules import REASONS
     from results.diff.sentences import common_text, counts_text, listed_headline, run_text, sensitivity_text, time_text
-    from roofline_model.core.finding import catalog_entry
+    from roofline_model.core.finding import code_text
 
     show_line(listed_headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
     if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
@@ -50,7 +50,7 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     if shown and (text := time_text(diff)):
         show_line(text, "dim")
     for code in dict.fromkeys(case.reason for case in shown if case.reason in REASONS):
-        show_line(f"{code}: {catalog_entry(code).short}", "dim")
+        show_line(f"{code}: {code_text(code)}", "dim")
 
 
 def _show_environment(diff: SuiteDiff) -> None:

@@ -22,7 +22,8 @@ from reports.stored.answer import StoredRecommendations
 from reports.view.run_timeline import run_timeline
 from reports.view.views import ReportView
 from results.history.case_history import CaseHistory
-from results.records.flags import DOUBTFUL_FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS
+from roofline_model.core.finding import code_text
 
 DATA_VERSION = 2
 SVG_LIMIT_COUNT = 1_000
@@ -72,7 +73,7 @@ def page_data(
         "run": view.run.run_id[:8] if view.run.run_id[:8].isalnum() else "run",
         "svg_limit_count": SVG_LIMIT_COUNT,
         "inks": {name: list(colour[:2]) for name, colour in _PAGE_COLOURS.items()},
-        "flags": {flag: {"meaning": meaning(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
+        "flags": {flag: {"meaning": code_text(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
         "chips": chips,
         "histories": history_data(histories),
         "timeline": timeline_data(view, run_timeline(view)),

@@ -359,7 +359,7 @@ def gpu_readings(read=230e9):
 
 @pytest.fixture
 def no_driver(monkeypatch):
-    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, "none"))
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, None))
 
 
 def test_a_gpu_keeps_its_datasheet_and_gains_what_it_reaches(no_driver):
@@ -404,7 +404,7 @@ def test_a_shared_gpu_is_doubted_and_the_best_is_kept(monkeypatch):
         def other_process_count(self):
             return 2
 
-    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (Busy(), ""))
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (Busy(), None))
     chip, said = get_hardware("gb10"), []
     first = gpu_calibration.gpu_device(GB10, chip, said.append, measure=lambda *_: gpu_readings())
     assert first.calibration.disturbed_by == ("shared-device",)

@@ -46,7 +46,7 @@ def _alone(monkeypatch, tmp_path):
     monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
-    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, "none"))
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, None))
 
 
 @pytest.fixture
