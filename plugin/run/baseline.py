@@ -95,7 +95,7 @@ class BaselineCheck:
 
 def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
     from results.diff.rules import REASONS
-    from results.diff.sentences import (
+    from results.text.diff_text import (
         case_sentence,
         counts_text,
         incomparable_texts,

@@ -15,6 +15,7 @@ from reports.stored.answer import RowQuality
 from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
 from results.text.model_text import phase_sentence
+from results.text.verdict_text import doubt_text
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
 from results.verdicts.shape_verdict import ShapeVerdict
@@ -100,7 +101,7 @@ def _model_doubt(judged: ShapeVerdict) -> str:
     """Return which times behind a phase's advice are in doubt, and what to do."""
     gain = None if judged.best is judged.baseline else measured_gain(judged.best, judged.baseline)
     if gain is not None and gain.is_doubtful:
-        return gain.doubt_text
+        return doubt_text(gain)
     return f"times behind it are doubtful ({', '.join(judged.doubts)}): measure again"
 
 

@@ -10,8 +10,8 @@ from reports.text.display_text import shown
 from reports.text.environment_words import change_words
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
-from results.diff.sentences import interval_text, percent, short
 from results.records.records import RunInfo
+from results.text.diff_text import interval_text, percent, short
 from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
 

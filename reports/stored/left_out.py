@@ -9,7 +9,6 @@ from reports.stored.rows.levels import CaseLevel, SetAside
 from reports.text.display_text import counted, shown
 from reports.text.environment_words import change_words
 from results.diff.environments import differences, method_difference
-from results.diff.sentences import run_name
 from results.records.records import RunInfo
 
 _SHOWN_FACTS = 2
@@ -33,7 +32,7 @@ def left_out_notes(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> 
     for run_id in sorted(lost, key=lambda one: (runs[one].started_at, one), reverse=True):
         for why, count in lost[run_id].items():
             part = f" for {counted(count, 'case')}" if run_id in used or len(lost[run_id]) > 1 else ""
-            alike.setdefault(f"{part}: {why}", []).append(shown(run_name(runs[run_id]), 60))
+            alike.setdefault(f"{part}: {why}", []).append(shown(runs[run_id].short_name, 60))
     return tuple(_line(names, why) for why, names in alike.items())
 
 
@@ -42,7 +41,7 @@ def left_out_runs(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> d
     levels = tuple(levels)
     used = _used(levels)
     return {
-        run_id: LeftOut("; ".join(whys), _line([shown(run_name(runs[run_id]), 60)], f": {next(iter(whys))}"))
+        run_id: LeftOut("; ".join(whys), _line([shown(runs[run_id].short_name, 60)], f": {next(iter(whys))}"))
         for run_id, whys in _lost(levels, runs).items()
         if run_id not in used
     }
@@ -92,7 +91,7 @@ def _incomparable(run: RunInfo, one: SetAside, level: CaseLevel) -> str:
     told = [f"{what} ({_first(texts)})" for what, texts in found.items() if texts]
     if not told:
         return ""
-    return f"not comparable with run {run_name(level.newest)}, {' and '.join(told)}; `roofline diff` lists all"
+    return f"not comparable with run {level.newest.short_name}, {' and '.join(told)}; `roofline diff` lists all"
 
 
 def _doubt_words(doubt: str) -> str:

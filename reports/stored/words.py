@@ -9,7 +9,8 @@ from reports.stored.ordering import level_with, maybe_faster_row
 from reports.stored.rows.baseline_trust import doubts_to_mend, told_gain
 from reports.stored.rows.levels import CaseLevel
 from reports.text.display_text import counted
-from results.verdicts.gain import maybe_faster_words, times_faster
+from results.text.verdict_text import doubtful_side, maybe_faster_text
+from results.verdicts.gain import times_faster
 from roofline_model.core.units import format_time
 
 _EVIDENCE = {"measured": "measured", "expected": "not measured, expected", "ideal": "not measured, ideal only"}
@@ -57,7 +58,7 @@ def rival_words(ranking: StoredRanking) -> str:
     rival = maybe_faster_row(ranking.rows)
     if rival is None:
         return ""
-    return maybe_faster_words(rival.label, told_gain(rival, ranking.baseline_doubts), ranking.baseline_label)
+    return maybe_faster_text(rival.label, told_gain(rival, ranking.baseline_doubts), ranking.baseline_label)
 
 
 def _again_words(ranking: StoredRanking, best: StoredRow) -> str:
@@ -65,7 +66,7 @@ def _again_words(ranking: StoredRanking, best: StoredRow) -> str:
     gain = told_gain(best, ranking.baseline_doubts)
     if gain is None:
         return "; measure it again" if best.is_measured and doubts_to_mend(best.doubts) else ""
-    return f"; measure {gain.to_measure} again" if gain.is_doubtful else ""
+    return f"; measure {doubtful_side(gain)} again" if gain.is_doubtful else ""
 
 
 def _overlap_words(ranking: StoredRanking, best: StoredRow) -> str:

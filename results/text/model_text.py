@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
+from results.text.verdict_text import comparison, level_text, verdict_text
 from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, gentler
-from results.verdicts.shape_verdict import comparison, level_text
 from roofline_model.core.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"
@@ -51,7 +51,7 @@ def phase_sentence(phase: PhaseResult) -> str:
         or baseline.contender is None
         or len(judged.ranked) < 2
     ):
-        return judged.sentence
+        return verdict_text(judged)
     doubts = f" (doubtful: {', '.join(judged.doubts)})" if judged.doubts else ""
     pair = judged.level_pair
     if pair is not None:
@@ -74,7 +74,7 @@ def phase_sentence(phase: PhaseResult) -> str:
         return f"{verb} {best.label}: {', '.join(facts)}{level}{_gentler_text(phase, best)}{doubts}"
     rival = phase.of(judged.rival)
     if rival is None or rival.contender is None:
-        return judged.sentence
+        return verdict_text(judged)
     others = f"{rival.label} {comparison(rival.contender, baseline.contender)}"
     holds = [saved for one in phase.passes if not one.is_baseline and (saved := _saved_text(one.figures))]
     smaller = "; narrower formats help its memory alone" if holds and best.measured_s is not None else ""

@@ -28,10 +28,6 @@ RENDERING = (
 """Files, and folders with a slash at the end, whose work is words."""
 
 TO_CLEAN: dict[str, int] = {
-    "results/diff/gate.py": 4,
-    "results/diff/sentences.py": 14,
-    "results/diff/significance/metrics.py": 1,
-    "results/diff/suites.py": 1,
     "results/exchange/llama_rows.py": 6,
     "results/exchange/pytest_benchmark.py": 1,
     "results/exchange/to_records.py": 5,
@@ -41,8 +37,6 @@ TO_CLEAN: dict[str, int] = {
     "results/history/segments.py": 1,
     "results/operations/retention.py": 3,
     "results/store/delivery/outbox.py": 2,
-    "results/verdicts/gain.py": 4,
-    "results/verdicts/shape_verdict.py": 12,
     "plugin/calibrate/cpu_calibration.py": 12,
     "plugin/calibrate/cpu_ceilings.py": 2,
     "plugin/calibrate/gpu_calibration.py": 2,

@@ -26,11 +26,11 @@ from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult
 from results.diff.rules import VERDICTS
-from results.diff.sentences import headline
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
 from results.history.segments import Segment
 from results.records.records import RunInfo
+from results.text.diff_text import headline
 
 MOST_FACT_CHARACTERS = 400
 MOST_FACTS = 500
