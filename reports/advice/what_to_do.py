@@ -12,9 +12,10 @@ from reports.ranking.ranked_row import ShapeRecommendation
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import Configuration, ShapeResult
 from reports.stored.answer import RowQuality
+from reports.stored.quality import product_quality
 from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
-from results.text.model_text import phase_sentence
+from results.text.model_text import phase_advice
 from results.text.verdict_text import doubt_text
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
@@ -71,12 +72,9 @@ def _of_model(model: ModelResult) -> list[Action]:
         best = phase.of(phase.judged.best)
         if best is None:
             continue
-        take, _, evidence = phase_sentence(phase).partition(": ")
+        advice = phase_advice(phase)
         caveats = [] if best.measured_s is not None else ["nobody measured it here"]
-        doubts = f" (doubtful: {', '.join(phase.judged.doubts)})"  # the caveat says so
-        if phase.judged.doubts:
-            caveats.append(_model_doubt(phase.judged))
-            evidence = evidence.removesuffix(doubts)
+        caveats += [_model_doubt(phase.judged)] if phase.judged.doubts else []
         if best.figures.quality_source not in ("measured", "reference"):
             caveats.append("its loss was not measured")
         elif best.figures.quality_source == "measured" and not best.figures.is_language:
@@ -84,12 +82,12 @@ def _of_model(model: ModelResult) -> list[Action]:
         top1 = best.figures.top1_agreement_ratio
         if best.figures.quality_source == "measured" and top1 is not None:
             caveat = RowQuality("measured", "", top1_agreement_ratio=top1.value).caveat
-            caveats += [caveat.removeprefix("caveat: ")] if caveat else []
+            caveats += [caveat] if caveat else []
         found.append(
             Action(
                 shown(f"{model_title(model)}: {phase.phase}", 180),
-                shown(take, 200),
-                shown(evidence or "nothing to compare with", 500),
+                shown(advice.take, 200),
+                shown(advice.evidence or "nothing to compare with", 500),
                 shown("; ".join(caveats)),
                 tuple(record.record_id for record in best.records),
             )
@@ -119,7 +117,7 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
         level_words(ranked[0]),
         _elsewhere(results, won),
         _doubts([(place.doubts, place.result) for place in won]),
-        _loss(best, recommendations),
+        _loss(best),
     ]
     return Action(
         phase,
@@ -208,9 +206,8 @@ def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
     return f"times behind it are doubtful at {where}{baseline} ({', '.join(flags)}): measure again"
 
 
-def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+def _loss(best: Configuration) -> str:
     if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
         return ""
-    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
-    claim = next((row.quality for row in rows if row.quality.startswith("claimed: ") and "none" not in row.quality), "")
-    return f"its loss is only claimed ({claim.removeprefix('claimed: ')})" if claim else "nobody measured what it loses"
+    claim = product_quality(best.weight_format, best.activation_format).claim
+    return "nobody measured what it loses" if claim is None else f"its loss is only claimed ({claim.loss_text})"

@@ -9,7 +9,7 @@ from reports.advice.recommend import RankedRow, ShapeRecommendation
 from reports.cases.calibration_doubt import doubtful_words
 from reports.cases.energy import case_energy
 from reports.cases.error_summary import ErrorSummary
-from reports.cases.gap import LABELS, expected_gap
+from reports.cases.gap import LABELS, NAMES, expected_gap
 from reports.cases.summary import CaseSummary
 from reports.document.advice_blocks import action_blocks, matrix_blocks, stored_blocks
 from reports.document.blocks import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock, TableColumn, table
@@ -264,9 +264,7 @@ def _time_table(chip: ChipView) -> TableBlock:
         )
         for case, gap in split
     ]
-    meanings = "; ".join(
-        f"{name}: {LABELS[name].split(':')[0]}" for name in names if name not in ("ideal", "unexplained")
-    )
+    meanings = "; ".join(f"{name}: {NAMES[name]}" for name in names if name not in ("ideal", "unexplained"))
     note = (
         f"Shares of the measured time, which they add up to; negative: faster than that step assumed. {meanings}.".strip(
             " ."

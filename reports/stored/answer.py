@@ -11,6 +11,7 @@ from typing import Literal
 
 from reports.text.display_text import counted
 from results.verdicts.gain import times_faster
+from roofline_model.recommend.claimed_losses import ClaimedLoss
 
 TimeSource = Literal["measured", "expected", "ideal"]
 """measured: the level of the newest comparable nights; expected: not measured, what a good kernel takes; ideal: not
@@ -57,6 +58,8 @@ class RowQuality:
     """Share of tokens whose likeliest successor stays the same."""
     run_id: str = ""
     """The run that measured it; empty for anything else."""
+    claim: ClaimedLoss | None = None
+    """What was published of the formats; None for anything else."""
 
     @property
     def short_text(self) -> str:
@@ -65,9 +68,10 @@ class RowQuality:
             return "none"
         if self.loss_pct is None:
             return "unknown"
-        if self.source == "claimed":
-            return self.text.partition(" (")[0].replace("claimed: ", "claimed ").replace(" loss", "")
-        words = [] if self.kl_nats_per_token is None else [f"KL {self.kl_nats_per_token:.2g}"]
+        if self.claim is not None:
+            return f"claimed {self.claim.range_text}"
+        estimated = "estimated " if self.source == "claimed" else ""
+        words = [] if self.kl_nats_per_token is None else [f"{estimated}KL {self.kl_nats_per_token:.2g}"]
         if self.perplexity_ratio is not None:
             words.append(f"perplexity {self.perplexity_ratio:.3f}×")
         if self.top1_agreement_ratio is not None:
@@ -80,7 +84,7 @@ class RowQuality:
         top1 = self.top1_agreement_ratio
         if self.source != "measured" or top1 is None or top1 >= LOW_TOP1_RATIO:
             return ""
-        return f"caveat: its likeliest next token is the 16-bit model's on {100 * top1:.2g} % of the tokens only, judge it on your own text"
+        return f"its likeliest next token is the 16-bit model's on {100 * top1:.2g} % of the tokens only, judge it on your own text"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from reports.stored.answer import RowQuality
 from reports.text.display_text import shown
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record, RunInfo
-from results.text.model_text import loss_text
+from results.text.model_text import measured_loss_text
 from results.verdicts.model_results import PassResult, pass_label
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.units import format_percent
@@ -94,11 +94,11 @@ def _claim(weight: str, activation: str, model: str = "") -> RowQuality:
         loss = claimed_loss_of(weight, is_both=weight == activation, model=model)
     if loss is None:
         return RowQuality("unknown", "unknown: neither measured nor claimed")
-    return RowQuality("claimed", loss.text, loss.high_pct)
+    return RowQuality("claimed", loss.text, loss.high_pct, claim=loss)
 
 
 def _measured_text(figures: ModelFigures) -> str:
-    return ", ".join([loss_text(figures).removeprefix("loss: "), *_further_metrics(figures)])
+    return ", ".join([measured_loss_text(figures), *_further_metrics(figures)])
 
 
 def _further_metrics(figures: ModelFigures) -> list[str]:

@@ -35,7 +35,7 @@ def summary_of(ranking: StoredRanking) -> str:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({best.kernel_gap})"
     verb = "stay at" if best.is_baseline else "take" if best.is_measured else "try"
     loss = "" if best.quality.source in ("reference", "unknown") else f", {best.quality.text}"
-    loss += f"; {best.quality.caveat}" if best.quality.caveat else ""
+    loss += f"; caveat: {best.quality.caveat}" if best.quality.caveat else ""
     unknown = ", its loss is unknown" if best.quality.source == "unknown" else ""
     return (
         f"{verb} {best.label}: {_EVIDENCE[best.time_source]} {format_time(best.time_s)}{gain}{loss}{unknown}{level}"
