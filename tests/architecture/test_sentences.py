@@ -28,10 +28,7 @@ RENDERING = (
 """Files, and folders with a slash at the end, whose work is words."""
 
 TO_CLEAN: dict[str, int] = {
-    "results/exchange/llama_rows.py": 6,
-    "results/exchange/pytest_benchmark.py": 1,
-    "results/exchange/to_records.py": 5,
-    "results/exchange/vllm_bench.py": 6,
+    "results/exchange/to_records.py": 1,
     "results/history/alerts.py": 8,
     "results/history/case_history.py": 4,
     "results/history/segments.py": 1,
@@ -120,8 +117,6 @@ OF_ERRORS: dict[str, int] = {
     "results/exchange/exported/impossible.py": 2,
     "results/exchange/exported/load.py": 1,
     "results/exchange/files.py": 2,
-    "results/exchange/model_cases.py": 1,
-    "results/exchange/model_names.py": 2,
     "results/operations/check.py": 1,
     "results/records/limits.py": 9,
     "results/store/connection.py": 29,
