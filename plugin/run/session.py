@@ -28,7 +28,7 @@ from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInf
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.target import SPOOL_FOLDER, parse_target
 from roofline_model.core.errors import StoreError
-from roofline_model.core.finding import stored_form
+from roofline_model.core.finding import advice_text, finding, short_text, stored_form
 
 if TYPE_CHECKING:
     from results.store.delivery.outbox import Undelivered
@@ -120,9 +120,7 @@ class BenchSession:
             return
         for one in deliveries:
             if one.outcome == "delivered":
-                self._report(
-                    f"results that an earlier run kept back are stored now: {one.added_count} new ({one.path.name})"
-                )
+                self._report(short_text(finding("delivered", record_count=one.added_count, file=one.path.name)))
             elif one.outcome == "failed":
                 self._report(f"warning: {one.reason}")
 
@@ -253,7 +251,7 @@ class BenchSession:
         """Send what the database would not take during the run; what it still does not take stays in its file, and is said."""
         undelivered: Undelivered | None = self._store.deliver()
         if undelivered is not None:
-            self._report(f"warning: {undelivered.sentence}")
+            self._report(f"warning: {advice_text(undelivered.finding)}")
         return undelivered
 
     def _known(self, status: RunStatus, exit_code: int) -> dict[str, Any]:

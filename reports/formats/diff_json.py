@@ -11,7 +11,7 @@ from results.diff.gate import FailRule, GateResult
 from results.diff.rules import VERDICTS
 from results.records.records import RunInfo
 from results.text.diff_text import listed_headline
-from roofline_model.core.finding import findings_json, findings_text
+from roofline_model.core.finding import findings_json, findings_text, subject_text
 
 DOCUMENT_VERSION = 2
 
@@ -38,7 +38,7 @@ def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRul
         "common_change_ratio": diff.common_change_ratio,
         "smallest_step_ratio": diff.smallest_step_ratio,
         "largest_smallest_step_ratio": diff.largest_smallest_step_ratio,
-        "unused_quarantine": list(diff.unused_quarantine),
+        "unused_quarantine": [subject_text(item) for item in diff.unused_quarantine],
         "failures": [
             {
                 "case_key": failure.case.case_key,

@@ -24,7 +24,7 @@ from results.text.diff_text import (
     time_text,
     told_metrics,
 )
-from roofline_model.core.finding import code_text, findings_text, short_text
+from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
 from roofline_model.core.units import format_time
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
@@ -115,5 +115,5 @@ def _sides(diff: SuiteDiff) -> list[str]:
     ]
     lines += [f"- differs, **not comparable**: {escaped(text)}" for text in incomparable_texts(diff)]
     lines += [f"- differs: {escaped(one.text)}" for one in diff.permitted]
-    lines += [f"- quarantine list: {escaped(text)}" for text in diff.unused_quarantine]
+    lines += [f"- {escaped(subject_text(item))}" for item in diff.unused_quarantine]
     return lines

@@ -9,6 +9,7 @@ import typer
 
 from roofline_cli.screen.tables import Column, show_json, show_line, show_table
 from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.finding import Finding, finding, short_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -92,12 +93,12 @@ def prune(
         _print(shown, report, dry_run, file_bytes)
 
 
-def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, str]:
+def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, Finding]:
     """Return the runs that keep everything, with the reason."""
     from results.operations.retention import named_runs
     from roofline_model.core.errors import InvalidValueError
 
-    kept = {store.resolve_run(name).run_id: "named by --keep" for name in names}
+    kept = {store.resolve_run(name).run_id: finding("run-named", place="--keep") for name in names}
     runs = store.runs() if files else []
     for file in files:
         try:
@@ -107,7 +108,7 @@ def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, 
             raise InvalidValueError(
                 f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
             ) from None
-        kept.update({run.run_id: f"named in {file}" for run in named_runs(text, runs)})
+        kept.update({run.run_id: finding("run-named", place=str(file)) for run in named_runs(text, runs)})
     return kept
 
 
@@ -143,7 +144,7 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
             }
             for drop in report.drops
         ],
-        "kept": [{"run_id": one.run.run_id, "reason": one.reason} for one in report.protected],
+        "kept": [{"run_id": one.run.run_id, "reason": short_text(one.reason)} for one in report.protected],
         "size_before_bytes": file_bytes[0] if file_bytes else None,
         "size_after_bytes": file_bytes[1] if file_bytes else None,
     }
@@ -204,12 +205,10 @@ def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
 
 def _print_kept(report: PruneReport) -> None:
     """Print the runs that keep everything, a line for each kind of reason."""
-    from results.operations.retention import label_reason
-
     by_reason: dict[str, list[str]] = {}
     for one in report.protected:
-        is_label = one.reason == label_reason(one.run)
-        reason = "the newest run of its label" if is_label else one.reason
+        is_label = one.reason.code == "run-labelled"
+        reason = "the newest run of its label" if is_label else short_text(one.reason)
         name = f"{one.run.run_id[:8]} of {_day(one.run)}" + (f" ({one.run.label[:40]})" if is_label else "")
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():

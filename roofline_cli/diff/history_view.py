@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_table
+from roofline_model.core.finding import subject_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
     """Print every case that has a change standing, those with open alerts first, and how many there are in all."""
     from results.history.case_history import unused_entries
 
-    metric, unused = options.metric, unused_entries(histories, options)
+    metric, unused = options.metric, [subject_text(item) for item in unused_entries(histories, options)]
     if as_json:
         from roofline_cli.diff.history_json import all_json
 

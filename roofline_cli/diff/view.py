@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_table
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import short_text, subject_text
 
 if TYPE_CHECKING:
     from results.diff.case_diff import CaseDiff, SuiteDiff
@@ -45,8 +45,8 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
         show_line()
     for text in told:
         show_line(text)
-    for text in diff.unused_quarantine:
-        show_line(f"quarantine list: {text}", "yellow")
+    for item in diff.unused_quarantine:
+        show_line(subject_text(item), "yellow")
     if shown and (text := time_text(diff)):
         show_line(text, "dim")
     for code in dict.fromkeys(case.reason for case in shown if case.reason in REASONS):

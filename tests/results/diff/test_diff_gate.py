@@ -270,7 +270,7 @@ def test_a_quarantined_case_is_judged_and_fails_nothing():
     (slow,) = found.of("SLOWER")
     assert slow.quarantine_reason == "issue 41"
     assert code(found) == 0
-    assert found.unused_quarantine == ("gemm * (matches no case)",)
+    assert found.unused_quarantine == (finding("entry-unmatched", "quarantine gemm *"),)
 
 
 def test_a_list_is_read_and_expires(tmp_path):
@@ -282,7 +282,10 @@ def test_a_list_is_read_and_expires(tmp_path):
     listed = load_quarantine(path, TODAY)
     assert listed.reason_of("anything", key) == "two states"
     assert listed.reason_of("gemv 1x1", "other") == ""
-    assert listed.unused([("gemv 1x1", "other")]) == (f"{key} (matches no case)", "gemv * (expired 2026-11-20)")
+    assert listed.unused([("gemv 1x1", "other")]) == (
+        finding("entry-unmatched", f"quarantine {key}"),
+        finding("entry-expired", "quarantine gemv *", until="2026-11-20"),
+    )
 
 
 @pytest.mark.parametrize(

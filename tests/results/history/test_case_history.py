@@ -14,6 +14,7 @@ from results.records.records import Method
 from results.watch.annotations import Annotation
 from results.watch.quarantine import Quarantine, QuarantineEntry
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case
 
 CLASS_FACTS = {"device": "GB10", "driver": "580.95", "torch": "2.13.0"}
@@ -279,10 +280,10 @@ def test_entries_about_nothing_are_named(make_nights):
         quarantine=Quarantine((QuarantineEntry("nothing*", "x"), QuarantineEntry("*", "x", today, has_expired=True))),
     )
     assert unused_entries([history], options) == (
-        "annotation gemm 192* (matches no case)",
-        "annotation * (no night is of commit deadbee)",
-        "quarantine entry nothing* (matches no case)",
-        "quarantine entry * (expired 2026-03-01)",
+        finding("entry-unmatched", "annotation gemm 192*"),
+        finding("entry-without-night", "annotation *", commit="deadbee"),
+        finding("entry-unmatched", "quarantine nothing*"),
+        finding("entry-expired", "quarantine *", until="2026-03-01"),
     )
 
 

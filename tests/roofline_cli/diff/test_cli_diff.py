@@ -217,7 +217,7 @@ def test_a_quarantined_case_is_shown_and_fails_nothing(database, tmp_path):
     found = diff(database, "three", "slow", "--quarantine", str(listed))
     assert found.exit_code == 0
     assert "on the quarantine list: two states" in found.stdout
-    assert "quarantine list: gemm * (matches no case)" in found.stdout
+    assert "quarantine gemm *: matches no case" in found.stdout
     suite = xml.fromstring(
         diff(database, "three", "slow", "--quarantine", str(listed), "--format", "junit").stdout.split("?>", 1)[1]
     )
