@@ -44,7 +44,7 @@ done; echo "error: no Python found; install Python 3.11 or newer, or name one: P
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-full check format findings numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-full check format findings wording numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
@@ -72,6 +72,9 @@ test-full: $(DEV) ## run the tests with the full counts (slow)
 
 findings: $(DEV) ## write docs/findings.md anew from the catalog of findings
 	@$(PY) scripts/make_findings.py
+
+wording: $(DEV) ## write the texts of tests/wording anew: what the surfaces say, to be read in the diff
+	@$(PY) -m pytest tests/wording -q --snapshot-update
 
 numbers: $(DEV) ## write docs/numbers.md anew from the chip files and the format catalog
 	@$(PY) scripts/make_numbers.py

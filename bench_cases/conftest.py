@@ -31,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             cases = _model_cases(metafunc.config)
         except RooflineError as error:
             raise pytest.Collector.CollectError(str(error)) from None
-        metafunc.parametrize("model_case", cases, ids=[one.id for one in cases])
+        metafunc.parametrize("model_case", cases, ids=[case.id for case in cases])
         return
     if "spec" not in metafunc.fixturenames:
         return

@@ -87,13 +87,13 @@ def _problem(chip: str, batch: int, losses: LossTable, *, is_ideal: bool) -> Mod
 def _table(checks: Sequence[StrategyCheck]) -> list[str]:
     rows = ["| strategy | time | KL | plan found | its KL | difference | faster by |", "|---|---|---|---|---|---|---|"]
     for check in checks:
-        found = check.found
+        findings = check.found
         cells = [check.strategy, format_time(check.time_s), _figure(check.kl)]
-        if found is None:
+        if findings is None:
             cells += ["none", "", "", ""]
         else:
-            faster = f"{100 * (1 - found.time_s / check.time_s):.0f} %"
-            cells += [format_time(found.time_s), _figure(found.kl), _figure(found.kl_difference), faster]
+            faster = f"{100 * (1 - findings.time_s / check.time_s):.0f} %"
+            cells += [format_time(findings.time_s), _figure(findings.kl), _figure(findings.kl_difference), faster]
         rows.append(f"| {' | '.join(cells)} |")
     return rows
 

@@ -62,17 +62,25 @@ def _compare(family: str, given: argparse.Namespace) -> int:
     questions = frozen_catalog.sample(family) if given.sample else frozen_catalog.questions(family)
     asked = [question for question in questions if given.question in question.id]
     differing = permitted = 0
-    for one in asked:
-        if one.id not in frozen:
-            found = ["no answer is frozen: record the family with the code of the commit that added the question"]
+    for asked_question in asked:
+        if asked_question.id not in frozen:
+            differences = ["no answer is frozen: record the family with the code of the commit that added the question"]
         else:
-            found = frozen_compare.differences(frozen[one.id], frozen_asker.ask(one))
-        if found and one.id in allowed:
+            differences = frozen_compare.differences(frozen[asked_question.id], frozen_asker.ask(asked_question))
+        if differences and asked_question.id in allowed:
             permitted += 1
-        elif found:
+        elif differences:
             differing += 1
             if differing <= given.limit:
-                print("\n    ".join([one.id, *found[:12], *([f"… and {len(found) - 12} more"] if found[12:] else [])]))
+                print(
+                    "\n    ".join(
+                        [
+                            asked_question.id,
+                            *differences[:12],
+                            *([f"… and {len(differences) - 12} more"] if differences[12:] else []),
+                        ]
+                    )
+                )
     spent_s = time.perf_counter() - started
     print(f"{family}: {len(asked)} asked, {differing} differ, {permitted} allowed to, {spent_s:.1f} s", flush=True)
     return differing

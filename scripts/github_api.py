@@ -60,9 +60,9 @@ class GitHub:
             return
         for page in range(1, _MOST_PAGES + 1):
             joint = "&" if "?" in path else "?"
-            found = self._request("GET", f"{path}{joint}per_page={_PAGE_COUNT}&page={page}", None)
-            yield from found
-            if len(found) < _PAGE_COUNT:
+            entries = self._request("GET", f"{path}{joint}per_page={_PAGE_COUNT}&page={page}", None)
+            yield from entries
+            if len(entries) < _PAGE_COUNT:
                 return
 
     def send(self, method: str, path: str, values: dict[str, Any]) -> Any:

@@ -249,9 +249,9 @@ def requirements_without_torch(project: Mapping[str, Any], extras: Iterable[str]
 
 def own_extras(project_name: str, requirements: Iterable[str]) -> list[str]:
     """Return the extras that requirements on the project itself name: `name[a,b]` gives a and b."""
-    found: list[str] = []
+    extras_named: list[str] = []
     for requirement in requirements:
         extras = re.search(r"\[([^\]]*)\]", requirement)
         if extras and requirement_name(requirement) == normalized(project_name):
-            found += [extra.strip() for extra in extras[1].split(",")]
-    return found
+            extras_named += [extra.strip() for extra in extras[1].split(",")]
+    return extras_named

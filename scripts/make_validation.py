@@ -77,14 +77,14 @@ def replaced(text: str, name: str, body: str) -> str:
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"{PAGE.name} has no marker <!-- {name} -->")
-    return pattern.sub(lambda found: f"{found[1]}{body}\n{found[2]}", text)
+    return pattern.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
 
 
 def summary(prediction: TablePrediction) -> str:
     """Return the mean over chips by operator and kind of format, as the project's aims count."""
     kinds: dict[str, list[GroupAccuracy]] = {}
-    for one in _rows_by_kind(prediction):
-        kinds.setdefault(one.formats, []).append(one)
+    for kind_rows in _rows_by_kind(prediction):
+        kinds.setdefault(kind_rows.formats, []).append(kind_rows)
     lines = [
         "| | chips | MAPE | median | bias | in the 80 % interval | ideal roofline's MAPE |",
         "|---|---|---|---|---|---|---|",
@@ -123,9 +123,9 @@ def _rows_by_kind(prediction: TablePrediction) -> list[GroupAccuracy]:
     groups = []
     for (kind, device), rows in sorted(members.items()):
         measured = prediction.measured_s[rows]
-        told = accuracy(prediction.expected_s[rows], measured, prediction.low_s[rows], prediction.high_s[rows])
+        figures = accuracy(prediction.expected_s[rows], measured, prediction.low_s[rows], prediction.high_s[rows])
         groups.append(
-            GroupAccuracy(device, "", "", kind, len(rows), told, accuracy(prediction.ideal_s[rows], measured), "")
+            GroupAccuracy(device, "", "", kind, len(rows), figures, accuracy(prediction.ideal_s[rows], measured), "")
         )
     return groups
 
@@ -137,9 +137,11 @@ def groups_table(prediction: TablePrediction) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {one.op} | {one.phase} | {one.device} | {one.formats} | {one.expected.row_count} | {_columns(one.expected)} "
-        f"| {_percent(one.ideal.mape_ratio)} |"
-        for one in sorted(group_accuracies(prediction), key=lambda one: (one.op, one.phase, one.device, one.formats))
+        f"| {group.op} | {group.phase} | {group.device} | {group.formats} | {group.expected.row_count} | {_columns(group.expected)} "
+        f"| {_percent(group.ideal.mape_ratio)} |"
+        for group in sorted(
+            group_accuracies(prediction), key=lambda group: (group.op, group.phase, group.device, group.formats)
+        )
     ]
     return "\n".join(lines)
 
@@ -181,24 +183,26 @@ def chips_table(left_out: Sequence[ChipLeftOut]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {one.device} | {one.op} {one.part} | {', '.join(one.sources)} | {one.provenance.removeprefix('transferred-')} "
-        f"| {one.unseen.row_count} | {_columns(one.unseen)} |"
-        for one in sorted(left_out, key=lambda one: (one.op, one.part, one.device))
+        f"| {group.device} | {group.op} {group.part} | {', '.join(group.sources)} | {group.provenance.removeprefix('transferred-')} "
+        f"| {group.unseen.row_count} | {_columns(group.unseen)} |"
+        for group in sorted(left_out, key=lambda group: (group.op, group.part, group.device))
     ]
     return "\n".join(lines)
 
 
 def drift_table(table: KernelTable, fitted: TableFit) -> str:
     """Return what each step of a transfer adds to an interval: as shipped, and as these rows say."""
-    told = estimated(transfers(planned_sets(table, PLAN)[0], fitted))
+    figures = estimated(transfers(planned_sets(table, PLAN)[0], fitted))
     lines = ["| | step | ships, % | these rows, % | transfers | to chips |", "|---|---|---|---|---|---|"]
     for op, shipped in ((PRODUCTS, DRIFT), (ATTENTION, ATTENTION_DRIFT)):
         for step, width in shipped.items():
-            one = told.get((op, step))
+            estimate = figures.get((op, step))
             rest = (
                 "– | – | –"
-                if one is None
-                else (f"{one.half_width_log_ratio * 100:.1f} | {one.transfer_count} | {one.device_count}")
+                if estimate is None
+                else (
+                    f"{estimate.half_width_log_ratio * 100:.1f} | {estimate.transfer_count} | {estimate.device_count}"
+                )
             )
             lines.append(f"| {op} | {step} | {width * 100:.1f} | {rest} |")
     return "\n".join(lines)
@@ -215,8 +219,10 @@ def few_rows_table(table: KernelTable, fitted: TableFit) -> str:
         parts.setdefault((device, _part(table, i)), []).append(i)
     for (device, part), rows in sorted(parts.items()):
         constants = KnownConstants(
-            gemm=tuple(one for one in fitted.gemm if one.chip.key != device),
-            attention=tuple(one for one in fitted.attention if one.chip.key != device),
+            gemm=tuple(fitted_constants for fitted_constants in fitted.gemm if fitted_constants.chip.key != device),
+            attention=tuple(
+                fitted_constants for fitted_constants in fitted.attention if fitted_constants.chip.key != device
+            ),
         )
         chosen = _spread(table, rows)
         rest = table.take(sorted(set(rows) - set(chosen)))
@@ -254,13 +260,13 @@ def _spread(table: KernelTable, rows: Sequence[int]) -> list[int]:
     return [ordered[int((step + 0.5) * len(ordered) / FEW)] for step in range(FEW)]
 
 
-def _columns(told: Accuracy) -> str:
-    values = (told.mape_ratio, told.median_ratio, told.p90_ratio)
-    return " | ".join([*map(_percent, values), _percent(told.bias_ratio, True), _percent(told.coverage_ratio)])
+def _columns(figures: Accuracy) -> str:
+    values = (figures.mape_ratio, figures.median_ratio, figures.p90_ratio)
+    return " | ".join([*map(_percent, values), _percent(figures.bias_ratio, True), _percent(figures.coverage_ratio)])
 
 
 def _mean(accuracies: Sequence[Accuracy], name: str, signed: bool = False) -> str:
-    values = [value for one in accuracies if (value := getattr(one, name)) is not None]
+    values = [value for fitted_constants in accuracies if (value := getattr(fitted_constants, name)) is not None]
     return _percent(sum(values) / len(values), signed) if values else "–"
 
 

@@ -280,8 +280,8 @@ def _run_pip(command: list[str], log: Path) -> None:
     if code == 0:
         return
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    told = [line for line in lines if line.startswith(("ERROR", "error:"))] or lines[-5:]
-    print("\n".join(told), file=sys.stderr)
+    errors = [line for line in lines if line.startswith(("ERROR", "error:"))] or lines[-5:]
+    print("\n".join(errors), file=sys.stderr)
     raise choice.ChoiceError(f"pip failed with exit code {code}; its reason is above, the whole story in {log}")
 
 

@@ -57,10 +57,10 @@ def sentence(readings: Sequence[CanaryReading], earlier_count: int) -> str:
             "stop what else runs, or switch it off at the wall (docs/nightly.md#the-machine-is-slow)"
         )
     if earlier_count < MIN_EARLIER:
-        found = (
+        earlier = (
             "no earlier reading" if not earlier_count else f"{earlier_count} earlier reading{'s' * (earlier_count > 1)}"
         )
-        return f"{said}, not judged: {found} on this machine and software, {MIN_EARLIER} make a reference"
+        return f"{said}, not judged: {earlier} on this machine and software, {MIN_EARLIER} make a reference"
     return f"{said}, {ratio}: healthy"
 
 

@@ -101,7 +101,12 @@ def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
         cases = document["cases"]
         if document["metric"]["key"] == "error":
             cases = [
-                {**case, "changes": [one for one in case["changes"] if (case["case_key"], one["run_id"]) not in timed]}
+                {
+                    **case,
+                    "changes": [
+                        change for change in case["changes"] if (case["case_key"], change["run_id"]) not in timed
+                    ],
+                }
                 for case in cases
             ]
         alerts += alerts_of({**document, "cases": cases})
@@ -150,7 +155,7 @@ def _update(github: GitHub, issue: dict[str, Any], alert: Alert) -> Iterator[str
 
 
 def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
-    day, found = change["started_at"][:10], change["found_at"][:10]
+    day, found_day = change["started_at"][:10], change["found_at"][:10]
     size, key = size_text(metric["key"], change), METRIC_NAMES.get(metric["key"], metric["key"])
     what = "changed" if change["kind"] == "step" else "drifts"
     chip = harmless(change.get("hardware_key") or "", 100)
@@ -159,7 +164,7 @@ def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
         f"**{key}** of `{_code(name)}`{f' on {chip}' if chip else ''} {what}: {size}.",
         "",
         f"- before {_value(change['before_value'], metric)}, after {_value(change['after_value'], metric)}",
-        f"- first night of it: {day}, run `{change['run_id'][:8]}`; found {found}",
+        f"- first night of it: {day}, run `{change['run_id'][:8]}`; found {found_day}",
         f"- {_commits(change)}",
         f"- {'confirmed by later nights' if change['is_confirmed'] else 'new: later nights may still take it back'}",
     ]

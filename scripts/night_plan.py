@@ -97,8 +97,8 @@ class NightPlan:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NightPlan:
         """Return the plan that `to_dict` described."""
-        known: dict[str, Any] = {field.name: values[field.name] for field in fields(cls) if field.name in values}
-        return cls(**{**known, "tests": tuple(known["tests"])})
+        given: dict[str, Any] = {field.name: values[field.name] for field in fields(cls) if field.name in values}
+        return cls(**{**given, "tests": tuple(given["tests"])})
 
     # One command line per step.
 

@@ -45,9 +45,9 @@ class NightRun:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NightRun:
         """Return what `to_dict` described."""
-        known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
-        known |= {name: tuple(known.get(name, ())) for name in ("failures", "warnings")}
-        return cls(**known)
+        given = {field.name: values[field.name] for field in fields(cls) if field.name in values}
+        given |= {name: tuple(given.get(name, ())) for name in ("failures", "warnings")}
+        return cls(**given)
 
     @classmethod
     def read(cls, path: Path) -> NightRun | None:
@@ -76,7 +76,9 @@ class NightRun:
         """The counts in words: `12 measured, 1 skipped, 1 failed`."""
         return (
             ", ".join(
-                f"{self.counts[one]} {one}" for one in (MEASURED, SKIPPED, PREDICTED, FAILED) if self.counts.get(one)
+                f"{self.counts[status]} {status}"
+                for status in (MEASURED, SKIPPED, PREDICTED, FAILED)
+                if self.counts.get(status)
             )
             or "no case"
         )
@@ -91,7 +93,9 @@ def _counts(records: list[Mapping[str, Any]]) -> dict[str, int]:
     counts: dict[str, set[str]] = {}
     for record in records:
         counts.setdefault(json.dumps(record["case"], sort_keys=True), set()).add(_status(record))
-    worst = (next((one for one in _WORST_FIRST if one in those), sorted(those)[0]) for those in counts.values())
+    worst = (
+        next((verdict for verdict in _WORST_FIRST if verdict in those), sorted(those)[0]) for those in counts.values()
+    )
     return dict(Counter(worst))
 
 

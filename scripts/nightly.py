@@ -68,7 +68,7 @@ class Night:
         state = read_json(folder / STATE_FILE)
         try:
             plan, run = NightPlan.from_dict(state["plan"]), state.get("run")
-            steps = [{name: one[name] for name in ("step", "exit_code", "seconds", "note")} for one in state["steps"]]
+            steps = [{name: step[name] for name in ("step", "exit_code", "seconds", "note")} for step in state["steps"]]
             return cls(folder, plan, steps, None if run is None else NightRun.from_dict(run))
         except (AttributeError, KeyError, TypeError):
             raise PlanError(f"{folder} holds no plan: begin with `nightly.py plan --out {folder} …`") from None
@@ -84,12 +84,12 @@ class Night:
 
     def code_of(self, step: str) -> int | None:
         """Return the exit code of a step; None where it did not run or was left out."""
-        found = [one["exit_code"] for one in self.steps if one["step"] == step]
-        return found[-1] if found else None
+        codes = [entry["exit_code"] for entry in self.steps if entry["step"] == step]
+        return codes[-1] if codes else None
 
     def note(self, step: str, exit_code: int | None, began: float, note: str = "") -> int:
         """Add what a step did; return its exit code, 0 for one that was left out."""
-        self.steps = [one for one in self.steps if one["step"] != step]
+        self.steps = [entry for entry in self.steps if entry["step"] != step]
         self.steps.append(
             {"step": step, "exit_code": exit_code, "seconds": round(time.monotonic() - began, 1), "note": note}
         )
@@ -133,11 +133,12 @@ def main(arguments: list[str] | None = None) -> int:
 def begin(folder: Path, plan: NightPlan) -> Night:
     """Begin a night in a folder; what an earlier night left there is removed, if it is ours."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = {STATE_FILE, f"{STATE_FILE}.new", RUN_FILE, *FORMS.values(), *summary.FILES}
+    own_files = {STATE_FILE, f"{STATE_FILE}.new", RUN_FILE, *FORMS.values(), *summary.FILES}
     strangers = sorted(
         path.name
         for path in folder.iterdir()
-        if not (path.name in known or path.name.startswith(LEFT_BY_A_KILL)) or (path.is_dir() and not path.is_symlink())
+        if not (path.name in own_files or path.name.startswith(LEFT_BY_A_KILL))
+        or (path.is_dir() and not path.is_symlink())
     )
     if strangers:
         raise PlanError(f"{folder} holds {strangers[0]}, which no night wrote: choose a folder of its own with --out")

@@ -95,9 +95,9 @@ def _against(text: str) -> Iterator[str]:
     """Complain about a word of `--against` that `roofline diff` could not read, whatever is stored."""
     word = text.strip()
     match = _AGAINST.fullmatch(word)
-    known = "latest, latest~N, baseline, baseline:N, branch:NAME, or the label or id of a run"
+    accepted = "latest, latest~N, baseline, baseline:N, branch:NAME, or the label or id of a run"
     if not word:
-        yield f"--against is empty; give {known}"
+        yield f"--against is empty; give {accepted}"
     elif match is None:
         return
     elif match[1] is None:
@@ -106,9 +106,9 @@ def _against(text: str) -> Iterator[str]:
     elif match[1].lower() == "baseline" and match[2]:
         number = re.fullmatch(r":([0-9]{1,9})", match[2])
         if number is None or not 1 <= int(number[1]) <= 100:
-            yield f"--against {word[:40]!r}: baseline:N takes 1 to 100 runs; or give {known}"
+            yield f"--against {word[:40]!r}: baseline:N takes 1 to 100 runs; or give {accepted}"
     elif match[2] and re.fullmatch(r"~[0-9]{1,9}", match[2]) is None:
-        yield f"--against {word[:40]!r} is none of {known}"
+        yield f"--against {word[:40]!r} is none of {accepted}"
 
 
 def _pytest_options(words: Sequence[str], given: Mapping[str, str]) -> Iterator[str]:

@@ -120,14 +120,14 @@ class Contest:
 
         `is_tool`: for the tool's commands, which a results.py of the repository under test must not reach.
         """
-        kept = {name: value for name, value in os.environ.items() if name not in PRIVATE}
+        public_environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
         folder = self.folder(side)
         own = [folder, *([folder / "src"] if (folder / "src").is_dir() else [])]
         if is_tool and not (folder / "roofline_cli").is_dir():
             own = [SCRIPTS.parent]
-        paths = [*map(str, own), *filter(None, [kept.get("PYTHONPATH")])]
-        tools = os.pathsep.join([str(Path(self.python).parent), kept.get("PATH", "")])
-        return {**kept, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}
+        paths = [*map(str, own), *filter(None, [public_environment.get("PYTHONPATH")])]
+        tools = os.pathsep.join([str(Path(self.python).parent), public_environment.get("PATH", "")])
+        return {**public_environment, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +175,16 @@ class Rounds:
     @property
     def remarks(self) -> list[str]:
         """The rounds in which something failed, or fewer cases were measured than in others of either side, a line each."""
-        most = max((one.run.measured_count for one in self.done), default=0)
-        return [one.sentence for one in self.done if one.failures or one.run.measured_count < most]
+        most = max((side_run.run.measured_count for side_run in self.done), default=0)
+        return [side_run.sentence for side_run in self.done if side_run.failures or side_run.run.measured_count < most]
 
     @property
     def new_failures(self) -> list[str]:
         """What fails in the head and in no round of the base, without its reason."""
         names = {
-            side: {text.partition(": ")[0] for one in self.done if one.side == side for text in one.failures}
+            side: {
+                text.partition(": ")[0] for side_run in self.done if side_run.side == side for text in side_run.failures
+            }
             for side in SIDES
         }
         return sorted(names["head"] - names["base"])
@@ -269,9 +271,9 @@ def _measured(contest: Contest) -> Rounds:
             raise PlanError(f"pytest ended with {code} {where}: nothing can be compared")
         run = NightRun.read(contest.run_file(side, ordinal))
         if run is None or not run.measured_count:
-            found = "no run was stored" if run is None else run.counts_text
+            counts = "no run was stored" if run is None else run.counts_text
             why = f" ({run.failures[0]})" if run is not None and run.failures else ""
-            raise PlanError(f"nothing was measured {where}: {found}{why}; nothing can be compared")
+            raise PlanError(f"nothing was measured {where}: {counts}{why}; nothing can be compared")
         rounds.done.append(Round(side, ordinal + 1, code, run))
     return rounds
 
@@ -390,10 +392,10 @@ def _finish(contest: Contest, rounds: Rounds, code: int) -> None:
         "verdict": document.get("verdict") if isinstance(document, dict) else None,
         "rounds": contest.rounds,
         "fails_in_head_only": rounds.new_failures,
-        "measured": [one.to_dict() for one in rounds.done],
+        "measured": [side_run.to_dict() for side_run in rounds.done],
     }
     (contest.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    failed = sum(bool(one.failures) for one in rounds.done)
+    failed = sum(bool(side_run.failures) for side_run in rounds.done)
     said = f"; something failed in {failed} of {len(rounds.done)} rounds" if failed else ""
     print(
         f"exit code {code}{said} · Markdown: {contest.out / 'diff.md'} · runs of both sides: {contest.database('head')}",

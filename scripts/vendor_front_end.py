@@ -36,9 +36,9 @@ def check() -> list[str]:
             continue
         for entry in tomllib.loads(record.read_text(encoding="utf-8"))["file"]:
             path = folder / entry["path"]
-            found = digest(path) if path.is_file() else "missing"
-            if found != entry["sha256"]:
-                wrong.append(f"{path.relative_to(ROOT)}: recorded {entry['sha256'][:12]}…, found {found[:12]}…")
+            actual = digest(path) if path.is_file() else "missing"
+            if actual != entry["sha256"]:
+                wrong.append(f"{path.relative_to(ROOT)}: recorded {entry['sha256'][:12]}…, found {actual[:12]}…")
     return wrong
 
 

@@ -19,7 +19,7 @@ settings.load_profile("no clock")
 
 # What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a quarter:
 # they import all of theirs to find that they have nothing to say.
-INNER_OPTIONS = "-p no:hypothesispytest -p no:schemathesis -p no:anyio"
+INNER_OPTIONS = "-p no:hypothesispytest -p no:schemathesis -p no:anyio -p no:syrupy"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

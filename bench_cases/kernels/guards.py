@@ -115,11 +115,11 @@ def _has(torch: object) -> Callable[[str], bool]:
         first, *parts = name.split(".")
         if first != "torch":
             return importlib.util.find_spec(name) is not None
-        found, path = torch, first
+        member, path = torch, first
         for part in parts:
             path = f"{path}.{part}"
-            found = getattr(found, part, None) or _submodule(path, found)
-        return found is not None
+            member = getattr(member, part, None) or _submodule(path, member)
+        return member is not None
 
     return has
 

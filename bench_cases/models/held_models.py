@@ -60,8 +60,8 @@ class HeldModels:
     @property
     def held_bytes(self) -> int:
         """What all models of this process occupy."""
-        found = [held[1].held_bytes for held in (self._reference, self._quantized) if held is not None]
-        return sum(found)
+        sizes_bytes = [held[1].held_bytes for held in (self._reference, self._quantized) if held is not None]
+        return sum(sizes_bytes)
 
     def of(
         self, case: ModelCase, device: str, calibration: TextWindows | None, *, has_original: bool = True

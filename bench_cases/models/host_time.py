@@ -131,8 +131,8 @@ def _twin(model: nn.Module, layers: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         twin: nn.Module = type(model)(config)
-    for one in twin.parameters():
-        one.data = one.data.to(parameter.dtype)
+    for weight in twin.parameters():
+        weight.data = weight.data.to(parameter.dtype)
     return twin.to(parameter.device).eval()
 
 
@@ -157,8 +157,10 @@ def _within(plan: FormatPlan, layers: int) -> FormatPlan:
         if exception.first_layer_index is None or exception.first_layer_index < layers
     ]
     cut = (
-        one if one.last_layer_index is None else replace(one, last_layer_index=min(one.last_layer_index, layers - 1))
-        for one in exceptions
+        exception
+        if exception.last_layer_index is None
+        else replace(exception, last_layer_index=min(exception.last_layer_index, layers - 1))
+        for exception in exceptions
     )
     return replace(plan, exceptions=tuple(cut))
 
@@ -170,16 +172,16 @@ def _timed(twins: Sequence[_Ready], device: str) -> list[_Timed]:
             twin.step()
     samples: list[list[float]] = [[] for _ in twins]
     for _ in range(TIMED_CALLS):
-        for twin, found in zip(twins, samples, strict=True):
+        for twin, times_s in zip(twins, samples, strict=True):
             _synchronize(device)
             begin = time.perf_counter()
             twin.step()
             _synchronize(device)
-            found.append(time.perf_counter() - begin)
+            times_s.append(time.perf_counter() - begin)
     timed = []
-    for twin, found in zip(twins, samples, strict=True):
-        quartile, _, high = (max(0.0, quantile - twin.own_s) for quantile in statistics.quantiles(found, n=4))
-        timed.append(_Timed(twin.layers_count, quartile, max(0.0, min(found) - twin.own_s), high))
+    for twin, times_s in zip(twins, samples, strict=True):
+        quartile, _, high = (max(0.0, quantile - twin.own_s) for quantile in statistics.quantiles(times_s, n=4))
+        timed.append(_Timed(twin.layers_count, quartile, max(0.0, min(times_s) - twin.own_s), high))
     return timed
 
 

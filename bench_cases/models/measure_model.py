@@ -102,8 +102,8 @@ def _executed_work(case: ModelCase, held: HeldModel, target: Target) -> ModelPas
     """Return the pass by what the layers really became, fallbacks included."""
     if held.result is None:
         return case.work(target)
-    known = (*PRECISIONS, *PLAIN_FORMATS)
-    became = {layer.name: layer.became for layer in held.result.layers if layer.became in known}
+    accepted = (*PRECISIONS, *PLAIN_FORMATS)
+    became = {layer.name: layer.became for layer in held.result.layers if layer.became in accepted}
     return case.executed_work(became, target)
 
 

@@ -119,12 +119,12 @@ class ModelCase:
             return None
         weight, activation = self.formats
         wide = self.model.wide
-        kept = [FormatException("embedding", PartFormats(wide, wide))] if weight != wide else []
+        exceptions = [FormatException("embedding", PartFormats(wide, wide))] if weight != wide else []
         if weight != wide and shape.has_tied_embedding:  # apply_quantization keeps a weight that the embedding shares
-            kept.append(FormatException("lm_head", PartFormats(wide, wide)))
+            exceptions.append(FormatException("lm_head", PartFormats(wide, wide)))
         if weight != wide and shape.experts is not None:  # transformers keeps experts as one tensor, which is no Linear
-            kept += [FormatException(part, PartFormats(wide, wide)) for part in ("experts", "router")]
-        plan = FormatPlan(PartFormats(weight, activation), self.kv, wide, tuple(kept), label=self.precision)
+            exceptions += [FormatException(part, PartFormats(wide, wide)) for part in ("experts", "router")]
+        plan = FormatPlan(PartFormats(weight, activation), self.kv, wide, tuple(exceptions), label=self.precision)
         return ModelPass(shape, self.workload, plan, linear_paths(target, wide, is_compiled=self.is_compiled))
 
     def executed_work(self, became: Mapping[str, str], target: Target) -> ModelPass | None:
@@ -132,7 +132,7 @@ class ModelCase:
         shape, wide = self.model.shape, self.model.wide
         if shape is None:
             return None
-        formats = {name: PartFormats(*precision_formats(one, wide)) for name, one in became.items()}
+        formats = {name: PartFormats(*precision_formats(precision, wide)) for name, precision in became.items()}
         try:
             plan = modules_plan(formats, shape, wide=wide, kv=self.kv, label=self.precision)
         except RooflineError:
@@ -172,7 +172,9 @@ def model_cases(
     sizes = [(b, c) for c in contexts or _contexts(shapes, device) for b in batches or _batches(shapes)]
     wide = model.wide
     precisions = (
-        tuple(one for one in (model.saved_precision,) if _is_listed(one, formats, wide))
+        tuple(
+            precision_name for precision_name in (model.saved_precision,) if _is_listed(precision_name, formats, wide)
+        )
         if model.saved_precision
         else _precisions(shapes, device, formats, wide)
     )
@@ -188,8 +190,8 @@ def model_cases(
         _check_kv(kv)
         cases += [ModelCase(model, wide, "decode", batch, context, kv) for batch, context in sizes]
     return [
-        replace(one, method=ROUND_TO_NEAREST if one.is_plain else one.method, is_compiled=is_compiled, mode=mode)
-        for one in cases
+        replace(case, method=ROUND_TO_NEAREST if case.is_plain else case.method, is_compiled=is_compiled, mode=mode)
+        for case in cases
         for mode in modes
     ]
 
@@ -223,15 +225,15 @@ def _path(recipe: Recipe, weight: str, activation: str, wide: str, target: Targe
 def _precisions(shapes: str, device: Device, formats: Sequence[str] | None, wide: str) -> tuple[str, ...]:
     """Return the model's own format and the set's precisions that are listed; a listed one that the set has not is added."""
     names = PRECISIONS if shapes == "full" else STANDARD[device] if shapes == "standard" else QUICK[device]
-    known = (wide, *(name for name in names if recipes_of(name, device)))
+    runnable = (wide, *(name for name in names if recipes_of(name, device)))
     if formats is None:
-        return known
-    precisions = [one for one in known if _is_listed(one, formats, wide)]
+        return runnable
+    precisions = [precision for precision in runnable if _is_listed(precision, formats, wide)]
     for text in formats:
         if _is_pair(text):
             named = parse_precision(text)
             precisions += [] if named.reason or named.is_plain else [named.name]
-        elif not any(_is_listed(one, (text,), wide) for one in known):
+        elif not any(_is_listed(precision, (text,), wide) for precision in runnable):
             precisions += _alone(text, device, wide)
     return tuple(dict.fromkeys(precisions))
 
@@ -241,7 +243,7 @@ def _is_listed(precision: str, formats: Sequence[str] | None, wide: str) -> bool
     if formats is None:
         return True
     weight, activation = precision_formats(precision, wide)
-    pairs = [precision_formats(one, wide) for one in formats if _is_pair(one)]
+    pairs = [precision_formats(precision_name, wide) for precision_name in formats if _is_pair(precision_name)]
     return weight in formats or (weight, activation) in pairs
 
 
@@ -272,11 +274,11 @@ def _contexts(shapes: str, device: Device) -> tuple[int, ...]:
 
 
 def _method(text: str | None) -> str:
-    known = (ROUND_TO_NEAREST, "HQQ", "AWQ")
-    for name in known:
+    methods = (ROUND_TO_NEAREST, "HQQ", "AWQ")
+    for name in methods:
         if (text or ROUND_TO_NEAREST).strip().lower() == name.lower():
             return name
-    raise InvalidValueError(f"--roofline-method must be {', '.join(known)}; got {str(text)[:40]!r}")
+    raise InvalidValueError(f"--roofline-method must be {', '.join(methods)}; got {str(text)[:40]!r}")
 
 
 def _check_kv(kv: str) -> None:

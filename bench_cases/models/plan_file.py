@@ -77,8 +77,8 @@ def _why_unmatched(key: str, model: ModelReference) -> str:
         return ""
     if model.text in SEEDED_LLAMAS:
         names = _llama_names(shape)
-        known = {*names, *(layer_role(name) for name in names), *(layer_group(name) for name in names)}
-        return "" if key in known else "it has no such name, group or role"
+        accepted = {*names, *(layer_role(name) for name in names), *(layer_group(name) for name in names)}
+        return "" if key in accepted else "it has no such name, group or role"
     if key in ROLES:
         return "it has no router" if key == "router" and shape.experts is None else ""
     operators, layer = operators_of_module(key)

@@ -63,8 +63,8 @@ def find_model(text: str | None) -> ModelReference:
             name = _folder_name(path, config)
             saved = _saved_precision(path)
             return ModelReference(str(path), name, read_config(config, name=name), saved_precision=saved)
-        found = cached_config(asked)
-        shape = get_model(asked) if found is None else read_config(found, name=asked)
+        cached = cached_config(asked)
+        shape = get_model(asked) if cached is None else read_config(cached, name=asked)
         return ModelReference(asked, _clean(asked), shape)
     except (RooflineError, OSError) as error:
         name = _clean(asked) if config is None else _folder_name(path, config)
@@ -90,8 +90,8 @@ def _saved_precision(folder: Path) -> str:
         became = [layer["became"] for layer in described["result"]["layers"] if layer["method"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
-    known = [one for one in became if one in PRECISIONS]
-    return max(dict.fromkeys(known), key=known.count) if known else ""
+    precisions = [name for name in became if name in PRECISIONS]
+    return max(dict.fromkeys(precisions), key=precisions.count) if precisions else ""
 
 
 def _folder_name(folder: Path, config: Path) -> str:

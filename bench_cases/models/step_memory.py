@@ -70,7 +70,7 @@ def _cpu_peak_bytes(step: Callable[[], Any]) -> int | None:
         if event.name() == "[memory]" and event.device_type() == torch.autograd.DeviceType.CPU
     ]
     peak = held = 0
-    for _, change in sorted(changes, key=lambda one: one[0]):
+    for _, change in sorted(changes, key=lambda dated_change: dated_change[0]):
         held += change
         peak = max(peak, held)
     return peak if changes else None

@@ -95,8 +95,8 @@ def _attention(
     if attention_mask is not None:
         scores = scores + attention_mask[..., : keys.shape[2]].float()
     probabilities = _rounded(scores.softmax(-1), sv)
-    found = (probabilities @ values).to(query.dtype).transpose(1, 2).contiguous()
-    return found, probabilities.to(query.dtype)
+    output = (probabilities @ values).to(query.dtype).transpose(1, 2).contiguous()
+    return output, probabilities.to(query.dtype)
 
 
 def _rounded(states: Tensor, format_key: str) -> Tensor:

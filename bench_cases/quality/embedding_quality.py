@@ -153,14 +153,14 @@ def _summary(
     clusters = sentences.clusters if isinstance(sentences, TextWindows) else Clusters(tuple(range(count)), "sentences")
     cosines = np.einsum("ij,ij->i", first, second)
     similar, similar_too = first @ first.T, second @ second.T
-    kept = _nearest(similar) == _nearest(similar_too)
+    is_same_neighbour = _nearest(similar) == _nearest(similar_too)
     ones = [1.0] * count
     return EmbeddingQuality(
         cosine=ratio_estimate(cosines.tolist(), ones, clusters, unit="cosine", tokens_count=tokens_count),
         least_cosine_ratio=float(cosines.min()),
         rank_agreement=_rank_agreement(similar, similar_too, tokens_count),
         nearest_kept=ratio_estimate(
-            kept.astype(float).tolist(), ones, clusters, unit="share", tokens_count=tokens_count
+            is_same_neighbour.astype(float).tolist(), ones, clusters, unit="share", tokens_count=tokens_count
         ),
         sentences_count=count,
         tokens_count=tokens_count,
@@ -179,16 +179,16 @@ def _rank_agreement(first: NDArray[np.float64], second: NDArray[np.float64], tok
     rows, columns = np.triu_indices(count, 1)
     value = rank_correlation(first[rows, columns], second[rows, columns])
     generator = np.random.default_rng(_SEED)
-    found = []
+    shares = []
     for _ in range(RESAMPLES_COUNT):
         drawn = generator.integers(0, count, count)
         one, other = drawn[rows], drawn[columns]
         is_pair = one != other
         if len(np.unique(drawn)) >= MIN_SENTENCES_COUNT:
-            found.append(rank_correlation(first[one, other][is_pair], second[one, other][is_pair]))
+            shares.append(rank_correlation(first[one, other][is_pair], second[one, other][is_pair]))
     tail = (1 - CONFIDENCE_RATIO) / 2
-    low, high = np.quantile(found, [tail, 1 - tail]) if found else (None, None)
-    method = f"bootstrap over {count} sentences, {len(found)} resamples, percentiles"
+    low, high = np.quantile(shares, [tail, 1 - tail]) if shares else (None, None)
+    method = f"bootstrap over {count} sentences, {len(shares)} resamples, percentiles"
     if low is None or high is None:
         return Estimate(value, None, None, "rank correlation", f"{count} sentences only", tokens_count)
     return Estimate(value, float(low), float(high), "rank correlation", method, tokens_count)

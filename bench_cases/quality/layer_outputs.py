@@ -73,7 +73,7 @@ def layer_quality(
         raise InvalidValueError("the plan leaves every layer in 16 bit or more: there is no error to measure")
     narrow = {site: _narrow_linear(site, formats[site.name], options) for site in chosen}
     wide = {site: _linear(site.weight.detach(), site.modules[0].bias) for site in chosen}
-    became = {name: one.name for name, one in formats.items()}
+    became = {name: layer_format.name for name, layer_format in formats.items()}
     return _measured(model, chosen, wide, narrow, became, windows, rows_count, seed)
 
 

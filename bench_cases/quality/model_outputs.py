@@ -50,11 +50,11 @@ def require_fitting(model: nn.Module, ids: Tensor, name: str) -> None:
     """Raise `InvalidValueError` for token ids the model does not know, or windows longer than its positions."""
     config: Any = getattr(model, "config", None)
     decoder = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
-    known = getattr(decoder, "vocab_size", None)
+    vocab_size = getattr(decoder, "vocab_size", None)
     largest = int(ids.max())
-    if known is not None and largest >= known:
+    if vocab_size is not None and largest >= vocab_size:
         raise InvalidValueError(
-            f"the text holds token {largest}, and the {name} model knows {known}: it was tokenised for another model"
+            f"the text holds token {largest}, and the {name} model knows {vocab_size}: it was tokenised for another model"
         )
     positions = getattr(decoder, "max_position_embeddings", None)
     if positions is not None and ids.shape[-1] > positions:

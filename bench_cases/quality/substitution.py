@@ -26,13 +26,13 @@ def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) ->
     """
     sites = survey_linears(model)
     find_non_finite(sites)
-    known = {name: site for site in sites for name in site.names}
+    site_of_name = {name: site for site in sites for name in site.names}
     for name in names or ():
-        if name not in known:
-            near = nearest_names(name, known)
+        if name not in site_of_name:
+            near = nearest_names(name, site_of_name)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise InvalidValueError(f"{name[:80]!r} is no nn.Linear of the model.{hint} It has {len(sites)}.")
-    wanted = sites if names is None else tuple(dict.fromkeys(known[name] for name in names))
+    wanted = sites if names is None else tuple(dict.fromkeys(site_of_name[name] for name in names))
     readable = tuple(site for site in wanted if not site.obstacle)
     if not readable:
         first = wanted[0] if wanted else sites[0]
@@ -113,8 +113,8 @@ def _narrow_product(weight: Tensor, activations: str, module: nn.Linear, inputs:
     """Return inputs (…, K) · weightᵀ (N, K) + bias: inputs quantised row by row, sums in FP32."""
     rows = round_trip_rows(inputs.reshape(-1, inputs.shape[-1]).float(), activations)
     bias = None if module.bias is None else module.bias.float()
-    found = nn.functional.linear(rows, weight, bias)
-    return found.to(inputs.dtype).reshape(*inputs.shape[:-1], weight.shape[0])
+    output = nn.functional.linear(rows, weight, bias)
+    return output.to(inputs.dtype).reshape(*inputs.shape[:-1], weight.shape[0])
 
 
 @contextmanager
@@ -137,5 +137,5 @@ def simulated_formats(sites: Sequence[LinearSite], plan: Mapping[str, str] | str
     """Return the formats of every site that a plan narrows, by name."""
     if isinstance(plan, str):
         plan = {ALL_OTHERS: plan}
-    found = resolve_with(layer_formats, sites, plan)
-    return {name: formats for name, formats in found.items() if formats.is_narrow}
+    resolved = resolve_with(layer_formats, sites, plan)
+    return {name: formats for name, formats in resolved.items() if formats.is_narrow}

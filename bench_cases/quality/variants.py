@@ -50,17 +50,17 @@ class VariantScorer:
     def scores(self, variants: Mapping[Key, Variant]) -> dict[Key, list[WindowScores]]:
         """Return the scores of every variant, in the order of the windows."""
         model = self._model
-        found: dict[Key, list[WindowScores]] = {key: [] for key in variants}
+        scores_by_key: dict[Key, list[WindowScores]] = {key: [] for key in variants}
         with evaluating(model), torch.no_grad():
             for part in self._parts:
                 references = self._references(part)
                 for key, variant in variants.items():
                     with variant() as make_cache:
-                        found[key] += [
+                        scores_by_key[key] += [
                             score_windows(logits, logits_of(model, ids, _shown(key), make_cache=make_cache), ids)
                             for ids, logits in references
                         ]
-        return found
+        return scores_by_key
 
     def _references(self, part: TextWindows) -> list[tuple[Tensor, Tensor]]:
         """Return ids and logits of the model as it is, some windows at a time."""

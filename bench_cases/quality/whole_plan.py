@@ -86,11 +86,11 @@ def plan_of_formats(plan: FormatPlan, model: nn.Module) -> WholePlan:
     linears: dict[str, str] = {}
     for name in _linear_names(model, len(layers)):
         operators, layer = operators_of_module(name)
-        found = {plan.of(_PARTS.get(operator, operator.value), layer) for operator in operators}
-        if len(found) > 1:
-            said = ", ".join(sorted(formats.label for formats in found))
+        pairs = {plan.of(_PARTS.get(operator, operator.value), layer) for operator in operators}
+        if len(pairs) > 1:
+            said = ", ".join(sorted(formats.label for formats in pairs))
             raise UnsupportedError(f"{name} is one matrix, and the plan gives its parts {said}; give them one format")
-        for formats in found:
+        for formats in pairs:
             linears[name] = _label(formats.weights, formats.activations)
     return _plan(
         plan.label,

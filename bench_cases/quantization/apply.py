@@ -107,9 +107,9 @@ def apply_plan(
         need_compiler(model)
     sites = survey_linears(model)
     find_non_finite(sites)
-    known = targets or {}
+    format_targets = targets or {}
     kinds = sorted({site.weight.device.type for site in sites})
-    described = {kind: known.get(kind) or read_target(kind) for kind in kinds}
+    described = {kind: format_targets.get(kind) or read_target(kind) for kind in kinds}
     decisions = decide_layers(sites, resolve_plan(sites, plan, exclude), described, rules)
     inputs = collect_if_needed(model, decisions, wanted_method, calibration)
     before_bytes = model_bytes(model)
@@ -226,14 +226,14 @@ def _kept(site: LinearSite, before: _Before, asked: str, reason: str) -> LayerOu
     N, K = site.shape
     tensor = type(site.weight).__name__
     is_packed = hasattr(site.weight, "__tensor_flatten__")
-    known = None if is_packed else _FORMAT_OF_DTYPE.get(before.dtype)
+    key = None if is_packed else _FORMAT_OF_DTYPE.get(before.dtype)
     return LayerOutcome(
         name=site.name,
         aliases=site.aliases,
         N=N,
         K=K,
         asked=asked,
-        became=known or (tensor if is_packed else before.dtype),
+        became=key or (tensor if is_packed else before.dtype),
         method="",
         kernel="",
         tensor=tensor,
@@ -241,7 +241,7 @@ def _kept(site: LinearSite, before: _Before, asked: str, reason: str) -> LayerOu
         group_size=None,
         original_bytes=before.size_bytes,
         held_bytes=before.size_bytes,
-        format_bytes=get_format(known).storage_bytes((N, K)) if known and N and K else before.size_bytes,
+        format_bytes=get_format(key).storage_bytes((N, K)) if key and N and K else before.size_bytes,
         reason=reason,
     )
 

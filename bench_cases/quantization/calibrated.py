@@ -51,8 +51,8 @@ def method_of(decision: LayerDecision, method: str, inputs: LayerInputs | None) 
     if decision.recipe is None or method == ROUND_TO_NEAREST:
         return ROUND_TO_NEAREST, ""
     if decision.recipe.precision not in METHOD_PRECISIONS[method]:
-        known = " and ".join(METHOD_PRECISIONS[method])
-        return ROUND_TO_NEAREST, f"{method} exists for {known} weights: rounded to nearest"
+        precisions = " and ".join(METHOD_PRECISIONS[method])
+        return ROUND_TO_NEAREST, f"{method} exists for {precisions} weights: rounded to nearest"
     if method == "AWQ" and inputs is not None and decision.site.name not in inputs.by_site:
         return ROUND_TO_NEAREST, "the calibration data never reached this layer: rounded to nearest"
     return method, ""

@@ -127,13 +127,13 @@ def _is_inside_linear(model: nn.Module, name: str) -> bool:
 
 def _memory_of_other_parameters(model: nn.Module, linears: set[int]) -> dict[object, str]:
     """Return the memory of every parameter that no Linear owns → its name."""
-    found: dict[object, str] = {}
+    roles: dict[object, str] = {}
     for module_name, module in model.named_modules():
         if id(module) in linears:
             continue
         for name, parameter in module.named_parameters(prefix=module_name, recurse=False):
-            found.setdefault(_memory_key(parameter), name)
-    return found
+            roles.setdefault(_memory_key(parameter), name)
+    return roles
 
 
 def _weight_key(module: nn.Linear) -> object:

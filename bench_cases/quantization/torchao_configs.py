@@ -62,8 +62,8 @@ def get_quantize_config(
             reasons.append(reason)
             continue
         if recipe.group_sizes and group_size not in recipe.group_sizes:
-            known = ", ".join(str(size) for size in recipe.group_sizes)
-            raise InvalidValueError(f"group size {group_size!r}: {recipe.config_name} takes {known}")
+            sizes = ", ".join(str(size) for size in recipe.group_sizes)
+            raise InvalidValueError(f"group size {group_size!r}: {recipe.config_name} takes {sizes}")
         return build_config(recipe, group_size if recipe.group_sizes else None, target, BuildOptions(compile, use_hqq))
     raise UnsupportedError(
         f"{wanted.asked} does not run on {target}: {'; '.join(reasons) or 'torchao has no kernel for it'}"
@@ -77,8 +77,8 @@ def map_precision_to_torchao(precision: str, device: str | torch.device | Target
     configs for them now. A precision the device cannot run becomes its fallback (`availability` says why); 16-bit formats
     come back as they are.
     """
-    found = availability(precision, device)
-    return found.precision if found.recipe is None else found.recipe.precision
+    answer = availability(precision, device)
+    return answer.precision if answer.recipe is None else answer.recipe.precision
 
 
 def availability(precision: str, device: str | torch.device | Target = "auto") -> Availability:
@@ -106,15 +106,15 @@ def candidates(wanted: Precision, target: Target) -> list[tuple[Recipe | None, s
 
     A precision that has no recipe on the kind of device at all is one entry without a recipe.
     """
-    found: list[tuple[Recipe | None, str | None]] = []
+    options: list[tuple[Recipe | None, str | None]] = []
     name: str | None = wanted.name
     while name is not None:
         recipes = recipes_of(name, target.device)
-        found += [(recipe, recipe.reason_against_target(target)) for recipe in recipes]
+        options += [(recipe, recipe.reason_against_target(target)) for recipe in recipes]
         if not recipes:
-            found.append((None, f"torchao has no {target.device} kernel for {name}"))
+            options.append((None, f"torchao has no {target.device} kernel for {name}"))
         name = FALLBACKS.get(name)
-    return found
+    return options
 
 
 def build_config(recipe: Recipe, group_size: int | None, target: Target, options: BuildOptions) -> Any:

@@ -31,10 +31,10 @@ def reason_against_layer(layer: nn.Linear, original: Tensor) -> str:
     ones = torch.ones(1, K, dtype=weight.dtype, device=weight.device)
     try:
         with torch.no_grad():
-            one = layer(ones)
+            first_output = layer(ones)
             signs = _signs(K, weight)
             probed = nn.functional.linear(signs, layer.weight)
-            is_broken = _is_worse(one, nn.functional.linear(ones, weight, layer.bias)) or _is_worse(
+            is_broken = _is_worse(first_output, nn.functional.linear(ones, weight, layer.bias)) or _is_worse(
                 probed, nn.functional.linear(signs, weight)
             )
     except Exception as error:  # a kernel's assertion, a shape it does not take: torchao has no one class for it
@@ -57,9 +57,9 @@ def _signs(K: int, weight: Tensor) -> Tensor:
     return (drawn * 2 - 1).to(device=weight.device, dtype=weight.dtype)
 
 
-def _is_worse(found: Tensor, wide: Tensor) -> bool:
+def _is_worse(output: Tensor, wide: Tensor) -> bool:
     """Whether a product is not finite where the original's is."""
-    return bool((~torch.isfinite(found) & torch.isfinite(wide)).any())
+    return bool((~torch.isfinite(output) & torch.isfinite(wide)).any())
 
 
 def _error_ratio(probed: Tensor, signs: Tensor, weight: Tensor) -> float | None:

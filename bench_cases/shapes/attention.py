@@ -193,7 +193,7 @@ def _calibration() -> Iterator[AttentionShape]:
 
 def _once(shapes: Iterable[AttentionShape]) -> tuple[AttentionShape, ...]:
     """Keep the first shape of every size."""
-    found: dict[tuple[int, ...], AttentionShape] = {}
+    by_dimensions: dict[tuple[int, ...], AttentionShape] = {}
     for shape in shapes:
-        found.setdefault(shape.size, shape)
-    return tuple(found.values())
+        by_dimensions.setdefault(shape.size, shape)
+    return tuple(by_dimensions.values())

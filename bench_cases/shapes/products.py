@@ -176,9 +176,9 @@ def _read_rows(path: Path, reader: Iterator[list[str]]) -> list[Shape]:
     header = [cell.strip().lower() for cell in next(reader, [])]
     missing = [letter for letter in ("m", "n", "k") if letter not in header]
     if missing:
-        found = ", ".join(cell for cell in header if cell) or "nothing"
+        columns = ", ".join(cell for cell in header if cell) or "nothing"
         raise InvalidValueError(
-            f"shape file {path}, line 1: column {', '.join(missing)} is missing; found {found}. Write the header m,n,k."
+            f"shape file {path}, line 1: column {', '.join(missing)} is missing; found {columns}. Write the header m,n,k."
         )
     column = {cell: index for index, cell in reversed(list(enumerate(header)))}
     label = next((column[cell] for cell in ("name", "layer") if cell in column), None)
@@ -250,7 +250,7 @@ SHAPE_SETS = tuple(_SETS)
 
 def _once(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
     """Keep the first shape of every size; the origins of later ones are lost with them."""
-    found: dict[tuple[int, int, int], Shape] = {}
+    by_size: dict[tuple[int, int, int], Shape] = {}
     for shape in shapes:
-        found.setdefault(shape.size, shape)
-    return tuple(found.values())
+        by_size.setdefault(shape.size, shape)
+    return tuple(by_size.values())

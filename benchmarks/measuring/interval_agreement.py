@@ -93,7 +93,9 @@ def take_run(folder: Path, label: str, process_count: int, cases: Sequence[str])
         records = store.records(store.resolve_run(label).run_id, with_samples=False)
     lost = [record for record in records if record.status != "measured"]
     if len(lost) == len(records):
-        reasons = "; ".join(dict.fromkeys(f"{one.status}: {one.reason}" for one in lost)) or "nothing was selected"
+        reasons = (
+            "; ".join(dict.fromkeys(f"{record.status}: {record.reason}" for record in lost)) or "nothing was selected"
+        )
         raise RuntimeError(f"run {label} measured nothing ({reasons[:400]})")
     return records
 
@@ -145,7 +147,7 @@ def figures(runs: Sequence[CaseRuns]) -> list[Figure]:
     rows = [
         Figure(
             "agree within interval_total",
-            fmean([one for *_, one in agreed]),
+            fmean([ratio for *_, ratio in agreed]),
             count,
             "share",
             AGREE_LOW,

@@ -36,12 +36,12 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     for contestant in timed.values():
         contestant()
     seconds = {name: median(values) / weight.size for name, values in interleaved(timed, rounds).items()}
-    found = []
+    figures = []
     for key, aim_s in AIMS_S.items():
         for what in ("quantise to", "dequantise"):
             value_s = seconds[f"{what} {key}"]
             is_cast = (what, key) == ("quantise to", "FP8_E4M3")
             note = f"{1e-6 / value_s:,.0f} million values per second, {rows} × {SHAPE[1]} from float32"
             row = Row(f"{what} {key}, per value", value_s, rounds, aim_s, note=note)
-            found.append(replace(row, rival=rival, rival_s=seconds[rival]) if is_cast else row)
-    return found
+            figures.append(replace(row, rival=rival, rival_s=seconds[rival]) if is_cast else row)
+    return figures

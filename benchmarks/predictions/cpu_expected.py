@@ -90,13 +90,13 @@ def figures(runs: Sequence[Sequence[Record]]) -> list[Figure]:
     expected = [error for run in runs for error in _errors(run, "expected")]
     ideal = [error for run in runs for error in _errors(run, "ideal")]
     inside = [
-        one.expected.low_s <= one.measurement.median_s <= one.expected.high_s
+        record.expected.low_s <= record.measurement.median_s <= record.expected.high_s
         for run in runs
-        for one in run
-        if one.measurement is not None
-        and one.expected is not None
-        and one.expected.low_s is not None
-        and one.expected.high_s is not None
+        for record in run
+        if record.measurement is not None
+        and record.expected is not None
+        and record.expected.low_s is not None
+        and record.expected.high_s is not None
     ]
     rows = [
         Figure(
@@ -135,11 +135,11 @@ def figures(runs: Sequence[Sequence[Record]]) -> list[Figure]:
 
 
 def _errors(run: Sequence[Record], kind: str) -> list[float]:
-    errors = [prediction for one in run for prediction in one.predictions if prediction.kind == kind]
-    known = [abs(one.error_ratio) for one in errors if one.error_ratio is not None]
-    if not known:
+    errors = [prediction for record in run for prediction in record.predictions if prediction.kind == kind]
+    ratios = [abs(prediction.error_ratio) for prediction in errors if prediction.error_ratio is not None]
+    if not ratios:
         raise RuntimeError(f"no record has an {kind} time and a measured one")
-    return known
+    return ratios
 
 
 def _ratios(one: Sequence[Record], other: Sequence[Record]) -> Iterator[float]:
@@ -150,4 +150,4 @@ def _ratios(one: Sequence[Record], other: Sequence[Record]) -> Iterator[float]:
 
 
 def _medians(run: Sequence[Record]) -> Mapping[str, float]:
-    return {one.case.case_key: one.measurement.median_s for one in run if one.measurement is not None}
+    return {record.case.case_key: record.measurement.median_s for record in run if record.measurement is not None}

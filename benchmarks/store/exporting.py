@@ -30,7 +30,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
         ways: dict[str, Callable[[list[FoundRun]], object]] = {
             "JSON with all samples": partial(_json, store, folder / "run.json"),
             "CSV": partial(_csv, store, folder / "run.csv"),
-            "Parquet": lambda found: write_parquet(store, found, folder / "run.parquet"),
+            "Parquet": lambda records: write_parquet(store, records, folder / "run.parquet"),
         }
         rows = []
         for name, write in ways.items():

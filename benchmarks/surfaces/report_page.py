@@ -33,17 +33,17 @@ MEGA = 1e6
 
 def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     """Write each report several times, and open it in a browser where there is one; medians over rounds."""
-    found: list[Row | Figure] = []
+    rows: list[Row | Figure] = []
     rounds = 1 if quick else 5
     for count, (aim_s, aim_mb, aim_open_s) in SIZES.items():
         cases = min(count, QUICK_CASES) if quick else count
         page, seconds = _written(folder / str(count), cases, rounds)
         size_mb = page.stat().st_size / MEGA
-        found.append(Row(f"report of {cases:,} cases, made", median(seconds), rounds, aim_s))
-        found.append(Figure(f"report of {cases:,} cases, megabytes", size_mb, 1, "count", None, aim_mb))
+        rows.append(Row(f"report of {cases:,} cases, made", median(seconds), rounds, aim_s))
+        rows.append(Figure(f"report of {cases:,} cases, megabytes", size_mb, 1, "count", None, aim_mb))
         if count == min(SIZES):
             bundle_mb = len(scripts()[0].encode("utf-8")) / MEGA
-            found.append(
+            rows.append(
                 Figure(
                     f"report of {cases:,} cases, megabytes of ours", size_mb - bundle_mb, 1, "count", None, OWN_AIM_MB
                 )
@@ -51,14 +51,14 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
         opened = _opened(page, rounds)
         if opened:
             note = "from opening the file to a page that answers"
-            found.append(Row(f"report of {cases:,} cases, opened", median(opened), len(opened), aim_open_s, note=note))
-    return found
+            rows.append(Row(f"report of {cases:,} cases, opened", median(opened), len(opened), aim_open_s, note=note))
+    return rows
 
 
 def records_of(run: RunInfo, count: int) -> list[Record]:
     """Return `count` measured cases with ideal and expected times: shapes of a model's layers in four formats."""
     chip, source = get_hardware("gb10"), random.Random(count)
-    sample, found = measured_record(run.run_id), []
+    sample, records = measured_record(run.run_id), []
     for number in range(count):
         rows, columns = (1, 8, 512, 2048)[number // 4 % 4], 1024 + 64 * (number // 16)
         weight, activation, kernel = KERNELS[number % 4]
@@ -75,8 +75,8 @@ def records_of(run: RunInfo, count: int) -> list[Record]:
             ci_high_s=median_s * 1.01,
             samples_s=tuple(median_s * source.gauss(1, 0.01) for _ in range(100)),
         )
-        errors = [replace(one, error_ratio=one.time_s / median_s - 1) for one in (ideal, expected)]
-        found.append(
+        errors = [replace(prediction, error_ratio=prediction.time_s / median_s - 1) for prediction in (ideal, expected)]
+        records.append(
             replace(
                 sample,
                 record_id=f"{source.getrandbits(128):032x}",
@@ -86,7 +86,7 @@ def records_of(run: RunInfo, count: int) -> list[Record]:
                 created_at=STARTED_AT,
             )
         )
-    return found
+    return records
 
 
 def _terms(work, chip) -> dict[str, object]:  # type: ignore[no-untyped-def]
@@ -136,14 +136,14 @@ def _opened(page: Path, rounds: int) -> list[float]:
         return []
     if program is None:
         return []
-    found = []
+    rows = []
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for _ in range(rounds):
             tab = browser.new_page(viewport={"width": 1280, "height": 900})
             tab.goto(page.as_uri())
             tab.wait_for_selector("html[data-ready]", state="attached")
-            found.append(float(tab.evaluate("document.documentElement.dataset.ready")) / 1000)
+            rows.append(float(tab.evaluate("document.documentElement.dataset.ready")) / 1000)
             tab.close()
         browser.close()
-    return found
+    return rows

@@ -77,7 +77,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
         time.sleep(WARM_UP_S)
         asyncio.run(_asked_once(url))
         new = asyncio.run(_offered(url, [_distinct(source, n) for n in range(count)]))
-        known = asyncio.run(_offered(url, [source.choice(questions) for _ in range(count)]))
+        answers = asyncio.run(_offered(url, [source.choice(questions) for _ in range(count)]))
         beside, sweeps = _beside_sweeps(url, [_distinct(source, n) for n in range(count)])
         rate = asyncio.run(_most_per_s(url, [_distinct(source, 1) for _ in range(count)], seconds / 4))
     alone = _sweep_alone(folder, seconds / 4)
@@ -97,7 +97,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
         ),
         *_latency_rows(
             " of known shapes",
-            known,
+            answers,
             note=f"{where}; {len(questions)} questions in all, each asked once before: answered from memory",
         ),
         *_server_rows(new),
@@ -193,7 +193,7 @@ def _in_process_rows(count: int) -> list[Row]:
         recommend_quantization(find_chip(chip), *shape, times=lambda case: times(case))
 
     source, times = random.Random(11), {"analyze": analyze, "recommend": recommend, "formats one by one": one_by_one}
-    found: dict[str, list[float]] = {name: [] for name in times}
+    seconds: dict[str, list[float]] = {name: [] for name in times}
     for number, (chip, shape) in enumerate(
         dict.fromkeys((source.choice(CHIPS), _shape(source)) for _ in range(count + 8))
     ):
@@ -201,19 +201,19 @@ def _in_process_rows(count: int) -> list[Row]:
             begin = time.perf_counter()
             answer(chip, shape)
             if number >= 8:  # chips, constants and numpy are there by then
-                found[name].append(time.perf_counter() - begin)
+                seconds[name].append(time.perf_counter() - begin)
     rows = []
     for kind, aim_s in (("analyze", ANALYZE_SERVER_AIM_S), ("recommend", RECOMMEND_SERVER_AIM_S)):
         rival = "formats one by one" if kind == "recommend" else ""
         rows.append(
             Row(
                 f"{kind} in process, a new shape",
-                median(found[kind]),
-                len(found[kind]),
+                median(seconds[kind]),
+                len(seconds[kind]),
                 aim_s,
                 rival,
-                median(found[rival]) if rival else None,
-                note=f"least {min(found[kind]) * 1e6:.0f} µs, p99 {_quantile(found[kind], 0.99) * 1e6:.0f} µs; the answer as JSON, without HTTP",
+                median(seconds[rival]) if rival else None,
+                note=f"least {min(seconds[kind]) * 1e6:.0f} µs, p99 {_quantile(seconds[kind], 0.99) * 1e6:.0f} µs; the answer as JSON, without HTTP",
             )
         )
     return rows
@@ -287,8 +287,8 @@ async def _offered(url: str, load: Sequence[Asked]) -> list[Answered]:
     """Offer the requests at their pace over all connections; return every answer."""
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     connections = [await Connection.open(url) for _ in range(CONNECTIONS)]
-    for one in connections:
-        idle.put_nowait(one)
+    for opened in connections:
+        idle.put_nowait(opened)
     begin = time.perf_counter() + 0.1
 
     async def send(number: int, asked: Asked) -> Answered:
@@ -303,12 +303,12 @@ async def _offered(url: str, load: Sequence[Asked]) -> list[Answered]:
 
     gc.freeze()
     gc.disable()  # the client's own pauses are nobody's latency
-    found = await asyncio.gather(*(send(number, asked) for number, asked in enumerate(load)))
+    answers = await asyncio.gather(*(send(number, asked) for number, asked in enumerate(load)))
     gc.enable()
     gc.unfreeze()
-    for one in connections:
-        one.close()
-    return found
+    for opened in connections:
+        opened.close()
+    return answers
 
 
 async def _most_per_s(url: str, load: Sequence[Asked], seconds: float) -> float:
@@ -355,15 +355,15 @@ def _sweeps(url: str, seconds: float) -> list[float]:
 
     async def run() -> list[float]:
         connection = await Connection.open(url)
-        found: list[float] = []
+        laps_s: list[float] = []
         end = time.perf_counter() + seconds
-        while time.perf_counter() < end or not found:
+        while time.perf_counter() < end or not laps_s:
             begin = time.perf_counter()
             _, body = await connection.ask(_sweep())
-            found.append(time.perf_counter() - begin)
+            laps_s.append(time.perf_counter() - begin)
             assert body.startswith(b'{"point_count":%d,' % SWEEP_POINTS)
         connection.close()
-        return found
+        return laps_s
 
     return asyncio.run(run())
 

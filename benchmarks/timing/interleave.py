@@ -64,6 +64,6 @@ def batch_seconds(work: Callable[[], object], calls: int) -> float:
 
 def child_environment() -> dict[str, str]:
     """Return our environment with this checkout importable, and without what would change how Python or pytest run."""
-    kept = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return kept | {"PYTHONPATH": os.pathsep.join(path)}
+    return environment | {"PYTHONPATH": os.pathsep.join(path)}

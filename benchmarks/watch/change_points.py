@@ -54,13 +54,13 @@ def autoregressive(source: Any, count: int, share: float) -> Any:
 def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     """Simulate, then read and judge a database of 2,000 cases × 90 nights."""
     count = 100 if quick else 1000
-    found: list[Row | Figure] = []
+    rows: list[Row | Figure] = []
     for kind, noise in noises().items():
         source = np.random.default_rng(2026)
         steps = [find_steps(noise(source, NIGHTS)) for _ in range(count)]
-        standing = sum(not one.is_withdrawn for step in steps for one in step) / count
+        standing = sum(not alert.is_withdrawn for step in steps for alert in step) / count
         raised = sum(len(step) for step in steps) / count
-        found.append(
+        rows.append(
             Figure(
                 f"false steps per unchanged series: {kind}",
                 standing,
@@ -72,16 +72,16 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
                 raised,
             )
         )
-    found.append(_two_hundred_nights())
-    found += _steps(count)
-    found.append(_reading(folder, quick))
-    return found
+    rows.append(_two_hundred_nights())
+    rows += _steps(count)
+    rows.append(_reading(folder, quick))
+    return rows
 
 
 def _two_hundred_nights() -> Figure:
     source = np.random.default_rng(2027)
     steps = [find_steps(source.normal(size=200)) for _ in range(50)]
-    standing = sum(not one.is_withdrawn for step in steps for one in step)
+    standing = sum(not alert.is_withdrawn for step in steps for alert in step)
     raised = sum(len(step) for step in steps)
     return Figure(
         "50 cases × 200 unchanged nights: false steps",
@@ -140,7 +140,7 @@ def _reading(folder: Path, quick: bool) -> Row:
         begin = time.process_time()
         histories = case_histories(store, options=HistoryOptions(get_metric("time")))
         taken_s = time.process_time() - begin
-    alerts = sum(len(one.alerts) for one in histories)
+    alerts = sum(len(history.alerts) for history in histories)
     return Row(
         f"history --all: {cases:,} cases × {HISTORY_NIGHTS} nights",
         taken_s,

@@ -73,11 +73,11 @@ def slower(before: Floats, after: Floats, stored: Floats | None, *, spans_runs: 
         spread = pooled_spread(samples, spans_runs=spans_runs)
     else:
         spread = pooled_spread(samples, stored.var(axis=1, ddof=1), stored.shape[1] - 1.0, spans_runs=True)
-    found = evidence(
+    judged = evidence(
         samples, spread, min_effect_ratio=RULES.min_effect_ratio, false_discovery_ratio=RULES.false_discovery_ratio
     )
     verdicts = judge(
-        found,
+        judged,
         false_discovery_ratio=RULES.false_discovery_ratio,
         limit_ratio=RULES.limit_ratio,
         ranks=lambda i, is_slower: (
@@ -206,7 +206,7 @@ def power(before_count: int, after_count: int, step: float, rounds: int, *, is_s
             gate_fails(before[slow], after[slow]),
             pooled_slower(samples[0], samples[1])[0],
         ]
-    return Found(*(float(one) for one in hits / rounds))
+    return Found(*(float(rate) for rate in hits / rounds))
 
 
 def power_figures(count: int, step: float, aim: float, rounds: int) -> list[Figure]:

@@ -40,28 +40,28 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     """Simulate; the last line is a time, all others are counts."""
     flat = NightSeries(seed=1)
     sides = [flat.night() for _ in range(QUICK_NIGHT_COUNT if quick else NIGHT_COUNT)]
-    pooled, kept, times = [], [], []
+    pooled, rolling, times = [], [], []
     for last in range(ROLLING_COUNT, len(sides)):
         before, after = pool(sides[last - ROLLING_COUNT : last]), sides[last]
         pooled.append(slower_count(before, after))
         began = time.perf_counter()
         left = settled(before, after, {}, RULES)
         times.append(time.perf_counter() - began)
-        kept.append(slower_count(left, after))
+        rolling.append(slower_count(left, after))
     rounds = QUICK_STEP_ROUNDS if quick else STEP_ROUNDS
     red = np.array([red_nights(seed) for seed in range(rounds)], dtype=float)
-    nights = len(kept)
+    nights = len(rolling)
     return [
         Figure(
             "false SLOWER a night, 3 processes, rolling baseline",
-            float(np.mean(kept)),
+            float(np.mean(rolling)),
             nights,
             "count",
             None,
             MOST_FALSE,
             "all five nights pooled",
             float(np.mean(pooled)),
-            f"{sum(kept)} in {nights} unchanged nights of {len(flat.cases)} cases, upper 95 % bound {upper_bound(sum(kept), nights):.3f}",
+            f"{sum(rolling)} in {nights} unchanged nights of {len(flat.cases)} cases, upper 95 % bound {upper_bound(sum(rolling), nights):.3f}",
         ),
         Figure(
             f"nights of five on which a lasting +{STEP:.0%} is SLOWER",

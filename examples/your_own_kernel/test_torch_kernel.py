@@ -44,14 +44,14 @@ def test_linear_warm(roofline):
         random_bf16(1, 1024, device=roofline.torch_device),
         random_bf16(1024, 1024, device=roofline.torch_device),
     )
-    found = roofline.measure(
+    result = roofline.measure(
         F.linear,
         args=(x, weight),
         work=gemm(1, 1024, 1024, a="BF16"),
         reference=lambda x, w: x.double() @ w.double().T,
         name="linear",
     )
-    assert found.median_s > 0  # what you get back: median_s, roof_ratio, error_ratio, measurement, prediction
+    assert result.median_s > 0  # what you get back: median_s, roof_ratio, error_ratio, measurement, prediction
 
 
 # 2. Mine against torch's, on work that is no matrix product ----------------------------------------------------
@@ -93,14 +93,14 @@ def test_rms_norm_against_torch(roofline, rows):
     hidden = 4096
     x = random_bf16(rows, hidden, device=roofline.torch_device)
     gain = random_bf16(hidden, device=roofline.torch_device, seed=1)
-    found = roofline.compare(
+    comparison = roofline.compare(
         {"mine": my_rms_norm, "torch": torch_rms_norm},
         args=(x, gain),
         work=rms_norm_work(rows, hidden),
         reference=rms_norm_reference,
         tolerance=1e-2,
     )
-    assert set(found) == {"mine", "torch"}
+    assert set(comparison) == {"mine", "torch"}
 
 
 # 3. Batched and grouped products ------------------------------------------------------------------------------

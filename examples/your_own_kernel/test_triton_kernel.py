@@ -92,11 +92,11 @@ def test_result_in_the_interpreter(roofline):
     """A small odd shape, where a wrong mask would show."""
     if triton is None:
         pytest.skip("triton is not installed here: pip install triton")
-    found = roofline.measure(
+    result = roofline.measure(
         triton_rms_norm,
         args=make_operands(3, 100, roofline.torch_device),
         work=rms_norm_work(3, 100),
         reference=reference,
         name="triton_interpreted",
     )
-    assert found.measurement.max_error < 1e-2
+    assert result.measurement.max_error < 1e-2

@@ -74,9 +74,9 @@ def cpu_device(
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
-        known = None if forget else read_cache(file)
-        if known is not None and not refresh:
-            return build_device(machine, known)
+        cached = None if forget else read_cache(file)
+        if cached is not None and not refresh:
+            return build_device(machine, cached)
         report(short_text(finding("measuring-ceilings", budget_s=budget_s)))
         with LoadWatch() as load:
             readings = measure_cpu_ceilings(
@@ -89,7 +89,7 @@ def cpu_device(
         calibration = _calibration(machine, readings, load)
         if calibration.disturbed_by:
             report(advice_text(finding("ceilings-disturbed", disturbed_by=calibration.disturbed_by)))
-        calibration = calibration if known is None else merge(calibration, known)
+        calibration = calibration if cached is None else merge(calibration, cached)
         write_cache(file, calibration, report)
         return build_device(machine, calibration)
 
@@ -218,12 +218,12 @@ def _cpu_conditions(machine: Machine) -> dict[str, Any]:
     }
 
 
-def merge(new: Calibration, known: Calibration) -> Calibration:
+def merge(new: Calibration, stored: Calibration) -> Calibration:
     """Return the newest measuring with the best of both as ceilings; a busy one does not replace quiet medians."""
-    keeps_typical = bool(new.disturbed_by) and not known.disturbed_by
+    keeps_typical = bool(new.disturbed_by) and not stored.disturbed_by
     tables: dict[str, dict[str, Constant]] = {}
     for name in _TABLES:
-        ours, theirs = getattr(new, name), getattr(known, name)
+        ours, theirs = getattr(new, name), getattr(stored, name)
         tables[name] = {
             key: ours[key].merged(theirs[key], keeps_typical=keeps_typical)
             if key in ours and key in theirs
@@ -233,9 +233,9 @@ def merge(new: Calibration, known: Calibration) -> Calibration:
     # One quiet look is enough to believe the ceilings.
     return replace(
         new,
-        disturbed_by=new.disturbed_by if known.disturbed_by else (),
-        kernels=known.kernels,
-        kernels_disturbed_by=known.kernels_disturbed_by,
+        disturbed_by=new.disturbed_by if stored.disturbed_by else (),
+        kernels=stored.kernels,
+        kernels_disturbed_by=stored.kernels_disturbed_by,
         **tables,  # type: ignore[arg-type]  # every table's name is a field that holds such a table
     )
 
@@ -305,12 +305,12 @@ def read_cache(file: Path) -> Calibration | None:
     """Return what is kept there; None where it is absent, damaged or of another version: measure anew."""
     try:
         stored = json.loads(file.read_text())
-        known = Calibration.from_dict(stored["calibration"], str(file))
+        calibration = Calibration.from_dict(stored["calibration"], str(file))
     except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError, DefinitionError):
         return None
     if file.name.startswith("cpu-"):
-        return known if known.kind == "cpu" and "FP32" in known.peaks else None
-    return known if known.kind == "cuda" else None
+        return calibration if calibration.kind == "cpu" and "FP32" in calibration.peaks else None
+    return calibration if calibration.kind == "cuda" else None
 
 
 def write_cache(file: Path, calibration: Calibration, report: Report) -> None:

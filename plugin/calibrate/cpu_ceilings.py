@@ -102,14 +102,14 @@ def measure_cpu_ceilings(
         floors = _floors(torch, share / 2)
         report(
             ", ".join(
-                f"{_FLOOR_WORDS.get(name, name)} {format_time(one.median_value, 2)}" for name, one in floors.items()
+                f"{_FLOOR_WORDS.get(name, name)} {format_time(floor.median_value, 2)}" for name, floor in floors.items()
             )
         )
         casts = _casts(torch, max(int(_CACHE_SHARE * cache / 4), 4 * _GRAIN), share / 2)
         report(
             "casts, per element: "
             + ", ".join(
-                f"{name.replace('>', ' to ')} {format_time(one.median_value, 2)}" for name, one in casts.items()
+                f"{name.replace('>', ' to ')} {format_time(cast.median_value, 2)}" for name, cast in casts.items()
             )
         )
         scaling = _scaling(torch, array_bytes, 3 * share) if with_scaling else {}
@@ -180,14 +180,14 @@ def _best_matmul(torch: Any, key: str, seconds: float) -> Constant | None:
         a = torch.ones(size, size).to(dtype)
         b = torch.ones(size, size).to(dtype)
         for layout, operand in enumerate((b, b.t())):
-            known = best[layout]
-            if known is not None and 2 * size**3 / known.best_value > seconds / 2:
+            best_rate = best[layout]
+            if best_rate is not None and 2 * size**3 / best_rate.best_value > seconds / 2:
                 continue
             try:
                 times = _times(partial(product, a, operand), seconds / 8)
             except RuntimeError:  # the format has no CPU kernel in this build
                 continue
-            best[layout] = _better(known, constant_of_flops(times, 2 * size**3, kernel=f"{size} square"))
+            best[layout] = _better(best_rate, constant_of_flops(times, 2 * size**3, kernel=f"{size} square"))
     return _better(_better(*best), _matvec(torch, dtype, seconds / 8))
 
 
@@ -251,14 +251,16 @@ def _scaling(torch: Any, array_bytes: int, seconds: float) -> dict[str, Constant
     """Return DRAM read bandwidth by number of threads: 1, 2, 4, … and all of them, in this process."""
     most = torch.get_num_threads()
     steps = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
-    found: dict[str, Constant] = {}
+    constants: dict[str, Constant] = {}
     try:
         for step in steps:
             torch.set_num_threads(step)
-            found[str(step)] = _best(_rates(_bandwidth_times(torch, array_bytes, seconds / len(steps), ("sum", "mv"))))
+            constants[str(step)] = _best(
+                _rates(_bandwidth_times(torch, array_bytes, seconds / len(steps), ("sum", "mv")))
+            )
     finally:
         torch.set_num_threads(most)
-    return found
+    return constants
 
 
 def _times(call: Callable[[], object], seconds: float, most: int = 10_000) -> list[float]:
@@ -277,8 +279,8 @@ def _times(call: Callable[[], object], seconds: float, most: int = 10_000) -> li
 
 
 def _better(one: Constant | None, other: Constant | None) -> Constant | None:
-    known = [rate for rate in (one, other) if rate is not None]
-    return max(known, key=lambda rate: rate.best_value, default=None)
+    rates = [rate for rate in (one, other) if rate is not None]
+    return max(rates, key=lambda rate: rate.best_value, default=None)
 
 
 def _best(rates: Mapping[str, Constant]) -> Constant:

@@ -247,13 +247,13 @@ def _best_product(bench: _Bench, key: str, seconds: float) -> Measured:
         raise ValueError(
             f"{key} needs compute capability ≥ {min_capability[0]}.{min_capability[1]}, this is {capability[0]}.{capability[1]}"
         )
-    found = []
+    rates = []
     with _fp32_precision(bench.torch, "high" if key == "TF32" else "highest"):
         for m, n, k in GEMM_SHAPES:
-            found.append(bench.rate(2.0 * m * n * k, make(bench.torch, m, n, k), seconds / len(GEMM_SHAPES)))
+            rates.append(bench.rate(2.0 * m * n * k, make(bench.torch, m, n, k), seconds / len(GEMM_SHAPES)))
             if bench.timer.last_clock_hz is not None:
                 bench.clocks.append(bench.timer.last_clock_hz)
-    return max(found, key=lambda rate: rate.value)
+    return max(rates, key=lambda rate: rate.value)
 
 
 def _uniform(torch: Any, rows: int, columns: int, dtype: Any) -> Any:

@@ -55,7 +55,7 @@ def gpu_device(
     fingerprint = gpu_fingerprint(machine, facts)
     file = cache_file("gpu", fingerprint)
     with one_calibration_at_a_time(file):
-        known = None if forget else read_cache(file)
+        cached = None if forget else read_cache(file)
         with LoadWatch() as load:
             readings = (measure or _cuda_ceilings)(report, budget_s)
         new = Calibration(
@@ -72,7 +72,7 @@ def gpu_device(
         )
         if new.disturbed_by:
             report(advice_text(finding("ceilings-disturbed", disturbed_by=new.disturbed_by)))
-        calibration = new if known is None else merge(new, known)
+        calibration = new if cached is None else merge(new, cached)
         write_cache(file, calibration, report)
     return with_calibration(chip, calibration)
 
@@ -123,8 +123,8 @@ def own_fingerprint(machine: Machine) -> str:
 def _facts(nvml: NvmlDevice | None) -> dict[str, Any]:
     if nvml is None:
         return {}
-    told = nvml.facts() | {"application_clock_hz": nvml.application_clock_hz()}
-    return {name: told.get(name) for name in (*_MOVERS, "persistence", "clock_lock_hz")}
+    facts = nvml.facts() | {"application_clock_hz": nvml.application_clock_hz()}
+    return {name: facts.get(name) for name in (*_MOVERS, "persistence", "clock_lock_hz")}
 
 
 def _clocks(nvml: NvmlDevice | None, readings: CudaCeilings) -> dict[str, float | None]:
@@ -141,13 +141,14 @@ def _tables(readings: CudaCeilings) -> dict[str, dict[str, Constant]]:
     l2 = readings.l2_bytes_per_s
     floors = {"launch": readings.launch_floor_s, "host-launch": readings.host_launch_s}
     return {
-        "dram": {mix: _constant(one, "B/s") for mix, one in readings.dram_bytes_per_s.items()},
+        "dram": {mix: _constant(reading, "B/s") for mix, reading in readings.dram_bytes_per_s.items()},
         "cache": {} if l2 is None else {"copy": _constant(l2, "B/s")},
-        "peaks": {key: _constant(one, "FLOP/s") for key, one in readings.flops_per_s.items()},
-        "floors": {name: _constant(one, "s") for name, one in floors.items()},
-        "casts": {name: _constant(one, "s") for name, one in readings.cast_s_per_elem.items()},
+        "peaks": {key: _constant(reading, "FLOP/s") for key, reading in readings.flops_per_s.items()},
+        "floors": {name: _constant(reading, "s") for name, reading in floors.items()},
+        "casts": {name: _constant(reading, "s") for name, reading in readings.cast_s_per_elem.items()},
         "scaling": {
-            str(one.sm_count): _constant(one.read_write_bytes_per_s, "B/s") for one in readings.bandwidth_by_sms
+            str(reading.sm_count): _constant(reading.read_write_bytes_per_s, "B/s")
+            for reading in readings.bandwidth_by_sms
         },
     }
 

@@ -44,32 +44,32 @@ def read_profile(path: Path) -> tuple[Device, Calibration]:
     return chip, chip.calibration
 
 
-def mismatch(path: Path, known: Calibration, machine: Machine, device: DeviceKind) -> str | None:
+def mismatch(path: Path, calibration: Calibration, machine: Machine, device: DeviceKind) -> str | None:
     """Return why these constants are not of this machine's CPU or GPU, naming both, or None when they are."""
     own = machine.facts.name if device == "cuda" and machine.facts else machine.cpu_name
-    if known.kind != device or known.subject != own:
-        return f"{path} was measured on {known.subject} ({known.kind}), but kernels run on {own} ({device}) here: run `roofline calibrate`"
-    threads = known.conditions.get("threads")
+    if calibration.kind != device or calibration.subject != own:
+        return f"{path} was measured on {calibration.subject} ({calibration.kind}), but kernels run on {own} ({device}) here: run `roofline calibrate`"
+    threads = calibration.conditions.get("threads")
     if device == "cpu" and threads is not None and threads != machine.thread_count:
         return (
-            f"{path} was measured with {known.threads_text}, but kernels run with {machine.thread_count} here: "
+            f"{path} was measured with {calibration.threads_text}, but kernels run with {machine.thread_count} here: "
             f"set OMP_NUM_THREADS={threads}, or run `roofline calibrate`"
         )
     return None
 
 
-def use_here(chip: Device, known: Calibration, machine: Machine, device: DeviceKind) -> Device:
+def use_here(chip: Device, calibration: Calibration, machine: Machine, device: DeviceKind) -> Device:
     """Return the chip as this machine may tell it: a GPU of the registry keeps its datasheet.
 
     What another machine or other software of the same model measured is `measured`, not `measured-here`.
     """
     if device == "cpu":
-        return chip if known.fingerprint == cpu_fingerprint(machine) else _of_another_machine(chip)
+        return chip if calibration.fingerprint == cpu_fingerprint(machine) else _of_another_machine(chip)
     from plugin.calibrate.gpu_calibration import own_fingerprint, with_calibration
 
     matched, _ = machine.match()
-    whole = chip if matched is None or matched.key != chip.key else with_calibration(matched, known)
-    return whole if known.fingerprint == own_fingerprint(machine) else _of_another_machine(whole)
+    whole = chip if matched is None or matched.key != chip.key else with_calibration(matched, calibration)
+    return whole if calibration.fingerprint == own_fingerprint(machine) else _of_another_machine(whole)
 
 
 def _of_another_machine(chip: Device) -> Device:

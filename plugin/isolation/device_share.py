@@ -40,7 +40,7 @@ def visible_devices(environ: Mapping[str, str], count: int) -> list[str]:
     if text is None:
         return [str(index) for index in range(count)]
     devices: list[str] = []
-    for part in (one.strip() for one in text.split(",")):
+    for part in (piece.strip() for piece in text.split(",")):
         is_index = part.isdecimal() and int(part) < count
         if not (is_index or part.startswith(("GPU-", "MIG-"))) or part in devices:
             break

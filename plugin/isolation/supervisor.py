@@ -287,7 +287,7 @@ class Supervisor:
         if "missing" in done:
             why = "; ".join(done["missing"]) or why_not_collected(self.config, done["rootdir"])
             self._fail(running, f"the worker did not collect this test, though pytest did: {why}", [], "", time.time())
-        measured = next((one.measurement for one in running.stored if one.measurement is not None), None)
+        measured = next((record.measurement for record in running.stored if record.measurement is not None), None)
         passed = any(report.when == "call" and report.passed for report in running.reports)
         if measured is not None and passed:
             replay_benchmark(item, measured.samples_s)

@@ -230,11 +230,11 @@ _WRITERS_OF_THE_CACHE = ("lfplugin", "nfplugin", "stepwiseplugin", "stepwise")
 
 def switch_off(config: pytest.Config, ordinal: int) -> None:
     """Switch off what is not a worker's; call it before `config` is configured."""
-    known = vars(config.option)
+    option_values = vars(config.option)
     for name, value in _OFF.items():
-        if name in known:
+        if name in option_values:
             setattr(config.option, name, value)
-    if known.get("basetemp"):  # pytest empties that folder when it starts, and another process is using it
+    if option_values.get("basetemp"):  # pytest empties that folder when it starts, and another process is using it
         config.option.basetemp = f"{config.option.basetemp}-worker-{ordinal}"
 
 

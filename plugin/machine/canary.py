@@ -124,19 +124,19 @@ class CanaryLedger:
             self._places.append(len(self.readings) - 1)
             self._groups.append([])
         self._judge_again(reading.kernel)
-        found: list[str] = []
+        case_keys: list[str] = []
         for index, place in enumerate(self._places):
             if self.readings[place].is_slow:
-                found += [*self._groups[index], *self._groups[index + 1]]
-        return self._new(found)
+                case_keys += [*self._groups[index], *self._groups[index + 1]]
+        return self._new(case_keys)
 
     def _judge_again(self, kernel: str) -> None:
         """Compare every reading of the kernel with the fastest of them all."""
         fastest_s = min(reading.time_s for reading in self.readings if reading.kernel == kernel)
         self.rejudged = []
-        for index, one in enumerate(self.readings):
-            if one.kernel == kernel and not one.is_slow and one.time_s > SLOW_RATIO * fastest_s:
-                self.readings[index] = replace(one, reference_s=fastest_s, is_slow=True)
+        for index, earlier in enumerate(self.readings):
+            if earlier.kernel == kernel and not earlier.is_slow and earlier.time_s > SLOW_RATIO * fastest_s:
+                self.readings[index] = replace(earlier, reference_s=fastest_s, is_slow=True)
                 if index < len(self.readings) - 1:
                     self.rejudged.append(self.readings[index])
 

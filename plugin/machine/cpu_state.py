@@ -112,8 +112,8 @@ def throttle_s(root: Path = ROOT, quota: CpuQuota | None = None) -> dict[str, fl
     """
     quota = read_quota(root) if quota is None else quota
     heat_s = heat_throttle_s(root=root)
-    found = {"cgroup quota": quota.throttled_s, "package thermal": heat_s}
-    return {reason: seconds for reason, seconds in found.items() if seconds is not None} or None
+    stopped_s = {"cgroup quota": quota.throttled_s, "package thermal": heat_s}
+    return {reason: seconds for reason, seconds in stopped_s.items() if seconds is not None} or None
 
 
 def ranges(cpus: Iterable[int]) -> str:
@@ -149,8 +149,8 @@ def _kilohertz(root: Path, cpus: Iterable[int], name: str) -> list[float]:
 
 
 def _joined(root: Path, cpus: Iterable[int], name: str) -> str | None:
-    found = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
-    return "+".join(dict.fromkeys(text for text in found if text)) or None
+    texts = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
+    return "+".join(dict.fromkeys(text for text in texts if text)) or None
 
 
 def _read(path: Path) -> str | None:

@@ -95,9 +95,9 @@ def container(environment: Mapping[str, str] = os.environ, root: Path = ROOT) ->
     """Return docker, podman, kubernetes, systemd-nspawn, lxc …, or None where no sign of a container is seen."""
     if environment.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
-    told = _read(root / "run/systemd/container") or environment.get("container", "")
-    if re.fullmatch(r"[a-z0-9-]{1,40}", told):
-        return told
+    container_name = _read(root / "run/systemd/container") or environment.get("container", "")
+    if re.fullmatch(r"[a-z0-9-]{1,40}", container_name):
+        return container_name
     if (root / "run/.containerenv").exists():
         return "podman"
     if (root / ".dockerenv").exists():
@@ -107,10 +107,12 @@ def container(environment: Mapping[str, str] = os.environ, root: Path = ROOT) ->
 
 def container_image(environment: Mapping[str, str] = os.environ, root: Path = ROOT) -> str | None:
     """Return the image's digest or its name without the registry, where the container tells; None otherwise."""
-    told = _read(root / "run/.containerenv") or ""
-    found = [match[1] for key in ("imageid", "image") if (match := re.search(rf'^{key}="([^"]+)"', told, re.MULTILINE))]
-    found += [environment[name] for name in _IMAGE_VARIABLES if environment.get(name)]
-    for text in found:
+    marker = _read(root / "run/.containerenv") or ""
+    images = [
+        match[1] for key in ("imageid", "image") if (match := re.search(rf'^{key}="([^"]+)"', marker, re.MULTILINE))
+    ]
+    images += [environment[name] for name in _IMAGE_VARIABLES if environment.get(name)]
+    for text in images:
         name = text.strip().rpartition("/")[2]
         if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}", name):
             return name

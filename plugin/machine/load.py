@@ -68,12 +68,12 @@ class LoadWatch:
 
     def flags(self) -> tuple[str, ...]:
         """Return `contended` and `stolen` where the window was not ours."""
-        found = []
+        load_flags = []
         if self.others_ratio is not None and self.others_ratio > CONTENDED_RATIO:
-            found.append("contended")
+            load_flags.append("contended")
         if self.stolen_ratio is not None and self.stolen_ratio > STOLEN_RATIO:
-            found.append("stolen")
-        return tuple(found)
+            load_flags.append("stolen")
+        return tuple(load_flags)
 
     @property
     def _window(self) -> CpuTimes | None:

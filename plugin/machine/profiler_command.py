@@ -69,9 +69,9 @@ def case_of(item: pytest.Item) -> Case | None:
     """Return the case an item was parametrised with, or None: a test of one's own names its case when it runs."""
     parameters: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     for value in parameters.values():
-        found = value if isinstance(value, Case) else getattr(value, "case", None)
-        if isinstance(found, Case):
-            return found
+        case = value if isinstance(value, Case) else getattr(value, "case", None)
+        if isinstance(case, Case):
+            return case
     return None
 
 

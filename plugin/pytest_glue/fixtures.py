@@ -109,8 +109,8 @@ class RooflineFixture:
         """
         if not self.pending:
             raise InvalidValueError("keep: nothing is declared yet; call declare(case, work) first")
-        for one in (*facts, more):
-            self.pending[-1].extra |= json_values("keep", one)
+        for fact in (*facts, more):
+            self.pending[-1].extra |= json_values("keep", fact)
 
     def refine(self, work: ModelPass) -> None:
         """Replace the expected prediction of the declared case by that of the same pass with more known about it.
@@ -225,13 +225,13 @@ class RooflineFixture:
             for label, fn in kernels.items()
         }
         with _skipping(*members):
-            found = self._observe(members, contestants, plan)
+            observed = self._observe(members, contestants, plan)
         outcomes = {}
         for label, entry in entries.items():
-            measurement = entry.measured(self._session, found[label], contestants[label][1], plan)
+            measurement = entry.measured(self._session, observed[label], contestants[label][1], plan)
             self._session.declared(entry)
             outcomes[label] = Outcome(measurement, entry.prediction)
-        benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(found.values())).timing.samples_s)
+        benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(observed.values())).timing.samples_s)
         return outcomes
 
     # Steps ---------------------------------------------------------------------------------------------------
@@ -271,10 +271,10 @@ class RooflineFixture:
         cache, mode = self._state(can_rotate), self._mode()
         custom = Case("custom", (), (), kernel, cache, mode)
         case = work.case(kernel, cache=cache, mode=mode) if isinstance(work, Operator) else custom
-        known = next((entry for entry in self.pending if entry.case.case_key == case.case_key), None)
-        if known is not None and not known.status:
-            return known  # declared, and now measured
-        if known is not None:
+        pending = next((entry for entry in self.pending if entry.case.case_key == case.case_key), None)
+        if pending is not None and not pending.status:
+            return pending  # declared, and now measured
+        if pending is not None:
             raise InvalidValueError(f"{label!r} was measured in this test already; give each measurement its own name=")
         if last:
             self.declare(case, work)
@@ -341,8 +341,8 @@ class RooflineFixture:
         """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""
         for entry in self.pending:
             entry.extra |= self._threshold
-        found = [entry.record(self._session, test_id, failure) for entry in self.pending]
-        return [record for record in found if record is not None]
+        pending_records = [entry.record(self._session, test_id, failure) for entry in self.pending]
+        return [record for record in pending_records if record is not None]
 
 
 @contextlib.contextmanager

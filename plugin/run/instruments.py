@@ -104,8 +104,8 @@ class Instruments:
             return None, finding("sensors-simulated")
         if self._options.power is False or self.is_simulated or not self._target.can_measure:
             return None, None
-        found, reason = open_nvml_device() if self._target.device == "cuda" else open_cpu_sensors()
-        return None if found is None else bounded(found), reason
+        sensors, reason = open_nvml_device() if self._target.device == "cuda" else open_cpu_sensors()
+        return None if sensors is None else bounded(sensors), reason
 
     @cached_property
     def idle_power_w(self) -> float | None:

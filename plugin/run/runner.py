@@ -52,11 +52,11 @@ def run_interleaved(
     try:
         running = list(series.values())
         while running:
-            running = [one for one in running if not one.step()]
+            running = [series_run for series_run in running if not series_run.step()]
     finally:
         if was_enabled:
             gc.enable()
-    return {name: one.finish() for name, one in series.items()}
+    return {name: series_run.finish() for name, series_run in series.items()}
 
 
 def _prepare(call: KernelCall, timer: Timer, rule: StoppingRule, plan: MeasurePlan, sensors: Sensors | None) -> Series:

@@ -118,11 +118,13 @@ class BenchSession:
         except StoreError as error:
             self._report(f"warning: {error}")
             return
-        for one in deliveries:
-            if one.outcome == "delivered":
-                self._report(short_text(finding("delivered", record_count=one.added_count, file=one.path.name)))
-            elif one.outcome == "failed":
-                self._report(f"warning: {one.reason}")
+        for delivery in deliveries:
+            if delivery.outcome == "delivered":
+                self._report(
+                    short_text(finding("delivered", record_count=delivery.added_count, file=delivery.path.name))
+                )
+            elif delivery.outcome == "failed":
+                self._report(f"warning: {delivery.reason}")
 
     def _environment(self) -> EnvironmentInfo:
         """Return the facts of this machine, with what should be mended first where cases will be measured on it."""
@@ -212,16 +214,18 @@ class BenchSession:
                     self.look_at_canary_once_more()
             interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
             status: RunStatus = "interrupted" if interrupted else "complete"
-            kept = None
+            delivery = None
             if self._failure is None:
                 with contextlib.suppress(StoreError), self._noting():
                     self._store.finish_run(self.run.run_id, status=status, exit_code=exit_code, finished_at=utc_now())
-                    kept = self._deliver()
+                    delivery = self._deliver()
             if self._failure is not None:
                 raise StoreError(f"{self._failure} {self._rescue(status, exit_code)}") from None
             if self.options.json_path is not None:
                 document = (
-                    export_run_json(self._store, self.run.run_id) if kept is None else self._known(status, exit_code)
+                    export_run_json(self._store, self.run.run_id)
+                    if delivery is None
+                    else self._known(status, exit_code)
                 )
                 write_json(self.options.json_path, document)
         finally:

@@ -105,14 +105,14 @@ def _from_file(options: BenchOptions, here: Machine, device: DeviceKind) -> Targ
     path = options.profile_file
     if path is None:
         return None
-    chip, known = read_profile(path)
-    wrong = mismatch(path, known, here, device)
+    chip, calibration = read_profile(path)
+    wrong = mismatch(path, calibration, here, device)
     if wrong is not None and not options.force_measure:
         raise UnsupportedError(
             f"--roofline-profile-file: {wrong}, or use it all the same with --roofline-force-measure"
         )
-    whole = use_here(chip, known, here, device)
-    reason = f"profile {path.name}, measured {known.date}" if wrong is None else f"forced: {wrong}"
+    whole = use_here(chip, calibration, here, device)
+    reason = f"profile {path.name}, measured {calibration.date}" if wrong is None else f"forced: {wrong}"
     return Target(device, True, reason, wrong is not None, lambda: whole)
 
 
@@ -126,12 +126,12 @@ def _same_chip(path: Path, chip: Device) -> Device:
     return profile
 
 
-def _own_cpu_file(options: BenchOptions, here: Machine, chip: Device, known: Calibration) -> Target:
+def _own_cpu_file(options: BenchOptions, here: Machine, chip: Device, calibration: Calibration) -> Target:
     """Return the target of `--hw FILE` where the file is a CPU's calibration: measured here if it is this CPU's."""
-    wrong = mismatch(Path(options.hw), known, here, "cpu")
+    wrong = mismatch(Path(options.hw), calibration, here, "cpu")
     if wrong is None:
-        whole = use_here(chip, known, here, "cpu")
-        return Target("cpu", True, f"this machine's CPU, measured {known.date}", False, lambda: whole)
+        whole = use_here(chip, calibration, here, "cpu")
+        return Target("cpu", True, f"this machine's CPU, measured {calibration.date}", False, lambda: whole)
     reason = f"forced: {wrong}" if options.force_measure else wrong
     return Target("cpu", options.force_measure, reason, options.force_measure, lambda: chip)
 

@@ -107,9 +107,9 @@ def _compared(output: Any, expected: Sequence[Any]) -> float:
         raise WrongResultError(
             "the kernel returned nothing to compare; return its output, or name the arguments it writes to in mutates="
         )
-    found, wanted = ([array.shape for array in _arrays(value)] for value in (output, expected))
-    if found != wanted:
-        raise WrongResultError(f"the output has shape {_shapes(found)}, the reference has {_shapes(wanted)}")
+    shapes, wanted = ([array.shape for array in _arrays(value)] for value in (output, expected))
+    if shapes != wanted:
+        raise WrongResultError(f"the output has shape {_shapes(shapes)}, the reference has {_shapes(wanted)}")
     return relative_error(output, expected)
 
 

@@ -133,8 +133,8 @@ def has_outliers(series: np.ndarray[Any, Any]) -> bool:
     """
     import numpy as np
 
-    found = int(np.count_nonzero(outlier_mask(series)))
-    return len(series) >= MIN_SHAPE_COUNT and found - math.sqrt(found) > OUTLIER_SHARE * len(series)
+    outlier_count = int(np.count_nonzero(outlier_mask(series)))
+    return len(series) >= MIN_SHAPE_COUNT and outlier_count - math.sqrt(outlier_count) > OUTLIER_SHARE * len(series)
 
 
 def is_autocorrelated(series: np.ndarray[Any, Any]) -> bool:

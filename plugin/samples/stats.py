@@ -257,13 +257,13 @@ def _correlation_time(centred_ranks: np.ndarray[Any, Any]) -> float:
     if count < _MIN_CORRELATION_COUNT or correlation.is_constant:
         return 1.0
     blocks: list[np.ndarray[Any, Any]] = []
-    found = 1.0
+    factor = 1.0
     for _ in range(3):
-        before = found
-        found = min(1 + 2 * _summed_blocks(correlation, blocks, count, min(found / count, 0.4)), count / 2)
-        if found <= 1 or abs(found - before) < 0.02 * before:
+        before = factor
+        factor = min(1 + 2 * _summed_blocks(correlation, blocks, count, min(factor / count, 0.4)), count / 2)
+        if factor <= 1 or abs(factor - before) < 0.02 * before:
             break
-    return max(1.0, found)
+    return max(1.0, factor)
 
 
 def _summed_blocks(correlation: _Autocorrelation, blocks: list[np.ndarray[Any, Any]], count: int, lift: float) -> float:

@@ -125,8 +125,8 @@ def _run_until_steady(
     begin, began = timer.now(), time.perf_counter()
     calls = 0
     while True:
-        known = per_call_s if math.isfinite(per_call_s) and per_call_s > 0 else STRETCH_S
-        batch = 1 if flush else min(100_000, max(1, round(STRETCH_S / known)))
+        finite_per_call_s = per_call_s if math.isfinite(per_call_s) and per_call_s > 0 else STRETCH_S
+        batch = 1 if flush else min(100_000, max(1, round(STRETCH_S / finite_per_call_s)))
         try:
             value = timer.sample(kernel, rotation.schedule(calls, batch), flush)
         except StopIteration:  # a replay ends: its samples are all there is

@@ -97,8 +97,8 @@ def measure_energy(
             if span is None:
                 return None
             spans.append(span)
-    found = [_evaluate(log, span) for span in spans]
-    return _reading(found, sensors, log.period_s(), idle_power_w)
+    energies = [_evaluate(log, span) for span in spans]
+    return _reading(energies, sensors, log.period_s(), idle_power_w)
 
 
 def measure_idle_power(

@@ -44,8 +44,8 @@ class CounterWindow:
 
 def change_times_s(times_s: Sequence[float], values: Sequence[float | None], drop: int = 0) -> list[float]:
     """Return when a reading first differed from the one before it."""
-    known = [(time_s, value) for time_s, value in zip(times_s, values, strict=True) if value is not None][drop:]
-    return [after[0] for before, after in itertools.pairwise(known) if after[1] != before[1]]
+    points = [(time_s, value) for time_s, value in zip(times_s, values, strict=True) if value is not None][drop:]
+    return [after[0] for before, after in itertools.pairwise(points) if after[1] != before[1]]
 
 
 def infer_period_s(
@@ -71,12 +71,12 @@ def integrate_j(
 
     Power at the window's ends is interpolated from the readings around them, or held where there is none outside.
     """
-    known = [(t, p) for t, p in zip(times_s, powers_w, strict=True) if p is not None and math.isfinite(p)]
-    inside = [(t, p) for t, p in known if begin_s < t < end_s]
+    finite = [(t, p) for t, p in zip(times_s, powers_w, strict=True) if p is not None and math.isfinite(p)]
+    inside = [(t, p) for t, p in finite if begin_s < t < end_s]
     if end_s <= begin_s or not inside:
         return None
-    before = next((one for one in reversed(known) if one[0] <= begin_s), None)
-    after = next((one for one in known if one[0] >= end_s), None)
+    before = next((point for point in reversed(finite) if point[0] <= begin_s), None)
+    after = next((point for point in finite if point[0] >= end_s), None)
     points = [_at(begin_s, before, inside[0]), *inside, _at(end_s, inside[-1], after)]
     if max(right[0] - left[0] for left, right in itertools.pairwise(points)) > MAX_HOLE_S:
         return None
@@ -86,17 +86,17 @@ def integrate_j(
 def _at(time_s: float, left: tuple[float, float] | None, right: tuple[float, float] | None) -> tuple[float, float]:
     """Return the point at `time_s` between two readings, at least one of which is given."""
     if left is None or right is None or right[0] - left[0] > MAX_HOLE_S:
-        near = [one for one in (left, right) if one is not None]
-        return time_s, min(near, key=lambda one: abs(one[0] - time_s))[1]
+        near = [point for point in (left, right) if point is not None]
+        return time_s, min(near, key=lambda point: abs(point[0] - time_s))[1]
     share = 0.0 if right[0] == left[0] else (time_s - left[0]) / (right[0] - left[0])
     return time_s, left[1] + share * (right[1] - left[1])
 
 
 def counter_edges(times_s: Sequence[float], counters_j: Sequence[float | None]) -> list[Edge] | None:
     """Return the steps of an energy counter, or None when it ran backwards (the driver was reloaded)."""
-    known = [(t, value) for t, value in zip(times_s, counters_j, strict=True) if value is not None]
+    points = [(t, value) for t, value in zip(times_s, counters_j, strict=True) if value is not None]
     edges = []
-    for (before_s, before_j), (now_s, now_j) in itertools.pairwise(known):
+    for (before_s, before_j), (now_s, now_j) in itertools.pairwise(points):
         if now_j < before_j:
             return None
         if now_j > before_j:
@@ -107,8 +107,8 @@ def counter_edges(times_s: Sequence[float], counters_j: Sequence[float | None]) 
 
 def counter_step_j(counters_j: Sequence[float | None]) -> float | None:
     """Return the typical (median) step of a counter, or None when it never stepped."""
-    known = [value for value in counters_j if value is not None]
-    steps = sorted(after - before for before, after in itertools.pairwise(known) if after > before)
+    readings_j = [value for value in counters_j if value is not None]
+    steps = sorted(after - before for before, after in itertools.pairwise(readings_j) if after > before)
     return steps[len(steps) // 2] if steps else None
 
 

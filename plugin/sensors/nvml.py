@@ -232,13 +232,13 @@ class NvmlDevice:
         gained = self._read("throttle fields", self._throttle_fields_s)
         if gained is not None:
             return gained or None
-        found = {}
+        facts = {}
         for reason, policy in VIOLATION_POLICIES.items():
             status = self._ask("nvmlDeviceGetViolationStatus", policy)
             nanoseconds = _within(_COUNTER_NS, getattr(status, "violationTime", None))
             if nanoseconds is not None:
-                found[reason] = nanoseconds / 1e9
-        return found or None
+                facts[reason] = nanoseconds / 1e9
+        return facts or None
 
     def _throttle_fields_s(self) -> dict[str, float]:
         """Return the field counters in seconds; raises `FieldError` where the driver has none."""

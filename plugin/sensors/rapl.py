@@ -78,8 +78,8 @@ class CpuSensors:
 
     def _energy_j(self) -> float | None:
         values = [counter.read_uj() for counter in self._counters]
-        known = [value for value in values if value is not None]
-        return sum(known) / 1e6 if known and len(known) == len(values) else None
+        readings = [value for value in values if value is not None]
+        return sum(readings) / 1e6 if readings and len(readings) == len(values) else None
 
     def power_w(self) -> float | None:
         """Return the mean power since the last reading 20 ms ago or earlier; None at the first."""
@@ -112,8 +112,8 @@ class CpuSensors:
 
     def temperature_c(self) -> float | None:
         """Return the hottest reading of the CPU's own sensors, in °C."""
-        found = [_number(path) for path in self._heat_paths]
-        return max((value / 1e3 for value in found if value is not None and 0 < value < 200_000), default=None)
+        readings = [_number(path) for path in self._heat_paths]
+        return max((value / 1e3 for value in readings if value is not None and 0 < value < 200_000), default=None)
 
     def utilization_ratio(self) -> float | None:
         """Return None: `load.LoadWatch` measures CPU time over a window."""
@@ -167,14 +167,14 @@ def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], Finding |
 
 def _amd_energy(root: Path) -> list[tuple[Path, int | None]]:
     """Return the socket counters of the amd_energy driver (64-bit accumulated: they do not wrap)."""
-    found: list[tuple[Path, int | None]] = []
+    zones: list[tuple[Path, int | None]] = []
     for folder in sorted((root / "sys/class/hwmon").glob("hwmon*")):
         if _text(folder / "name") == "amd_energy":
             labels = [
                 path for path in sorted(folder.glob("energy*_label")) if (_text(path) or "").startswith("Esocket")
             ]
-            found.extend((label.with_name(label.name.replace("_label", "_input")), None) for label in labels)
-    return found
+            zones.extend((label.with_name(label.name.replace("_label", "_input")), None) for label in labels)
+    return zones
 
 
 def _heat_paths(root: Path) -> list[Path]:

@@ -53,10 +53,10 @@ def gained_s(before: Mapping[str, float] | None, after: Mapping[str, float] | No
     if before is None or after is None:
         return None
     differences = {reason: after[reason] - before[reason] for reason in after if reason in before}
-    known = {reason: seconds for reason, seconds in differences.items() if seconds >= 0}
-    if not known:
+    grown = {reason: seconds for reason, seconds in differences.items() if seconds >= 0}
+    if not grown:
         return None
-    return {reason: seconds for reason, seconds in known.items() if seconds > 0}
+    return {reason: seconds for reason, seconds in grown.items() if seconds > 0}
 
 
 class ThrottleWatch:

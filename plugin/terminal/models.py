@@ -30,7 +30,7 @@ _LEAVING = (
 
 def model_lines(records: Sequence[Record], totals: Totals, width: int) -> list[Line]:
     """Return the blocks of the models among the records, then once what their marks mean; nothing without a model."""
-    models = [(one, model_tables(one)) for one in model_results(records, totals)]
+    models = [(result, model_tables(result)) for result in model_results(records, totals)]
     # Every block has the same columns: those that fit in the widest of them.
     wide = {name for _, tables in models for table in tables for name in _too_wide(table, width)}
     lines: list[Line] = []
@@ -50,8 +50,10 @@ def _block(model: ModelResult, tables: Sequence[TextTable], width: int, left_out
     lines = wrapped(model.title, "bold", width)
     for table in tables:
         lines += wrapped(f"{INDENT}{table.title}", "light", width, indent=INDENT * 2)
-        kept = [i for i, name in enumerate(table.headers) if name not in left_out]
-        lines += table_lines([_columns(table)[i] for i in kept], [[row[i] for i in kept] for row in table.rows], width)
+        columns = [i for i, name in enumerate(table.headers) if name not in left_out]
+        lines += table_lines(
+            [_columns(table)[i] for i in columns], [[row[i] for i in columns] for row in table.rows], width
+        )
         lines.append(Line(""))
     for sentence in verdict_lines(model):
         lines += wrapped(f"{INDENT}→ {sentence}", "bold", width, indent=INDENT * 2)

@@ -107,12 +107,12 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
 
 
 def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | None, width: int) -> list[Line]:
-    lines = {one.ordinal: one for one in (record.process for record in records)}
+    lines = {process.ordinal: process for process in (record.process for record in records)}
     lines |= {process.ordinal: process for process in processes or ()}
-    ended = [one for one in lines.values() if one.end_reason]
+    ended = [process for process in lines.values() if process.end_reason]
     if not ended:
         return []
-    counts = Counter(one.end_reason for one in ended)
+    counts = Counter(process.end_reason for process in ended)
     reasons = [f"{reason} ({count} times)" if count > 1 else reason for reason, count in counts.items()]
     who = (
         "1 worker was replaced by a fresh one"
@@ -128,11 +128,11 @@ def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | 
 
 def _cases_by_flag(records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the ids of the cases that carry each flag, in any of their processes."""
-    found: dict[str, dict[str, str]] = {}
+    texts: dict[str, dict[str, str]] = {}
     for record in records:
         for flag in record.measurement.flags if record.measurement else ():
-            found.setdefault(flag, {}).setdefault(record.case.case_key, record.case.id)
-    return {flag: list(cases.values()) for flag, cases in found.items()}
+            texts.setdefault(flag, {}).setdefault(record.case.case_key, record.case.id)
+    return {flag: list(cases.values()) for flag, cases in texts.items()}
 
 
 def _counted(cases: Sequence[str]) -> str:

@@ -186,7 +186,7 @@ def _case_rows(members: Sequence[Record], totals: Mapping[str, TotalInterval]) -
     for record in members:
         if record.status in ("measured", "predicted") and (record.ideal or record.measurement):
             cases.setdefault(record.case.case_key, []).append(record)
-    return [_CaseRow(tuple(found), totals.get(key)) for key, found in cases.items()]
+    return [_CaseRow(tuple(case_records), totals.get(key)) for key, case_records in cases.items()]
 
 
 # The table ---------------------------------------------------------------------------------------------------
@@ -203,8 +203,8 @@ def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozen
     )
     lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
     texts = _texts(rows, width - len(_INDENT))
-    kept = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
-    columns, table = [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in texts]
+    filled = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
+    columns, table = [_COLUMNS[i] for i in filled], [[row[i] for i in filled] for row in texts]
     return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
 
 
@@ -261,8 +261,8 @@ def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
     texts = _texts(rows, width)
     filled = filled_columns(_COLUMNS, texts)
-    kept = _fitting(texts, filled, width)
-    return {_COLUMNS[i].header for i in filled if i not in kept}
+    columns = _fitting(texts, filled, width)
+    return {_COLUMNS[i].header for i in filled if i not in columns}
 
 
 def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) -> list[int]:
@@ -342,10 +342,10 @@ def _reasons(records: Sequence[Record], width: int) -> list[Line]:
     cases: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
         if record.status != "measured":
-            found = cases.setdefault((record.status, record.reason), {})
-            found.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
+            case_keys = cases.setdefault((record.status, record.reason), {})
+            case_keys.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
     lines = []
-    for (status, reason), found in cases.items():
-        what = next(iter(found.values())) if len(found) == 1 else f"{len(found)} cases"
+    for (status, reason), case_keys in cases.items():
+        what = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
         lines += wrapped(f"{status}: {what}: {reason}", _STATUS_COLOURS.get(status, ""), width)
     return lines

@@ -78,12 +78,12 @@ def filled_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]]) ->
 def fitting_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the indices of the columns that `width` has room for, in table order; some may be too many all the same."""
     needed = [_own_width(column, [row[i] for row in texts]) for i, column in enumerate(columns)]
-    kept = list(range(len(columns)))
-    for i in sorted((i for i in kept if columns[i].drop), key=lambda i: -columns[i].drop):
-        if sum(needed[k] for k in kept) + GAP * (len(kept) - 1) <= width:
+    shown = list(range(len(columns)))
+    for i in sorted((i for i in shown if columns[i].drop), key=lambda i: -columns[i].drop):
+        if sum(needed[k] for k in shown) + GAP * (len(shown) - 1) <= width:
             break
-        kept.remove(i)
-    return kept
+        shown.remove(i)
+    return shown
 
 
 def column_widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:

@@ -53,19 +53,21 @@ class ReplayTimer:
             records = read_export(path).records
         except StoreError as error:
             raise InvalidValueError(f"--roofline-timer replay: {error}") from None
-        found = _by_case(records)
-        ordinals = sorted({one.process_ordinal for series in found.values() for one in series})
+        series_by_case = _by_case(records)
+        ordinals = sorted({recorded.process_ordinal for series in series_by_case.values() for recorded in series})
         if process_ordinal is not None and process_ordinal not in ordinals:
-            known = ", ".join(map(str, ordinals)) or "none"
+            listed = ", ".join(map(str, ordinals)) or "none"
             raise InvalidValueError(
-                f"--roofline-timer replay: {path} holds no samples of process {process_ordinal}; it has those of {known}"
+                f"--roofline-timer replay: {path} holds no samples of process {process_ordinal}; it has those of {listed}"
             )
-        return cls(found, str(path), process_ordinal or 0, process_ordinal is not None)
+        return cls(series_by_case, str(path), process_ordinal or 0, process_ordinal is not None)
 
     @property
     def process_ordinals(self) -> tuple[int, ...]:
         """The processes that the recording holds samples of."""
-        return tuple(sorted({one.process_ordinal for series in self.series_by_case.values() for one in series}))
+        return tuple(
+            sorted({recorded.process_ordinal for series in self.series_by_case.values() for recorded in series})
+        )
 
     def again(self, process_ordinal: int | None = None) -> ReplayTimer:
         """Return a fresh timer over the same recording, for one process of it when that is named."""
@@ -76,13 +78,13 @@ class ReplayTimer:
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
         """Find the recorded samples of the case; raises `UnsupportedError` when there are none."""
         every = self.series_by_case.get(case_key, ())
-        own = [one for one in every if one.process_ordinal == self.process_ordinal]
+        own = [recorded for recorded in every if recorded.process_ordinal == self.process_ordinal]
         if not every:
             raise UnsupportedError(f"{self.source} holds no samples of this case; measure it, or replay another run")
         if self.is_strict and not own:
             raise UnsupportedError(
                 f"{self.source} holds no samples of this case from process {self.process_ordinal}; "
-                f"processes {', '.join(str(one.process_ordinal) for one in every)} measured it"
+                f"processes {', '.join(str(recorded.process_ordinal) for recorded in every)} measured it"
             )
         self._series = own[0] if own else every[0]
         self._next = 0
@@ -117,12 +119,15 @@ class ReplayTimer:
 
 def _by_case(records: tuple[Record, ...]) -> dict[str, tuple[RecordedSeries, ...]]:
     """Return the series of each case by process; of a case measured twice in one process, the later."""
-    found: dict[str, dict[int, RecordedSeries]] = {}
+    series_by_process: dict[str, dict[int, RecordedSeries]] = {}
     for record in records:
         measurement = record.measurement
         if measurement is None or not measurement.samples_s:
             continue
         ordinal = record.process.ordinal
         series = RecordedSeries(measurement.samples_s, measurement.clocks_hz, ordinal)
-        found.setdefault(record.case.case_key, {})[ordinal] = series
-    return {key: tuple(one[ordinal] for ordinal in sorted(one)) for key, one in found.items()}
+        series_by_process.setdefault(record.case.case_key, {})[ordinal] = series
+    return {
+        key: tuple(by_process[ordinal] for ordinal in sorted(by_process))
+        for key, by_process in series_by_process.items()
+    }

@@ -74,14 +74,14 @@ def export_run(
     wanted = _format(file_format, output)
     with reading(db) as store:
         runs = [] if run is None else named_runs(store, run)
-        found = _found(store, query, runs)
-        _write(store, found, wanted, output, is_part=bool(words))
+        record_sets = _found(store, query, runs)
+        _write(store, record_sets, wanted, output, is_part=bool(words))
     if output is not None and not is_stdout(output):  # nothing is said into what was printed
-        count = sum(len(one.record_pks) for one in found)
+        count = sum(len(record_set.record_pks) for record_set in record_sets)
         if len(runs) == 1 and not words:
-            show_line(f"run {found[0].run.run_id[:8]} written to {output}")
+            show_line(f"run {record_sets[0].run.run_id[:8]} written to {output}")
         else:
-            show_line(f"{counted(count, 'record')} of {counted(len(found), 'run')} written to {output}")
+            show_line(f"{counted(count, 'record')} of {counted(len(record_sets), 'run')} written to {output}")
 
 
 def _format(given: str | None, output: Path | None) -> str:
@@ -109,8 +109,8 @@ def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> l
 
     ordered = sorted(runs, key=lambda run: (run.started_at, run.run_id))
     queries = [replace(query, run_id=run.run_id) for run in ordered] or [query]
-    found = [one for asked in queries for one in find_records(store, asked)]
-    if not found:
+    record_sets = [record_set for asked in queries for record_set in find_records(store, asked)]
+    if not record_sets:
         said = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
         said += [
             f"{option} {text[:40]}" for option, text in (("--since", query.since), ("--until", query.until)) if text
@@ -118,7 +118,7 @@ def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> l
         raise InvalidValueError(
             f"no record in {store.name} fits {' '.join(said)}; `roofline runs` lists what is stored"
         )
-    return found
+    return record_sets
 
 
 def _write(store: ResultStore, runs: list[FoundRun], wanted: str, output: Path | None, *, is_part: bool) -> None:

@@ -53,8 +53,8 @@ def upgrade(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
     if before == SCHEMA_VERSION:
         show_line(f"{shown} has schema {SCHEMA_VERSION} already; nothing to do")
         return
-    kept = f"; the old file is kept as {newest}" if newest else ""
-    show_line(f"{shown}: schema {before} upgraded to {SCHEMA_VERSION}{kept}")
+    backup = f"; the old file is kept as {newest}" if newest else ""
+    show_line(f"{shown}: schema {before} upgraded to {SCHEMA_VERSION}{backup}")
 
 
 @app.command("check")
@@ -79,8 +79,8 @@ def check(
         problems = check_store(store, with_values=not quick, progress=advance)
         schema = store.schema_version()
     if as_json:
-        found = [asdict(problem) for problem in problems]
-        show_json({"database": shown, "schema": schema, "values_read": not quick, "problems": found})
+        documents = [asdict(problem) for problem in problems]
+        show_json({"database": shown, "schema": schema, "values_read": not quick, "problems": documents})
     else:
         for problem in problems:
             show_line(f"{problem.kind}: {f'{problem.where}: ' if problem.where else ''}{problem.what}", "red")
@@ -101,23 +101,29 @@ def stats(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
     shown, _ = shown_target(db)
     with reading(db) as store:
-        found = stats_of(store)
+        store_stats = stats_of(store)
         schema = store.schema_version()
     if as_json:
-        show_json({"database": shown, "schema": schema, **asdict(found)})
+        show_json({"database": shown, "schema": schema, **asdict(store_stats)})
         return
-    _print_stats(shown, schema, found)
+    _print_stats(shown, schema, store_stats)
 
 
-def _print_stats(shown: str, schema: int, found: StoreStats) -> None:
+def _print_stats(shown: str, schema: int, store_stats: StoreStats) -> None:
     from roofline_cli.screen.tables import decimal_bytes
 
     columns = (Column("Table"), Column("Rows", "right"), Column("Size", "right", hide_empty=True))
-    rows = [[table.name, f"{table.row_count:,}", decimal_bytes(table.size_bytes)] for table in found.tables]
+    rows = [[table.name, f"{table.row_count:,}", decimal_bytes(table.size_bytes)] for table in store_stats.tables]
     show_table(columns, rows)
-    runs = ", ".join(f"{count:,} {status}" for status, count in found.run_counts.items()) or "none"
-    since = f", {found.first_started_at[:10]} to {str(found.last_started_at)[:10]}" if found.first_started_at else ""
+    runs = ", ".join(f"{count:,} {status}" for status, count in store_stats.run_counts.items()) or "none"
+    since = (
+        f", {store_stats.first_started_at[:10]} to {str(store_stats.last_started_at)[:10]}"
+        if store_stats.first_started_at
+        else ""
+    )
     show_line(f"Runs: {runs}{since}.")
-    free = f", {decimal_bytes(found.free_bytes)} of it free" if found.free_bytes else ""
-    show_line(f"{shown} (schema {schema}): {decimal_bytes(found.size_bytes)}{free}.")
-    show_line(f"Raw samples: {decimal_bytes(found.sample_bytes)}; `roofline prune --older-than 90d` drops old ones.")
+    free = f", {decimal_bytes(store_stats.free_bytes)} of it free" if store_stats.free_bytes else ""
+    show_line(f"{shown} (schema {schema}): {decimal_bytes(store_stats.size_bytes)}{free}.")
+    show_line(
+        f"Raw samples: {decimal_bytes(store_stats.sample_bytes)}; `roofline prune --older-than 90d` drops old ones."
+    )

@@ -115,23 +115,28 @@ def deliver_results(
     if as_json:
         rows = [
             {
-                "file": str(one.path),
-                "outcome": one.outcome,
-                "record_count": one.record_count,
-                "added_count": one.added_count,
-                "reason": one.reason,
+                "file": str(delivery.path),
+                "outcome": delivery.outcome,
+                "record_count": delivery.record_count,
+                "added_count": delivery.added_count,
+                "reason": delivery.reason,
             }
-            for one in deliveries
+            for delivery in deliveries
         ]
         show_json({"database": shown, "files": rows})
     else:
-        for one in deliveries:
-            if one.outcome == "delivered":
-                there = one.record_count - one.added_count
-                show_line(f"{one.path}: {counted(one.added_count, 'record')} delivered, {there} already there")
+        for delivery in deliveries:
+            if delivery.outcome == "delivered":
+                there = delivery.record_count - delivery.added_count
+                show_line(
+                    f"{delivery.path}: {counted(delivery.added_count, 'record')} delivered, {there} already there"
+                )
             else:
-                show_line(f"{one.path}: left alone, {one.reason}", "red" if one.outcome == "failed" else "yellow")
+                show_line(
+                    f"{delivery.path}: left alone, {delivery.reason}",
+                    "red" if delivery.outcome == "failed" else "yellow",
+                )
         if not deliveries:
             show_line(f"nothing waits in {folder}")
-    if any(one.outcome == "failed" for one in deliveries):
+    if any(delivery.outcome == "failed" for delivery in deliveries):
         raise typer.Exit(EXIT_FOUND)

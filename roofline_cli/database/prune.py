@@ -75,12 +75,12 @@ def prune(
     shown, _ = shown_target(db)
     opened = reading(db) if dry_run else writing(db, create=False)
     with opened as store, progress_bar("pruning", is_quiet=as_json) as advance:
-        kept = _kept(store, keep or [], protect or [])
+        protected = _kept(store, keep or [], protect or [])
         report = retention.prune(
             store,
             age,
             now=datetime.datetime.now(datetime.UTC),
-            kept=kept,
+            kept=protected,
             kept_newest=keep_latest,
             ignored_labels=ignore_label or (),
             is_dry=dry_run,
@@ -98,7 +98,7 @@ def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, 
     from results.operations.retention import named_runs
     from roofline_model.core.errors import InvalidValueError
 
-    kept = {store.resolve_run(name).run_id: finding("run-named", place="--keep") for name in names}
+    protected = {store.resolve_run(name).run_id: finding("run-named", place="--keep") for name in names}
     runs = store.runs() if files else []
     for file in files:
         try:
@@ -108,8 +108,8 @@ def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, 
             raise InvalidValueError(
                 f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
             ) from None
-        kept.update({run.run_id: finding("run-named", place=str(file)) for run in named_runs(text, runs)})
-    return kept
+        protected.update({run.run_id: finding("run-named", place=str(file)) for run in named_runs(text, runs)})
+    return protected
 
 
 def _vacuumed(db: str | None) -> tuple[int, int] | None:
@@ -144,7 +144,9 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
             }
             for drop in report.drops
         ],
-        "kept": [{"run_id": one.run.run_id, "reason": short_text(one.reason)} for one in report.protected],
+        "kept": [
+            {"run_id": protected.run.run_id, "reason": short_text(protected.reason)} for protected in report.protected
+        ],
         "size_before_bytes": file_bytes[0] if file_bytes else None,
         "size_after_bytes": file_bytes[1] if file_bytes else None,
     }
@@ -206,10 +208,12 @@ def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
 def _print_kept(report: PruneReport) -> None:
     """Print the runs that keep everything, a line for each kind of reason."""
     by_reason: dict[str, list[str]] = {}
-    for one in report.protected:
-        is_label = one.reason.code == "run-labelled"
-        reason = "the newest run of its label" if is_label else short_text(one.reason)
-        name = f"{one.run.run_id[:8]} of {_day(one.run)}" + (f" ({one.run.label[:40]})" if is_label else "")
+    for protected in report.protected:
+        is_label = protected.reason.code == "run-labelled"
+        reason = "the newest run of its label" if is_label else short_text(protected.reason)
+        name = f"{protected.run.run_id[:8]} of {_day(protected.run)}" + (
+            f" ({protected.run.label[:40]})" if is_label else ""
+        )
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
         more = f" and {len(names) - _SHOWN_KEPT} more (--json lists all)" if len(names) > _SHOWN_KEPT else ""

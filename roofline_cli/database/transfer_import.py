@@ -63,9 +63,9 @@ def import_files(
     done: list[dict[str, Any]] = []
     with progress_bar("reading", is_quiet=as_json) as advance:
         # All are read and checked before the first is stored.
-        found = [read_any(file, stated, advance=advance) for file in files]
+        imports = [read_any(file, stated, advance=advance) for file in files]
     with writing(db) as store:
-        for file, read in zip(files, found, strict=True):
+        for file, read in zip(files, imports, strict=True):
             report = store_read(store, read)
             done.append(_document(file, read, report))
             if not as_json:

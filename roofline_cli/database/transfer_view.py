@@ -47,10 +47,10 @@ def show_comparison(foreign: ForeignRun) -> None:
     if shown:
         chip = "" if foreign.chip is None else f" on {foreign.chip.key}: {foreign.chip.name}"
         show_line()
-        show_table(_COLUMNS, [_row(one) for one in shown], title=f"tokens/s, measured and predicted{chip}")
+        show_table(_COLUMNS, [_row(row) for row in shown], title=f"tokens/s, measured and predicted{chip}")
         if len(models) > len(shown):
             show_line(f"  … and {len(models) - len(shown)} more; `roofline show {foreign.run.run_id[:8]}` lists all")
-        if any(one.predictions for one in shown):
+        if any(row.predictions for row in shown):
             show_line(
                 "Error = (predicted − measured) / measured time, of the expected time: negative, the prediction was too fast."
             )

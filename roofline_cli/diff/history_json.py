@@ -44,8 +44,11 @@ def all_json(histories: Sequence[CaseHistory], metric: Metric, unused: Sequence[
         "alert_count": sum(len(history.alerts) for history in histories),
         "unused_entries": list(unused),
         "cases": [
-            {**_head(one), "changes": [{**change_json(change), **_place(one, change)} for change in one.changes]}
-            for one in changed
+            {
+                **_head(history),
+                "changes": [{**change_json(change), **_place(history, change)} for change in history.changes],
+            }
+            for history in changed
         ],
     }
 

@@ -68,7 +68,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         show_json(all_json(histories, metric, unused))
         return
     changed = [history for history in histories if any(change.status != "withdrawn" for change in history.changes)]
-    changed.sort(key=lambda one: (not one.alerts, one.name))
+    changed.sort(key=lambda case_history: (not case_history.alerts, case_history.name))
     if changed:
         columns = (
             Column("Key"),
@@ -81,7 +81,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
             Column("Since", drop=3),
             Column("Status"),
         )
-        show_table(columns, [_line(one) for one in changed])
+        show_table(columns, [_line(history) for history in changed])
         show_line()
     alerts = sum(len(history.alerts) for history in histories)
     short = sum(history.is_too_short for history in histories)
@@ -101,7 +101,7 @@ def _line(history: CaseHistory) -> list[Cell]:
     from results.records.case_names import case_title
 
     standing = [change for change in history.changes if change.status != "withdrawn"]
-    told = next((one for one in reversed(standing) if one.is_open), standing[-1])
+    alert = next((alert for alert in reversed(standing) if alert.is_open), standing[-1])
     values = [night.value for night in history.points if night.is_used]
     more = f" (+{len(standing) - 1})" if len(standing) > 1 else ""
     case = history.case
@@ -112,9 +112,9 @@ def _line(history: CaseHistory) -> list[Cell]:
         f"{case.kernel[:60]} {case.cache}",
         str(len(history.points)),
         sparkline(values, _SPARK),
-        f"{change_text(told.change_value, history.metric)}{' drift' if told.kind == 'drift' else ''}",
-        told.started_at[:10],
-        Styled(f"{told.status}{more}", _STYLES.get(told.status, "yellow")),
+        f"{change_text(alert.change_value, history.metric)}{' drift' if alert.kind == 'drift' else ''}",
+        alert.started_at[:10],
+        Styled(f"{alert.status}{more}", _STYLES.get(alert.status, "yellow")),
     ]
 
 

@@ -40,10 +40,10 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
         show_line()
         show_cases(shown)
         _show_remarks(shown)
-    told = [text for text in (counts_text(diff), sensitivity_text(diff), common_text(diff)) if text]
-    if told:
+    lines = [text for text in (counts_text(diff), sensitivity_text(diff), common_text(diff)) if text]
+    if lines:
         show_line()
-    for text in told:
+    for text in lines:
         show_line(text)
     for item in diff.unused_quarantine:
         show_line(subject_text(item), "yellow")
@@ -61,10 +61,10 @@ def _show_environment(diff: SuiteDiff) -> None:
         show_line(f"differs, not comparable: {text}", "red")
     if diff.blocking and not diff.method_difference:
         # An entry of a fact that is a table is allowed by the fact's name.
-        names = dict.fromkeys(one.name.partition(".")[0] for one in diff.blocking)
+        names = dict.fromkeys(verdict.name.partition(".")[0] for verdict in diff.blocking)
         show_line(f"{' '.join(f'--allow {name}' for name in names)} compares all the same", "red")
     if diff.permitted:
-        show_line(f"differs: {'; '.join(one.text for one in diff.permitted)}")
+        show_line(f"differs: {'; '.join(difference.text for difference in diff.permitted)}")
     elif not diff.environment:
         show_line("nothing in the environment differs", "dim")
 

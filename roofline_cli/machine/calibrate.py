@@ -184,7 +184,7 @@ def _show(chip: Device) -> None:
     )
 
 
-def _conditions(known: Calibration) -> list[str]:
+def _conditions(calibration: Calibration) -> list[str]:
     """Return what the numbers depend on, in words, what matters most first."""
     from roofline_model.core.units import format_bytes, format_percent
 
@@ -196,21 +196,21 @@ def _conditions(known: Calibration) -> list[str]:
         "hypervisor": "hypervisor {}",
         "power_limit_w": "power limit {} W",
     }
-    values = {**known.conditions, "threads": known.threads_text}
-    conditions = [text.format(values[name]) for name, text in shown.items() if name in known.conditions]
+    values = {**calibration.conditions, "threads": calibration.threads_text}
+    conditions = [text.format(values[name]) for name, text in shown.items() if name in calibration.conditions]
     for name, text in (("sm_clock_hz", "SM clock"), ("cpu_clock_hz", "CPU clock")):
-        if name in known.conditions:
-            conditions.append(f"{text} {float(known.conditions[name]) / 1e6:.0f} MHz")
+        if name in calibration.conditions:
+            conditions.append(f"{text} {float(calibration.conditions[name]) / 1e6:.0f} MHz")
     for name, text in (("others_ratio", "others"), ("stolen_ratio", "stolen")):
-        if name in known.conditions:
-            conditions.append(f"{text} {format_percent(float(known.conditions[name]))} of the CPUs")
+        if name in calibration.conditions:
+            conditions.append(f"{text} {format_percent(float(calibration.conditions[name]))} of the CPUs")
     return conditions + (
-        [] if known.cache_capacity_bytes is None else [f"cache {format_bytes(known.cache_capacity_bytes)}"]
+        [] if calibration.cache_capacity_bytes is None else [f"cache {format_bytes(calibration.cache_capacity_bytes)}"]
     )
 
 
-def _constants(known: Calibration) -> list[tuple[str, Constant]]:
-    unit = "SMs" if known.kind == "cuda" else "threads"
+def _constants(calibration: Calibration) -> list[tuple[str, Constant]]:
+    unit = "SMs" if calibration.kind == "cuda" else "threads"
     words = {
         "call": "smallest call",
         "fork-join": "waking all threads",
@@ -218,12 +218,15 @@ def _constants(known: Calibration) -> list[tuple[str, Constant]]:
         "host-launch": "launch, host",
     }
     return [
-        *((f"memory {mix}", one) for mix, one in known.dram.items()),
-        *((f"cache {mix}", one) for mix, one in known.cache.items()),
-        *((f"memory, {count} {unit if int(count) > 1 else unit[:-1]}", one) for count, one in known.scaling.items()),
-        *((f"{key} product", one) for key, one in known.peaks.items()),
-        *((words[name], one) for name, one in known.floors.items()),
-        *((f"{name.replace('>', ' to ')} per element", one) for name, one in known.casts.items()),
+        *((f"memory {mix}", constant) for mix, constant in calibration.dram.items()),
+        *((f"cache {mix}", constant) for mix, constant in calibration.cache.items()),
+        *(
+            (f"memory, {count} {unit if int(count) > 1 else unit[:-1]}", constant)
+            for count, constant in calibration.scaling.items()
+        ),
+        *((f"{key} product", constant) for key, constant in calibration.peaks.items()),
+        *((words[name], constant) for name, constant in calibration.floors.items()),
+        *((f"{name.replace('>', ' to ')} per element", constant) for name, constant in calibration.casts.items()),
     ]
 
 

@@ -61,7 +61,9 @@ def load_flags(flags_of_cases: Iterable[str | None]) -> tuple[str, ...]:
     """Return the flags of the CPUs' load that `DISTURBED_SHARE` of the cases carry; each text holds flags joined by `;`."""
     flags = [set((text or "").split(";")) for text in flags_of_cases]
     return tuple(
-        flag for flag in ("contended", "stolen") if sum(flag in one for one in flags) > DISTURBED_SHARE * len(flags)
+        flag
+        for flag in ("contended", "stolen")
+        if sum(flag in record_flags for record_flags in flags) > DISTURBED_SHARE * len(flags)
     )
 
 

@@ -241,10 +241,10 @@ def _existing_database(target: str | None, shown: str, path: Path | None) -> Che
 
 
 def _compiler() -> Check:
-    found = shutil.which("g++") or shutil.which("c++")
-    if found is None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
         return Check("g++", "info", "not found: torch.compile kernels are skipped", "apt-get install g++")
-    return Check("g++", "ok", found)
+    return Check("g++", "ok", compiler)
 
 
 def _triton(machine: Machine) -> Check:

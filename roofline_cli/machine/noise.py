@@ -172,25 +172,25 @@ def _stored_noise(db: str | None, label: str) -> _Found:
     return _Found(run, noises, disturbed_ratio, is_stored)
 
 
-def _show(found: _Found) -> None:
+def _show(noise: _Found) -> None:
     shapes: dict[tuple[str, str], list[CaseNoise]] = {}
-    for case in found.cases:
+    for case in noise.cases:
         shapes.setdefault((case.case.op, case.case.shape_label), []).append(case)
-    has_caches = len({(one.case.cache, one.case.mode) for one in found.cases}) > 1
+    has_caches = len({(record.case.cache, record.case.mode) for record in noise.cases}) > 1
     for (op, shape), members in shapes.items():
         _show_shape(f"{op} {shape}".rstrip(), members, has_caches)
         show_line()
     show_line("Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes.")
     show_line("Step n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
     show_line()
-    is_doubtful = found.disturbed_ratio > 0 or _sd_ratio(found.cases) >= NOISY_SD_RATIO
-    show_line(found.verdict, "yellow" if is_doubtful else "green")
-    if not found.is_stored:
+    is_doubtful = noise.disturbed_ratio > 0 or _sd_ratio(noise.cases) >= NOISY_SD_RATIO
+    show_line(noise.verdict, "yellow" if is_doubtful else "green")
+    if not noise.is_stored:
         show_line(
             "not stored: this is the noise of other work, not the machine's own; the run itself is kept", "yellow"
         )
         return
-    counts = sorted({case.sensitivity.floor.process_count for case in found.cases})
+    counts = sorted({case.sensitivity.floor.process_count for case in noise.cases})
     spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     show_line(f"stored as this machine's floor ({spread} processes): later runs in one process take their ± from it")
 
@@ -222,13 +222,13 @@ def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> N
     show_table(columns, rows, title=title)
 
 
-def _document(found: _Found) -> dict[str, Any]:
+def _document(noise: _Found) -> dict[str, Any]:
     return {
-        "run_id": found.run.run_id,
-        "class_hash": found.run.environment.class_hash,
-        "disturbed_ratio": found.disturbed_ratio,
-        "is_stored": found.is_stored,
-        "verdict": found.verdict,
+        "run_id": noise.run.run_id,
+        "class_hash": noise.run.environment.class_hash,
+        "disturbed_ratio": noise.disturbed_ratio,
+        "is_stored": noise.is_stored,
+        "verdict": noise.verdict,
         "cases": [
             {
                 "case_id": case.name,
@@ -242,14 +242,18 @@ def _document(found: _Found) -> dict[str, Any]:
                     str(count): case.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES
                 },
             }
-            for case in found.cases
+            for case in noise.cases
         ],
     }
 
 
 def _disturbed_ratio(records: Sequence[Record]) -> float:
     measured = [record.measurement for record in records if record.measurement is not None]
-    disturbed = [one for one in measured if {"contended", "stolen", "shared-device"}.intersection(one.flags)]
+    disturbed = [
+        measurement
+        for measurement in measured
+        if {"contended", "stolen", "shared-device"}.intersection(measurement.flags)
+    ]
     return len(disturbed) / len(measured) if measured else 0.0
 
 

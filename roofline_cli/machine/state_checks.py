@@ -33,19 +33,19 @@ def _calibration(machine: Machine) -> Check:
     from plugin.calibrate.cpu_calibration import calibration_text, has_ceilings_only
 
     chip = _calibrated_chip(machine)
-    known = None if chip is None else chip.calibration
-    if chip is None or known is None:
+    calibration = None if chip is None else chip.calibration
+    if chip is None or calibration is None:
         does_itself = "; the first measuring run looks for 12 s" if machine.kind == "cpu" else ""
         return Check(
             "calibration", "info", f"this machine has not measured its own constants{does_itself}", "roofline calibrate"
         )
-    days = calibration_age_days(known)
+    days = calibration_age_days(calibration)
     age = "today" if days == 0 else "yesterday" if days == 1 else f"{days} days ago"
     detail = f"{calibration_text(chip)}, {age}"
-    if known.disturbed_by:
-        detail += f", while the machine was busy ({', '.join(known.disturbed_by)})"
+    if calibration.disturbed_by:
+        detail += f", while the machine was busy ({', '.join(calibration.disturbed_by)})"
         return Check("calibration", "warn", detail, "measure again when the machine is idle: roofline calibrate")
-    if known.kernels_disturbed_by:
+    if calibration.kernels_disturbed_by:
         return Check(
             "calibration", "warn", detail, "time the kernels again when the machine is idle: roofline calibrate"
         )
@@ -67,9 +67,9 @@ def _calibrated_chip(machine: Machine) -> Any:
     return None if chip is None else calibrated_gpu(machine, chip)
 
 
-def calibration_age_days(known: Calibration, now: datetime.datetime | None = None) -> int:
+def calibration_age_days(calibration: Calibration, now: datetime.datetime | None = None) -> int:
     """Return how many whole days ago it was measured; a clock set back gives 0."""
-    measured = datetime.datetime.fromisoformat(known.measured_at)
+    measured = datetime.datetime.fromisoformat(calibration.measured_at)
     if measured.tzinfo is None:
         measured = measured.replace(tzinfo=datetime.UTC)
     return max(0, ((now or datetime.datetime.now(datetime.UTC)) - measured).days)

@@ -59,13 +59,13 @@ def fit(
         with_folds=not no_folds,
     )
     with progress_bar("fitting", is_quiet=as_json) as advance:
-        found = fit_table(table, plan, progress=advance)
-    written = _write(found, targets, table) if output is not None else []
+        fitted = fit_table(table, plan, progress=advance)
+    written = _write(fitted, targets, table) if output is not None else []
     older = _older(targets, written)
     if as_json:
-        show_json({**_document(found, table, written), "kept": [str(path) for path in older]})
+        show_json({**_document(fitted, table, written), "kept": [str(path) for path in older]})
         return
-    _show(found, table)
+    _show(fitted, table)
     for path in written:
         show_line(f"written to {path}")
     for path in older:
@@ -158,20 +158,20 @@ def _source(table: KernelTable) -> str:
     return f"{table.name}, SHA-256 {table.sha256[:16]}{told}"
 
 
-def _write(found: TableFit, targets: dict[str, Path], table: KernelTable) -> list[Path]:
+def _write(fitted: TableFit, targets: dict[str, Path], table: KernelTable) -> list[Path]:
     from roofline_cli.screen.output_file import write_text
     from roofline_model.expected.fitting.fitted_files import fitted_texts
 
     comment = f"Written by `roofline fit` from {table.name} (SHA-256 {table.sha256})."
     written = []
     for device, path in targets.items():
-        for place, text in fitted_texts(found, device, path, comment):
+        for place, text in fitted_texts(fitted, device, path, comment):
             write_text(place, text)
             written.append(place)
     return written
 
 
-def _show(found: TableFit, table: KernelTable) -> None:
+def _show(fitted: TableFit, table: KernelTable) -> None:
     show_line(f"{table.name}: {counted(len(table), 'row')}", "bold")
     columns = (
         Column("Device"),
@@ -186,37 +186,37 @@ def _show(found: TableFit, table: KernelTable) -> None:
         Column("Start", drop=4),
         Column("At a bound", is_prose=True, drop=3, hide_empty=True),
     )
-    show_table(columns, [_row(report) for report in found.reports])
+    show_table(columns, [_row(report) for report in fitted.reports])
     show_line(
         "Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).",
         "dim",
     )
-    for line in map(subject_text, found.left_out):
+    for line in map(subject_text, fitted.left_out):
         show_line(f"  left out: {line}")
-    for line in map(subject_text, found.doubts):
+    for line in map(subject_text, fitted.doubts):
         show_line(f"  doubtful: {line}", "yellow")
 
 
-def _row(one: FitReport) -> list[Cell]:
+def _row(report: FitReport) -> list[Cell]:
     from roofline_model.core.units import format_percent
 
-    unseen = one.cross_validated
+    unseen = report.cross_validated
     return [
-        one.device,
-        one.op,
-        one.part,
-        str(one.fitted.row_count),
-        format_percent(one.in_sample.mape_ratio),
+        report.device,
+        report.op,
+        report.part,
+        str(report.fitted.row_count),
+        format_percent(report.in_sample.mape_ratio),
         format_percent(unseen.mape_ratio if unseen else None),
         format_percent(unseen.median_ratio if unseen else None),
         format_percent(unseen.bias_ratio if unseen else None, signed=True),
         format_percent(unseen.coverage_ratio if unseen else None, 0),
-        one.started_from,
-        ", ".join(one.fitted.at_bound) or "–",
+        report.started_from,
+        ", ".join(report.fitted.at_bound) or "–",
     ]
 
 
-def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[str, Any]:
+def _document(fitted: TableFit, table: KernelTable, written: list[Path]) -> dict[str, Any]:
     from roofline_cli.model_fit.validate import accuracy_json
 
     return {
@@ -237,8 +237,8 @@ def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[
                 "in_sample": accuracy_json(report.in_sample),
                 "cross_validated": None if report.cross_validated is None else accuracy_json(report.cross_validated),
             }
-            for report in found.reports
+            for report in fitted.reports
         ],
-        "left_out": findings_json(found.left_out),
-        "doubts": findings_json(found.doubts),
+        "left_out": findings_json(fitted.left_out),
+        "doubts": findings_json(fitted.doubts),
     }

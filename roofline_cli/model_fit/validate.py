@@ -66,15 +66,15 @@ def validate(
     if cross_validate and constants is not None:
         raise InvalidValueError("--cross-validate fits its own constants; leave out --constants")
     table = read_kernel_table(table_file)
-    known = _known(constants, with_local=not no_local_calibration and not cross_validate)
+    constants_used = _known(constants, with_local=not no_local_calibration and not cross_validate)
     with progress_bar("predicting", is_quiet=as_json) as advance:
-        found = _predicted(table, known, cross_validate, advance)
+        prediction = _predicted(table, constants_used, cross_validate, advance)
     if predictions is not None:
-        write_text(predictions, predictions_text(found), "--predictions")
+        write_text(predictions, predictions_text(prediction), "--predictions")
     if as_json:
-        show_json(_document(found, cross_validate, predictions))
+        show_json(_document(prediction, cross_validate, predictions))
         return
-    _show(found, _method(constants, cross_validate), cross_validate)
+    _show(prediction, _method(constants, cross_validate), cross_validate)
     if predictions is not None:
         show_line(f"predictions of {counted(len(table), 'row')} written to {predictions}")
 
@@ -102,11 +102,11 @@ def _known(constants: Path | None, *, with_local: bool) -> KnownConstants:
     return KnownConstants(gemm=gemm, attention=attention, machines=machines)
 
 
-def _predicted(table: KernelTable, known: KnownConstants, is_crossed: bool, advance: Any) -> TablePrediction:
+def _predicted(table: KernelTable, constants: KnownConstants, is_crossed: bool, advance: Any) -> TablePrediction:
     from roofline_model.validation.table_prediction import predict_table
 
     count = len(table)
-    prediction = predict_table(table, known, progress=lambda done: advance("predicting", done, count))
+    prediction = predict_table(table, constants, progress=lambda done: advance("predicting", done, count))
     if not is_crossed:
         return prediction
     from roofline_model.validation.crossed_table import cross_validated_table
@@ -119,8 +119,8 @@ def predictions_text(prediction: TablePrediction) -> str:
     table = prediction.table
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    kept = [i for i, name in enumerate(table.header) if name not in ADDED_COLUMNS]
-    writer.writerow([*(table.header[i] for i in kept), *ADDED_COLUMNS])
+    positions = [i for i, name in enumerate(table.header) if name not in ADDED_COLUMNS]
+    writer.writerow([*(table.header[i] for i in positions), *ADDED_COLUMNS])
     times = zip(
         prediction.ideal_s.tolist(),
         prediction.expected_s.tolist(),
@@ -131,7 +131,7 @@ def predictions_text(prediction: TablePrediction) -> str:
     for cells, seconds, origin, reason in zip(
         table.cells, times, prediction.provenance, prediction.reasons, strict=True
     ):
-        writer.writerow([*(cells[i] for i in kept), *(_number(value) for value in seconds), origin, reason])
+        writer.writerow([*(cells[i] for i in positions), *(_number(value) for value in seconds), origin, reason])
     return out.getvalue()
 
 
@@ -149,7 +149,7 @@ def _show(prediction: TablePrediction, method: str, is_crossed: bool) -> None:
     from roofline_model.expected.fitting.accuracy import mean_over_groups
     from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
-    groups = sorted(group_accuracies(prediction), key=lambda one: (one.op, one.phase, one.device, one.formats))
+    groups = sorted(group_accuracies(prediction), key=lambda row: (row.op, row.phase, row.device, row.formats))
     total = total_accuracy(prediction)
     show_line(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}", "bold")
     show_line(f"SHA-256 {prediction.table.sha256}", "dim")
@@ -194,22 +194,24 @@ _COLUMNS = (
 )
 
 
-def _row(one: GroupAccuracy) -> list[Cell]:
-    expected = one.expected
+def _row(group: GroupAccuracy) -> list[Cell]:
+    expected = group.expected
     count = (
-        f"{expected.row_count}" if expected.row_count == one.row_count else f"{expected.row_count} of {one.row_count}"
+        f"{expected.row_count}"
+        if expected.row_count == group.row_count
+        else f"{expected.row_count} of {group.row_count}"
     )
     return [
-        one.device,
-        one.formats or "–",
+        group.device,
+        group.formats or "–",
         count,
         _percent(expected.mape_ratio),
         _percent(expected.median_ratio),
         _percent(expected.p90_ratio),
         _percent(expected.bias_ratio, signed=True),
         _coverage(expected),
-        _percent(one.ideal.mape_ratio),
-        one.provenance or "–",
+        _percent(group.ideal.mape_ratio),
+        group.provenance or "–",
     ]
 
 
@@ -251,7 +253,7 @@ def _reasons(prediction: TablePrediction) -> list[tuple[str, int]]:
             kind = prediction.bare_reason(row)
             first, count = kinds.get(kind, (reason, 0))
             kinds[kind] = first, count + 1
-    return sorted(kinds.values(), key=lambda one: -one[1])
+    return sorted(kinds.values(), key=lambda row: -row[1])
 
 
 def _percent(ratio: float | None, *, signed: bool = False) -> str:
@@ -290,16 +292,16 @@ def _document(prediction: TablePrediction, is_crossed: bool, predictions: Path |
     }
 
 
-def _group_json(one: GroupAccuracy) -> dict[str, Any]:
+def _group_json(group: GroupAccuracy) -> dict[str, Any]:
     return {
-        "device": one.device,
-        "op": one.op,
-        "phase": one.phase,
-        "formats": one.formats,
-        "row_count": one.row_count,
-        "provenance": one.provenance,
-        "expected": accuracy_json(one.expected),
-        "ideal": accuracy_json(one.ideal),
+        "device": group.device,
+        "op": group.op,
+        "phase": group.phase,
+        "formats": group.formats,
+        "row_count": group.row_count,
+        "provenance": group.provenance,
+        "expected": accuracy_json(group.expected),
+        "ideal": accuracy_json(group.ideal),
     }
 
 

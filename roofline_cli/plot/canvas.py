@@ -114,7 +114,7 @@ class Canvas:
             start = row if last is None else last + (1 if row > last else -1 if row < last else 0)
             step = 1 if row >= start else -1
             rise = 0 if last is None else row - last
-            path += [(x, one, rise) for one in range(start, row + step, step)]
+            path += [(x, step_row, rise) for step_row in range(start, row + step, step)]
             last = row
         return path
 

@@ -55,7 +55,7 @@ def expected_roof(
     from roofline_model.ideal.roofline import predict
     from roofline_model.operators.product import product_of_pair
 
-    found: dict[float, float] = {}
+    times: dict[float, float] = {}
     for rows in _SWEPT_ROWS:
         work = product_of_pair(rows, columns, inner, weight=pair[0], activation=pair[1])
         try:
@@ -63,8 +63,8 @@ def expected_roof(
         except RooflineError:  # beyond what the model has for this chip: the curve ends
             break
         if likely is not None:
-            found[ideal.intensity_flop_per_byte] = ideal.flops / likely.time_s
-    return tuple(sorted(found.items()))
+            times[ideal.intensity_flop_per_byte] = ideal.flops / likely.time_s
+    return tuple(sorted(times.items()))
 
 
 def _memory_of(items: Sequence[PlottedPrediction]) -> PlotSlope | None:

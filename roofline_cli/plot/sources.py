@@ -137,8 +137,8 @@ def _series(letter: str, key: tuple[str, str, str], rows: Sequence[CaseRow]) -> 
 
 
 def _typical(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    finite = [value for value in values if value is not None]
+    return median(finite) if finite else None
 
 
 def highest_first(roofs: Sequence[PlotRoof]) -> tuple[PlotRoof, ...]:

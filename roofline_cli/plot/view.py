@@ -68,7 +68,7 @@ def plotted_chips(
         )
         for chip in chips
     ]
-    return [one for one in chosen if one[2]] if case_keys is not None else chosen
+    return [series for series in chosen if series[2]] if case_keys is not None else chosen
 
 
 def show_run_plots(chips: Sequence[tuple[str, RooflineView, Sequence[CaseSummary]]]) -> None:
@@ -98,8 +98,8 @@ def _show(plot: RooflinePlot) -> Drawing | None:
     return drawing if drawing.lines else None
 
 
-def _show_legend(found: RunPlot, drawing: Drawing) -> None:
-    plot, signs = found.plot, UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
+def _show_legend(drawn_run: RunPlot, drawing: Drawing) -> None:
+    plot, signs = drawn_run.plot, UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
     words = ["capital: measured", "small letter: ideal, on its roof"]
     words += [f"{signs.expected} expected"] if any(point.expected_flops_per_s for point in plot.points) else []
     show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
@@ -116,41 +116,43 @@ def _show_legend(found: RunPlot, drawing: Drawing) -> None:
         Column("Measured", "right", hide_empty=True),
         Column("Of roof", "right", drop=1, hide_empty=True),
     )
-    show_table(columns, [_cells(one) for one in found.series])
-    if any(one.letter == OTHER_LETTER for one in found.series):
+    show_table(columns, [_cells(series) for series in drawn_run.series])
+    if any(series.letter == OTHER_LETTER for series in drawn_run.series):
         show_line(
             f"{OTHER_LETTER}: all that is beyond the alphabet; `roofline show RUN CASE --plot` draws some of the cases",
             "dim",
         )
 
 
-def _cells(one: Series) -> list[Cell]:
+def _cells(series: Series) -> list[Cell]:
     from reports.text.display_text import prefixed
     from roofline_cli.screen.tables import intensity
     from roofline_model.core.units import format_percent
 
-    low, high = intensity(one.low_intensity_flop_per_byte), intensity(one.high_intensity_flop_per_byte)
+    low, high = intensity(series.low_intensity_flop_per_byte), intensity(series.high_intensity_flop_per_byte)
     counts = (
-        str(one.case_count) if one.measured_count in (0, one.case_count) else f"{one.measured_count}/{one.case_count}"
+        str(series.case_count)
+        if series.measured_count in (0, series.case_count)
+        else f"{series.measured_count}/{series.case_count}"
     )
     return [
-        one.letter,
-        one.op,
-        one.precision,
-        one.regime,
+        series.letter,
+        series.op,
+        series.precision,
+        series.regime,
         counts,
         low if low == high else f"{low}–{high}",
-        prefixed(one.ideal_flops_per_s, "FLOP/s"),
-        prefixed(one.expected_flops_per_s, "FLOP/s"),
-        prefixed(one.measured_flops_per_s, "FLOP/s"),
-        format_percent(one.roof_share_ratio, 0),
+        prefixed(series.ideal_flops_per_s, "FLOP/s"),
+        prefixed(series.expected_flops_per_s, "FLOP/s"),
+        prefixed(series.measured_flops_per_s, "FLOP/s"),
+        format_percent(series.roof_share_ratio, 0),
     ]
 
 
 def _show_ridges(plot: RooflinePlot) -> None:
     sign = (UNICODE_SIGNS if has_unicode() else ASCII_SIGNS).ridge
     texts = ridge_texts(plot.roofs)
-    slopes = [one.label for one in (*([plot.memory] if plot.memory else []), *plot.caches)]
+    slopes = [slope.label for slope in (*([plot.memory] if plot.memory else []), *plot.caches)]
     if texts:
         show_line(f"  {sign} ridge of {'; '.join(texts)}", "dim")
     if slopes:

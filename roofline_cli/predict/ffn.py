@@ -102,7 +102,7 @@ def _print(request: Request, question: FfnQuestion, table: PredictionTable[FfnPr
     times = time_columns(
         rows,
         [row.expected for row in rows],
-        [one.get(name) for name in kernels for one in of_kernel],
+        [row.get(name) for name in kernels for row in of_kernel],
     )
     shown = [times.others[len(rows) * index : len(rows) * (index + 1)] for index in range(len(kernels))]
     cells = [

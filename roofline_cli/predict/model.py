@@ -189,7 +189,10 @@ def predict_model_command(
     ]
     if plot and len(predictions) > 1:
         raise InvalidValueError("--plot draws one pass; give one batch and one plan of formats")
-    used = [(strategies[one.plan.label][0], one) for one in predictions[: len(strategies) * len(batches)]]
+    used = [
+        (strategies[prediction.plan.label][0], prediction)
+        for prediction in predictions[: len(strategies) * len(batches)]
+    ]
     _show(predictions, used, chip, hw, as_json)
     if plot:
         _plot(predictions[0], chip)
@@ -205,14 +208,18 @@ def _plot(prediction: ModelPrediction, chip: Device) -> None:
     expected = expected_step(prediction, chip)
     # The time of a kernel that works inside the attention is the attention's.
     times_s = [
-        None if one is None or one.binding == "attention" else one.time_s
-        for one in (expected.kernels if expected is not None else [None] * len(prediction.kernels))
+        None if kernel is None or kernel.binding == "attention" else kernel.time_s
+        for kernel in (expected.kernels if expected is not None else [None] * len(prediction.kernels))
     ]
-    drawn = [(one, time_s) for one, time_s in zip(prediction.kernels, times_s, strict=True) if one.prediction.flops]
+    drawn = [
+        (kernel, time_s) for kernel, time_s in zip(prediction.kernels, times_s, strict=True) if kernel.prediction.flops
+    ]
     show_predicted(
         [
-            PlottedPrediction(letter_of(index), one.kernel.name, one.prediction.compute_format, one.prediction, time_s)
-            for index, (one, time_s) in enumerate(drawn)
+            PlottedPrediction(
+                letter_of(index), kernel.kernel.name, kernel.prediction.compute_format, kernel.prediction, time_s
+            )
+            for index, (kernel, time_s) in enumerate(drawn)
         ]
     )
 
@@ -232,7 +239,7 @@ def _show(
     if as_json:
         document = _document(predictions, chip)
         if used:
-            document["strategies"] = [strategy_json(config, one, chip) for config, one in used]
+            document["strategies"] = [strategy_json(config, prediction, chip) for config, prediction in used]
         show_json(document)
         return
     if len(predictions) > 1:
@@ -242,8 +249,8 @@ def _show(
     strategies = {config.name: config for config, _ in used}.values()
     for config in strategies if len(predictions) == 1 else ():
         print_strategy(config, chip)
-    for config, one in used:
-        print_gain(config, one, chip)
+    for config, prediction in used:
+        print_gain(config, prediction, chip)
     for config in strategies:
         print_claims(config)
 

@@ -63,27 +63,27 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
         Column("Fits"),
         Column("Bound", drop=5),
     )
-    longest_s = max(one.time_s for one in predictions)
+    longest_s = max(prediction.time_s for prediction in predictions)
     rows: list[list[Cell]] = []
     is_expected = False
-    for one in predictions:
-        expected = expected_step(one, chip)
+    for prediction in predictions:
+        expected = expected_step(prediction, chip)
         is_expected = is_expected or expected is not None
-        rate = one.tokens_per_s if expected is None else one.token_count / expected.time_s
-        unbroken_s = one.stream_time_s if expected is None else expected.stream_time_s
+        rate = prediction.tokens_per_s if expected is None else prediction.token_count / expected.time_s
+        unbroken_s = prediction.stream_time_s if expected is None else expected.stream_time_s
         rows.append(
             [
-                one.plan.label,
-                str(one.workload.batch_count),
-                _shown_time(one.time_s, longest_s),
+                prediction.plan.label,
+                str(prediction.workload.batch_count),
+                _shown_time(prediction.time_s, longest_s),
                 _shown_time(None if expected is None else expected.time_s, longest_s),
                 _rate(rate),
                 _shown_time(unbroken_s, longest_s),
-                decimal_bytes(one.memory.weights_bytes),
-                decimal_bytes(one.memory.kv_bytes),
-                decimal_bytes(one.memory.total_bytes),
-                _fits(one),
-                one.bound,
+                decimal_bytes(prediction.memory.weights_bytes),
+                decimal_bytes(prediction.memory.kv_bytes),
+                decimal_bytes(prediction.memory.total_bytes),
+                _fits(prediction),
+                prediction.bound,
             ]
         )
     show_table(columns, rows, title=_title(predictions[0], chip, with_batch=False))
@@ -104,8 +104,11 @@ def _print_gaps(predictions: Sequence[ModelPrediction], chip: Device) -> None:
     from roofline_model.kernels.known_kernels import plan_gap
 
     print_gaps(
-        (one.plan.label, plan_gap(chip, one.plan.base.weights, one.plan.base.activations, one.plan.kv))
-        for one in predictions
+        (
+            prediction.plan.label,
+            plan_gap(chip, prediction.plan.base.weights, prediction.plan.base.activations, prediction.plan.kv),
+        )
+        for prediction in predictions
     )
 
 
@@ -124,32 +127,34 @@ _COLUMNS = (
 )
 
 
-def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
+def _operator_rows(model_prediction: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
-    for i, one in enumerate(found.kernels):
-        prediction = one.prediction
+    for i, kernel in enumerate(model_prediction.kernels):
+        prediction = kernel.prediction
         rows.append(
             [
-                one.kernel.name,
-                shape_label(one.kernel.work),
-                _formats_label(one.kernel.work),
-                str(one.kernel.calls_count),
-                _shown_time(one.time_s, found.time_s),
-                _shown_expected(expected, i, found.time_s),
-                f"{one.time_s / found.time_s * 100:.1f} %",
-                _count(one.flops),
-                decimal_bytes(one.moved_bytes),
+                kernel.kernel.name,
+                shape_label(kernel.kernel.work),
+                _formats_label(kernel.kernel.work),
+                str(kernel.kernel.calls_count),
+                _shown_time(kernel.time_s, model_prediction.time_s),
+                _shown_expected(expected, i, model_prediction.time_s),
+                f"{kernel.time_s / model_prediction.time_s * 100:.1f} %",
+                _count(kernel.flops),
+                decimal_bytes(kernel.moved_bytes),
                 intensity(prediction.intensity_flop_per_byte),
-                _bound(one, found.findings),
+                _bound(kernel, model_prediction.findings),
             ]
         )
-    if found.all_reduce_s:
-        share = f"{found.all_reduce_s / found.time_s * 100:.1f} %"
+    if model_prediction.all_reduce_s:
+        share = f"{model_prediction.all_reduce_s / model_prediction.time_s * 100:.1f} %"
         times = [
-            _shown_time(one, found.time_s)
-            for one in (found.all_reduce_s, None if expected is None else expected.all_reduce_s)
+            _shown_time(time_s, model_prediction.time_s)
+            for time_s in (model_prediction.all_reduce_s, None if expected is None else expected.all_reduce_s)
         ]
-        rows.append(["all_reduce", "–", "–", str(found.all_reduce_count), *times, share, "–", "–", "–", "link"])
+        rows.append(
+            ["all_reduce", "–", "–", str(model_prediction.all_reduce_count), *times, share, "–", "–", "–", "link"]
+        )
     return rows
 
 
@@ -171,9 +176,9 @@ def _total_row(prediction: ModelPrediction, expected: ExpectedStep | None) -> li
     return [Styled(cell, "bold") for cell in cells]
 
 
-def _bound(one: KernelPrediction, findings: Sequence[Finding]) -> str:
-    own = " ".join(f"[{findings.index(item) + 1}]" for item in one.prediction.findings)
-    return f"{one.prediction.bound} {own}".strip()
+def _bound(kernel: KernelPrediction, findings: Sequence[Finding]) -> str:
+    own = " ".join(f"[{findings.index(item) + 1}]" for item in kernel.prediction.findings)
+    return f"{kernel.prediction.bound} {own}".strip()
 
 
 def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True) -> str:
@@ -206,8 +211,8 @@ def _tokens(prediction: ModelPrediction, time_s: float) -> str:
         return f"{rate} prompt tokens/s"
     if work.new_count == 1:
         return f"{rate} tokens/s generated"
-    one = _rate(work.batch_count / time_s)
-    return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {one} if one is"
+    request_rate = _rate(work.batch_count / time_s)
+    return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {request_rate} if one is"
 
 
 def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
@@ -263,8 +268,8 @@ def _print_memory(prediction: ModelPrediction) -> None:
         verdict = "the chip's file states no capacity"
     else:
         does = "fits" if memory.fits else "does NOT fit"
-        kept = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
-        verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){kept}"
+        headroom = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
+        verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){headroom}"
     each = " on each device" if prediction.parallel.device_count > 1 else ""
     show_line(f"Memory{each}: {parts}; {verdict}.")
     show_line(_crossover_text(prediction))
@@ -285,12 +290,12 @@ def _crossover_text(prediction: ModelPrediction) -> str:
 
 def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
     show_doubts(doubts_of(chip))
-    found = passes[0]
-    experts = found.model.experts
+    prediction = passes[0]
+    experts = prediction.model.experts
     if experts is not None:
         bound = (
             ""
-            if all(one.ideal_is_bound for one in passes)
+            if all(prediction.ideal_is_bound for prediction in passes)
             else " Tokens that agree visit fewer, so with several at once a measured pass can be faster than the ideal one."
         )
         show_line(
@@ -300,9 +305,9 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
     for text in (_coverage_text(passes), _group_scales_text(passes)):
         if text:
             show_line(text, style="dim")
-    weakest = "placeholders, for examples only" if chip.is_placeholder else f"{found.provenance} at the weakest"
+    weakest = "placeholders, for examples only" if chip.is_placeholder else f"{prediction.provenance} at the weakest"
     show_line(
-        f"Shape: {found.model.source}. Numbers of {chip.key}: {weakest} (`roofline hardware show {asked}`).",
+        f"Shape: {prediction.model.source}. Numbers of {chip.key}: {weakest} (`roofline hardware show {asked}`).",
         style="dim",
     )
 
@@ -311,7 +316,7 @@ def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
     """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none does."""
     from roofline_model.models.format_plan import narrow_heads
 
-    narrow = narrow_heads([one.plan for one in passes])
+    narrow = narrow_heads([prediction.plan for prediction in passes])
     if not narrow:
         return ""
     wide = narrow[0].wide
@@ -325,10 +330,10 @@ def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
     """Return how INT4 and INT2 weights are counted; empty where no plan has them."""
     from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
-    keys = list(dict.fromkeys(key for one in passes for key in one.plan.grouped_weights))
+    keys = list(dict.fromkeys(key for prediction in passes for key in prediction.plan.grouped_weights))
     if not keys:
         return ""
-    grouped = next(one for one in passes if one.plan.grouped_weights)
+    grouped = next(prediction for prediction in passes if prediction.plan.grouped_weights)
     scale = f"a {WEIGHT_SCALE_BITS}-bit scale per {WEIGHT_GROUP_ELEMS} elements"
     if grouped.plan.has_group_scales:
         return f"{' and '.join(keys)} weights carry {scale}, in memory, ideal and expected time; zero points are not counted."
@@ -381,8 +386,12 @@ def _shown_expected(expected: ExpectedStep | None, i: int, whole_s: float) -> st
     """Print the expected time of the i-th kernel; one that is inside the attention's own time says so."""
     if expected is None:
         return _shown_time(None, whole_s)
-    one = expected.kernels[i]
-    return "in attention" if one.binding == "attention" else _shown_time(one.time_s * one.kernel.calls_count, whole_s)
+    kernel = expected.kernels[i]
+    return (
+        "in attention"
+        if kernel.binding == "attention"
+        else _shown_time(kernel.time_s * kernel.kernel.calls_count, whole_s)
+    )
 
 
 def _shown_time(time_s: float | None, whole_s: float) -> str:

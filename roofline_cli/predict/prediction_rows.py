@@ -86,13 +86,18 @@ def time_columns(
     """Print the times of a table: one entry per row, in a unit that suits ideal and expected."""
     from roofline_cli.screen.tables import MISSING, in_prefix, shared_prefix
 
-    floors = [one.time_s for one in ideal]
-    columns = [time for one in expected if one is not None for time in (one.time_s, one.low_s, one.high_s)]
+    floors = [estimate.time_s for estimate in ideal]
+    columns = [
+        time
+        for estimate in expected
+        if estimate is not None
+        for time in (estimate.time_s, estimate.low_s, estimate.high_s)
+    ]
     prefix = shared_prefix(floors, columns)
-    likely = [in_prefix(one.time_s, prefix) if one else MISSING for one in expected]
+    likely = [in_prefix(estimate.time_s, prefix) if estimate else MISSING for estimate in expected]
     intervals = [
-        interval_text(one.low_s, one.high_s, prefix, beside) if one else MISSING
-        for one, beside in zip(expected, likely, strict=True)
+        interval_text(estimate.low_s, estimate.high_s, prefix, beside) if estimate else MISSING
+        for estimate, beside in zip(expected, likely, strict=True)
     ]
     return TimeColumns(
         [in_prefix(time, prefix) for time in floors], likely, intervals, [in_prefix(time, prefix) for time in others]
@@ -142,5 +147,8 @@ def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequenc
     floors = [speedup(ratio) for ratio in ideal]
     if not is_expected:
         return Gains(f"ideal vs {name}", floors, f"ideal vs {name}", [MISSING] * len(floors))
-    shown = [f"{floor} (ideal)" if one is None else speedup(one) for floor, one in zip(floors, expected, strict=True)]
+    shown = [
+        f"{floor} (ideal)" if estimate is None else speedup(estimate)
+        for floor, estimate in zip(floors, expected, strict=True)
+    ]
     return Gains(f"exp. vs {name}", shown, f"ideal vs {name}", floors)

@@ -57,19 +57,21 @@ def losses(
 
     check_output(output, None)
     check_is_not_input(output, {} if text is None else {"the text": text})
-    found = _measured(model, split_list(formats) or list(DEFAULT_FORMATS), split_list(kv) or [], text, is_quiet=as_json)
-    write_losses(found, output)
-    rows = _summary(found)
+    measured = _measured(
+        model, split_list(formats) or list(DEFAULT_FORMATS), split_list(kv) or [], text, is_quiet=as_json
+    )
+    write_losses(measured, output)
+    rows = _summary(measured)
     if as_json:
         show_json(
             {
                 "file": str(output),
-                "source": found.source,
+                "source": measured.source,
                 "formats": [row | {"format": name} for name, row in rows.items()],
             }
         )
         return
-    _print(found, rows, model, output)
+    _print(measured, rows, model, output)
 
 
 def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, *, is_quiet: bool) -> MeasuredLosses:
@@ -95,9 +97,9 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
         loaded = load_model(reference.text, device=device)
         said = quality_text(loaded, vocabulary_size(loaded.model), device, text)
         values: dict[tuple[str, str], float] = {}
-        for done, one in enumerate(formats, 1):
-            advance(one, done, len(formats) + 1)
-            table = measured_losses(loaded.model, said.windows, [one], kv_formats=kv if done == 1 else ())
+        for done, label in enumerate(formats, 1):
+            advance(label, done, len(formats) + 1)
+            table = measured_losses(loaded.model, said.windows, [label], kv_formats=kv if done == 1 else ())
             values |= dict(table.values)
     note = "" if said.is_language else "random tokens: they rank layers and say nothing about language"
     return MeasuredLosses(
@@ -116,15 +118,15 @@ def _check_caches(formats: list[str]) -> None:
     from roofline_model.core.errors import InvalidValueError
     from roofline_model.formats.catalog import get_format
 
-    wrong = [one for one in formats if get_format(one).key not in KV_FORMATS]
+    wrong = [key for key in formats if get_format(key).key not in KV_FORMATS]
     if wrong:
         raise InvalidValueError(f"--kv takes {', '.join(KV_FORMATS)}; got {wrong[0]}")
 
 
-def _summary(found: MeasuredLosses) -> dict[str, dict[str, Any]]:
+def _summary(measured: MeasuredLosses) -> dict[str, dict[str, Any]]:
     """Return format → how many groups, their losses added up, and the group that loses most."""
     summary: dict[str, dict[str, Any]] = {}
-    for (name, label), value in found.values.items():
+    for (name, label), value in measured.values.items():
         key = f"cache {label}" if name.endswith(".kv") else label
         row = summary.setdefault(key, {"groups_count": 0, "sum_nats": 0.0, "worst_group": name, "worst_nats": value})
         row["groups_count"] += 1
@@ -134,7 +136,7 @@ def _summary(found: MeasuredLosses) -> dict[str, dict[str, Any]]:
     return summary
 
 
-def _print(found: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, output: Path) -> None:
+def _print(measured: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, output: Path) -> None:
     columns = (
         Column("Format"),
         Column("Groups", "right"),
@@ -146,11 +148,11 @@ def _print(found: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, o
         [name, str(row["groups_count"]), f"{row['sum_nats']:.3g}", f"{row['worst_nats']:.3g}", row["worst_group"]]
         for name, row in rows.items()
     ]
-    show_table(columns, table, title=f"KL in nats per token with one group narrow, {found.model}")
+    show_table(columns, table, title=f"KL in nats per token with one group narrow, {measured.model}")
     show_line(
-        f"on {found.tokens_count:,} tokens of {found.text}"
-        if found.text
-        else f"on {found.tokens_count:,} {found.note}",
+        f"on {measured.tokens_count:,} tokens of {measured.text}"
+        if measured.text
+        else f"on {measured.tokens_count:,} {measured.note}",
         "dim",
     )
     show_line(f"written to {output}; next: roofline recommend --model {model} --losses {output}")

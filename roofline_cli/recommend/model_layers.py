@@ -55,30 +55,30 @@ def _proof(search: FormatSearch) -> str:
 def _runs(reasons: Sequence[GroupReason]) -> Iterator[list[GroupReason]]:
     """Yield groups of one part whose neighbouring layers got the same format for the same kind of reason."""
     parts: dict[str, list[GroupReason]] = {}
-    for one in reasons:
-        parts.setdefault(_part(one.group), []).append(one)
+    for reason in reasons:
+        parts.setdefault(_part(reason.group), []).append(reason)
     for members in parts.values():
         run = [members[0]]
-        for one in members[1:]:
-            if (one.chosen.label, one.constraint) == (run[0].chosen.label, run[0].constraint):
-                run.append(one)
+        for reason in members[1:]:
+            if (reason.chosen.label, reason.constraint) == (run[0].chosen.label, run[0].constraint):
+                run.append(reason)
                 continue
             yield run
-            run = [one]
+            run = [reason]
         yield run
 
 
 def _row(run: Sequence[GroupReason]) -> list[str]:
     from roofline_model.core.units import format_time
 
-    loss = sum(one.chosen.loss_value for one in run)
+    loss = sum(reason.chosen.loss_value for reason in run)
     return [
         _part(run[0].group),
         _layers(run),
         run[0].chosen.label,
         f"{loss:.3g}",
-        format_time(sum(one.chosen.time_s for one in run)),
-        decimal_bytes(sum(one.chosen.memory_bytes for one in run)),
+        format_time(sum(reason.chosen.time_s for reason in run)),
+        decimal_bytes(sum(reason.chosen.memory_bytes for reason in run)),
         _why(run[0]),
     ]
 
@@ -94,10 +94,10 @@ def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
     show_line(f"Front: {shown} that no other beats in loss, time and memory ({counted(group_count, 'group')}).", "bold")
     rows = []
     for at in picked:
-        one = front[at]
-        counts = Counter(one.labels).most_common()
+        point = front[at]
+        counts = Counter(point.labels).most_common()
         listed = ", ".join(f"{label} {number}" for label, number in counts)
-        rows.append([f"{one.loss_value:.3g}", format_time(one.time_s), decimal_bytes(one.memory_bytes), listed])
+        rows.append([f"{point.loss_value:.3g}", format_time(point.time_s), decimal_bytes(point.memory_bytes), listed])
     show_table(_FRONT_COLUMNS, rows)
 
 
@@ -120,5 +120,5 @@ def _part(group: str) -> str:
 
 
 def _layers(run: Sequence[GroupReason]) -> str:
-    first, last = (one.group.split(".")[1] if "." in one.group else "" for one in (run[0], run[-1]))
+    first, last = (reason.group.split(".")[1] if "." in reason.group else "" for reason in (run[0], run[-1]))
     return first if first == last else f"{first}-{last}"

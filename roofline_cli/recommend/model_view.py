@@ -94,8 +94,8 @@ def limits_sentence(ranking: ModelRanking) -> str:
     if limits.memory_limit_bytes is None:
         said.append("no limit of memory (the chip's file states no capacity)")
     else:
-        kept = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
-        said.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{kept}")
+        headroom = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
+        said.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
     if limits.time_s is not None:
         said.append(f"{limits.time_s * 1e3:g} ms a pass")
     most = f"a loss of at most {limits.loss_pct:g} %"

@@ -194,14 +194,14 @@ def _print_energy(case: CaseSummary) -> None:
 def _print_kernels(case: CaseSummary) -> None:
     from roofline_model.core.units import format_time
 
-    found = next(
+    example = next(
         (measurement.attribution for measurement in case.measurements if measurement.attribution is not None), None
     )
-    if found is not None:
-        names = f": {', '.join(found.kernel_names)}" if found.kernel_names else ""
+    if example is not None:
+        names = f": {', '.join(example.kernel_names)}" if example.kernel_names else ""
         _fact(
             "kernels",
-            f"{found.kernel_count:g} per call, busy {format_time(found.busy_s)}, gap {format_time(found.gap_s)} ({found.source}){names}",
+            f"{example.kernel_count:g} per call, busy {format_time(example.busy_s)}, gap {format_time(example.gap_s)} ({example.source}){names}",
         )
 
 

@@ -43,9 +43,9 @@ def print_models(models: Sequence[ModelResult]) -> None:
         show_line()
         for sentence in verdict_lines(model):
             show_line(f"→ {sentence}", "bold")
-        for one in model.passes:
-            if one.reason and one.records[0].status != "predicted":
-                show_line(f"  {one.figures.phase}, {one.label}: {one.reason}", "yellow")
+        for model_pass in model.passes:
+            if model_pass.reason and model_pass.records[0].status != "predicted":
+                show_line(f"  {model_pass.figures.phase}, {model_pass.label}: {model_pass.reason}", "yellow")
     if notes := model_notes(models):
         show_line()
         for note in notes:
@@ -68,12 +68,16 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
     from results.verdicts.model_results import model_results
     from roofline_model.core.units import format_memory, format_percent
 
-    one = next((one for model in model_results([record]) for one in model.passes), None)
-    if one is None:
+    model_pass = next((model_pass for model in model_results([record]) for model_pass in model.passes), None)
+    if model_pass is None:
         return
-    figures = one.figures
-    rates = [f"{tokens_text(one.tokens_per_s)} tokens/s"] if one.tokens_per_s else []
-    rates += [f"{tokens_text(one.expected_tokens_per_s)} tokens/s expected"] if one.expected_tokens_per_s else []
+    figures = model_pass.figures
+    rates = [f"{tokens_text(model_pass.tokens_per_s)} tokens/s"] if model_pass.tokens_per_s else []
+    rates += (
+        [f"{tokens_text(model_pass.expected_tokens_per_s)} tokens/s expected"]
+        if model_pass.expected_tokens_per_s
+        else []
+    )
     rates += [f"{energy_text(figures.energy_j_per_token)} per 1k tokens"] if figures.energy_j is not None else []
     if rates:
         fact("tokens", f"{', '.join(rates)}; {figures.tokens_per_call} per call")
@@ -101,5 +105,5 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         fact("layers", f"{became}; {'; '.join(figures.kernels)}{emulated}")
     for reason in figures.fallback_reasons:
         fact("fell back", reason)
-    if parts := parts_text(one):
+    if parts := parts_text(model_pass):
         fact("expected in", parts)

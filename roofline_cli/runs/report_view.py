@@ -38,7 +38,7 @@ def _show_blocks(blocks: Iterable[Block], drawings: Mapping[str, Callable[[], No
     waiting: list[Heading] = []
     for block in blocks:
         if isinstance(block, Heading):
-            waiting = [*(one for one in waiting if one.rank < block.rank), block]
+            waiting = [*(waiting_block for waiting_block in waiting if waiting_block.rank < block.rank), block]
             continue
         if (isinstance(block, FigureBlock) and block.name not in drawings) or (
             isinstance(block, Bullets) and not block.items

@@ -117,9 +117,9 @@ def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInf
     for part in wanted:
         if not any(_is_meant(case, part) for case in summaries):
             examples = ", ".join(case.lead.case_id for case in summaries[:2])
-            known = f"it has {_counted(len(summaries))}, such as {examples}" if summaries else "it has no cases"
+            example_text = f"it has {_counted(len(summaries))}, such as {examples}" if summaries else "it has no cases"
             raise InvalidValueError(
-                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its operator, sizes or id; {known}; `roofline show {run.run_id[:8]}` lists them"
+                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its operator, sizes or id; {example_text}; `roofline show {run.run_id[:8]}` lists them"
             )
     return [case for case in summaries if any(_is_meant(case, part) for part in wanted)]
 

@@ -46,10 +46,10 @@ def list_runs(
     from roofline_cli.shared.database import reading
 
     with reading(db) as store:
-        found = store.runs(limit=limit)
-        contents = run_contents(store, [run.run_id for run in found])
+        runs = store.runs(limit=limit)
+        contents = run_contents(store, [run.run_id for run in runs])
     if as_json:
-        show_json({"runs": [{**run_json(run), "holds": _contents_json(contents[run.run_id])} for run in found]})
+        show_json({"runs": [{**run_json(run), "holds": _contents_json(contents[run.run_id])} for run in runs]})
         return
     columns = (
         Column("Run"),
@@ -66,7 +66,7 @@ def list_runs(
         Column("Host", drop=10),
         Column("Label", is_prose=True),
     )
-    show_table(columns, [_row(run, contents[run.run_id]) for run in found])
+    show_table(columns, [_row(run, contents[run.run_id]) for run in runs])
 
 
 @app.command("relabel")

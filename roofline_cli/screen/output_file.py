@@ -50,8 +50,8 @@ def check_output(path: Path, database: Path | None, option: str = "-o") -> None:
             raise InvalidValueError(f"{path} is a folder; name a file with {option}")
         # realpath, not the name: a link to the database is the database.
         place = os.path.realpath(path)
-        for known in () if database is None else (str(database), os.path.realpath(database)):
-            if place in {os.path.realpath(known + suffix) for suffix in ("", *_SIDE_FILES)}:
+        for database_path in () if database is None else (str(database), os.path.realpath(database)):
+            if place in {os.path.realpath(database_path + suffix) for suffix in ("", *_SIDE_FILES)}:
                 raise InvalidValueError(
                     f"{path} is the results database: it is not overwritten; name another file with {option}"
                 )
@@ -138,7 +138,9 @@ def _beside(place: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-_ENDING_SIGNALS = [one for name in ("SIGTERM", "SIGHUP") if (one := getattr(signal, name, None)) is not None]
+_ENDING_SIGNALS = [
+    signal_number for name in ("SIGTERM", "SIGHUP") if (signal_number := getattr(signal, name, None)) is not None
+]
 """What ends a program that could still tidy up: asked to, or its terminal closed (no SIGHUP on Windows)."""
 
 

@@ -117,16 +117,16 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tit
     if width is None:
         _write_plain(columns, texts)
         return ()
-    kept = fitting_columns(columns, texts, width)
-    left_out = tuple(column.header for i, column in enumerate(columns) if i not in kept)
-    _write_laid_out([columns[i] for i in kept], _only(texts, kept), _only(styles, kept), width)
+    positions = fitting_columns(columns, texts, width)
+    left_out = tuple(column.header for i, column in enumerate(columns) if i not in positions)
+    _write_laid_out([columns[i] for i in positions], _only(texts, positions), _only(styles, positions), width)
     if left_out:
         show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
     return left_out
 
 
-def _only(rows: Sequence[Sequence[str]], kept: Sequence[int]) -> list[list[str]]:
-    return [[row[i] for i in kept] for row in rows]
+def _only(rows: Sequence[Sequence[str]], positions: Sequence[int]) -> list[list[str]]:
+    return [[row[i] for i in positions] for row in rows]
 
 
 def show_json(data: Any) -> None:
@@ -240,12 +240,12 @@ def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
     That of the smallest time, unless the largest would take four digits before the point: [8.4e-6], [0.19e-3] → µ;
     [9.7e-6], [1.07e-3] → m.
     """
-    known = [time for column in columns_s for time in column if time]
-    if not known:
+    present = [time for column in columns_s for time in column if time]
+    if not present:
         return None
     units = list(DECIMAL_PREFIXES)
-    units = units[units.index(_prefix(min(known))) : units.index("") + 1]
-    return next((unit for unit in units if max(known) < _LARGEST * DECIMAL_PREFIXES[unit]), "")
+    units = units[units.index(_prefix(min(present))) : units.index("") + 1]
+    return next((unit for unit in units if max(present) < _LARGEST * DECIMAL_PREFIXES[unit]), "")
 
 
 def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:

@@ -400,7 +400,7 @@ def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: 
         for claimed_loss in CLAIMED_LOSSES
         if (claimed_loss.weights, claimed_loss.is_both) == (format_key, is_both)
     ]
-    return _of_model([one for one in claimed_losses if not method or one.method == method], model)
+    return _of_model([claim for claim in claimed_losses if not method or claim.method == method], model)
 
 
 def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLoss | None:
@@ -420,7 +420,7 @@ def product_loss_pct(weight_format: str, activation_format: str, model: str = ""
     >>> product_loss_pct("BF16", "BF16"), product_loss_pct("INT4", "BF16"), product_loss_pct("INT8", "FP8_E4M3")
     (0.0, 6.5, None)
     """
-    is_wide = [one in FORMATS and FORMATS[one].element_bits >= 16 for one in (weight_format, activation_format)]
+    is_wide = [key in FORMATS and FORMATS[key].element_bits >= 16 for key in (weight_format, activation_format)]
     if all(is_wide):
         return 0.0
     is_both = weight_format == activation_format

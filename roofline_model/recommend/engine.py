@@ -277,13 +277,13 @@ class IntegratedQuantizationEngine:
 def _shape_of(model: Mapping[str, int] | ModelShape | str, seq_len: int) -> tuple[ModelShape, list[Finding]]:
     if not isinstance(model, Mapping):
         return get_model(model), []
-    known = {**_SIZES, "V": "vocab_size"}
-    unknown = sorted(str(key) for key in model if key not in known)
+    size_names = {**_SIZES, "V": "vocab_size"}
+    unknown = sorted(str(key) for key in model if key not in size_names)
     missing = [key for key in _SIZES if key not in model]
     if unknown or missing:
         what = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown)}, which nobody knows"
         raise InvalidValueError(f"model_config {what}; its letters are {', '.join(_SIZES)} and V for the vocabulary")
-    sizes: dict[str, Any] = {name: model[key] for key, name in known.items() if key in model}
+    sizes: dict[str, Any] = {name: model[key] for key, name in size_names.items() if key in model}
     findings = [] if "V" in model else [finding("vocabulary-missing")]
     sizes.setdefault("vocab_size", 1)
     context = seq_len if isinstance(seq_len, int) and seq_len > 0 else 1

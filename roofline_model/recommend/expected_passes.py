@@ -41,10 +41,10 @@ class ExpectedPasses:
         untimed: set[Operator] = set()
 
         def ask(work: Operator, device: Device) -> ExpectedPrediction | None:
-            found = self._remembered(work, device)
-            if found is not None and found.model_version == CALIBRATED_VERSION and work.op in PRODUCTS:
+            remembered = self._remembered(work, device)
+            if remembered is not None and remembered.model_version == CALIBRATED_VERSION and work.op in PRODUCTS:
                 untimed.add(work)
-            return found
+            return remembered
 
         step = expected_step(prediction, self._device, estimate=ask)
         if step is None or not self._rests_on_ceilings(prediction, untimed):
@@ -62,9 +62,11 @@ class ExpectedPasses:
             if product.kernel.work in untimed
             or (is_stranger_untimed and product.kernel.work.op in ("grouped_gemm", "batched_gemm"))
         ]
-        names = frozenset(one.kernel.name for one in resting)
+        names = frozenset(product.kernel.name for product in resting)
         if prediction.workload not in self._reference:
-            is_mostly = sum(one.time_s for one in resting) > UNTIMED_RATIO * sum(product.time_s for product in products)
+            is_mostly = sum(product.time_s for product in resting) > UNTIMED_RATIO * sum(
+                product.time_s for product in products
+            )
             # What the reference itself does not know excuses others, unless it knows next to nothing: then all are alike.
             self._reference[prediction.workload] = frozenset() if is_mostly else names
             return is_mostly

@@ -137,8 +137,8 @@ def recommend_model(
     options, excluded = _priced(plans, baseline, pricer, book, is_runnable)
     if formats is None and pricer.is_listed:
         weighed = [(candidate, option.memory) for candidate, option in options if option.memory is not None]
-        known = [candidate.formats for candidate in plans]
-        pairs = [pair for pair in cached_pairs(weighed, device, shape, wide) if pair.formats not in known]
+        plan_formats_list = [candidate.formats for candidate in plans]
+        pairs = [pair for pair in cached_pairs(weighed, device, shape, wide) if pair.formats not in plan_formats_list]
         more, missing = _priced(pairs, baseline, pricer, book, is_runnable)
         options, excluded = [*options, *more], [*excluded, *missing]
     # Search may have turned out to be nothing else than the baseline, whose names are then more.

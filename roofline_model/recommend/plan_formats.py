@@ -104,39 +104,39 @@ def rewidened(plan: FormatPlan, wide: str) -> FormatPlan:
 def _grouped(rows: Mapping[str, tuple[str | None, ...]]) -> dict[str, tuple[str | None, ...]]:
     """Return the rows with parts joined under a group's name where all parts of the group that the model has agree."""
     left = dict(rows)
-    found: dict[str, tuple[str | None, ...]] = {}
+    groups: dict[str, tuple[str | None, ...]] = {}
     # The name for most parts first; of names for the same ones that of the smaller group (ffn, not mlp, in a dense model).
-    for name in sorted(_SHORT_GROUPS, key=lambda one: (-len(_members(one, rows)), len(GROUPS.get(one, ())))):
+    for name in sorted(_SHORT_GROUPS, key=lambda group: (-len(_members(group, rows)), len(GROUPS.get(group, ())))):
         members = _members(name, rows)
         if len(members) > 1 and left.keys() >= set(members) and len({left[part] for part in members}) == 1:
-            found[name] = left[members[0]]
+            groups[name] = left[members[0]]
             for part in members:
                 del left[part]
     # In the order of a layer: a group stands where its first part does.
     order = {part: at for at, part in enumerate(rows)}
-    joined = {**found, **left}
-    return dict(sorted(joined.items(), key=lambda one: min(order[part] for part in _members(one[0], rows))))
+    joined = {**groups, **left}
+    return dict(sorted(joined.items(), key=lambda row: min(order[part] for part in _members(row[0], rows))))
 
 
 def _filled(labels: list[str | None]) -> tuple[str | None, ...]:
     """Return the labels of a part; one that is the same wherever the part exists counts as the same in every layer."""
-    known = {label for label in labels if label is not None}
-    return (*known,) * len(labels) if len(known) == 1 else tuple(labels)
+    distinct = {label for label in labels if label is not None}
+    return (*distinct,) * len(labels) if len(distinct) == 1 else tuple(labels)
 
 
 def _members(name: str, rows: Iterable[str]) -> list[str]:
-    known = set(rows)
-    return [part for part in (*GROUPS.get(name, ()), name) if part in known]
+    parts = set(rows)
+    return [part for part in (*GROUPS.get(name, ()), name) if part in parts]
 
 
 def _counted(labels: tuple[str | None, ...], wide: str) -> str:
     """Return `INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8`, most frequent first; empty where all are wide."""
-    known = [label for label in labels if label is not None]
-    counts = {label: known.count(label) for label in dict.fromkeys(known) if label != wide}
+    present = [label for label in labels if label is not None]
+    counts = {label: present.count(label) for label in dict.fromkeys(present) if label != wide}
     if not counts:
         return ""
-    ordered = sorted(counts.items(), key=lambda one: -one[1])
-    if len(ordered) == 1 and ordered[0][1] == len(known):
+    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+    if len(ordered) == 1 and ordered[0][1] == len(present):
         return ordered[0][0]
     first, *rest = ordered
-    return ", ".join([f"{first[0]} in {first[1]} of {len(known)} layers", *(f"{label} in {n}" for label, n in rest)])
+    return ", ".join([f"{first[0]} in {first[1]} of {len(present)} layers", *(f"{label} in {n}" for label, n in rest)])

@@ -38,7 +38,7 @@ class LossBook:
         """Names of losses that are of no part of this model."""
 
     def _drop_unknown(self, shape: ModelShape) -> tuple[str, ...]:
-        found = []
+        layer_losses = []
         for layer, groups in self._groups.items():
             parts = {part for part, size in layer_matrices(shape, layer) if size} | {CACHE}
             for group in list(groups):
@@ -46,8 +46,8 @@ class LossBook:
                 # A plain block has no gate: its up projection is a part by itself.
                 if not members & parts or (group == "gate_up_proj" and not members <= parts):
                     groups.remove(group)
-                    found.append(f"layers.{layer}.{group}")
-        return tuple(found)
+                    layer_losses.append(f"layers.{layer}.{group}")
+        return tuple(layer_losses)
 
     def cache_formats(self, wide: str) -> list[str]:
         """Return the narrow formats of the cache that have losses."""
@@ -58,8 +58,8 @@ class LossBook:
         """Return the sum of the losses that are known, and the parts that have none (`layers.3.kv in NVFP4`)."""
         losses, missing = [], []
         for layer, parts in enumerate(formats.layers):
-            found, unknown = self._layer_loss(layer, dict(parts), formats.wide)
-            losses.append(found)
+            layer_loss, unknown = self._layer_loss(layer, dict(parts), formats.wide)
+            losses.append(layer_loss)
             missing += unknown
         for part, label in (("lm_head", formats.head), ("embedding", formats.embedding)):
             if (part, label) in self._known:
@@ -143,16 +143,16 @@ def published_loss(
     unknown += [f"{CACHE} {label}" for label, claim in cache_claims.items() if claim is None]
     if unknown:
         return UNKNOWN, (finding("loss-unpublished", formats=tuple(unknown)),)
-    known = {label: claim for label, claim in claims.items() if claim is not None}
-    if not known and not cache_claims:
+    published = {label: claim for label, claim in claims.items() if claim is not None}
+    if not published and not cache_claims:
         return Loss("claimed", 0.0), ()
     loss = Loss("claimed", 0.0)
     findings: tuple[Finding, ...] = ()
-    if known:
-        worst = max(known, key=lambda label: known[label].high_pct)
-        claim = known[worst]
+    if published:
+        worst = max(published, key=lambda label: published[label].high_pct)
+        claim = published[worst]
         # Head and embedding stay wide in published checkpoints, too: the range is of the matrices.
-        is_everywhere = len(known) == 1 and sum(label != worst for label in parts) == _router_count(formats)
+        is_everywhere = len(published) == 1 and sum(label != worst for label in parts) == _router_count(formats)
         is_everywhere = is_everywhere and len(changed) == len(parts)
         loss = claimed(claim) if is_everywhere else replace(claimed(claim), low_pct=None, method=worst)
         beside = loss_beside(claim.weights, is_both=claim.is_both, model=model) if is_everywhere else None
@@ -160,7 +160,7 @@ def published_loss(
     for label, cache in cache_claims.items():
         if cache is not None:
             loss = _with_cache(loss, label, cache)
-    is_of_model = not cache_claims and all(claim.models for claim in known.values())
+    is_of_model = not cache_claims and all(claim.models for claim in published.values())
     return replace(loss, is_of_model=is_of_model), findings
 
 
@@ -232,9 +232,9 @@ def _layer_of(name: str) -> int:
     return next((int(part) for part in name.split(".") if part.isdecimal() and len(part) < 8), -1)
 
 
-def _groups_by_layer(known: Mapping[tuple[str, str], float]) -> dict[int, list[str]]:
+def _groups_by_layer(loss_values: Mapping[tuple[str, str], float]) -> dict[int, list[str]]:
     groups: dict[int, dict[str, None]] = {}
-    for name, _ in known:
+    for name, _ in loss_values:
         head, _, part = name.rpartition(".")
         if head:
             groups.setdefault(_layer_of(head), {})[part] = None
@@ -247,9 +247,9 @@ def _rewidened(table: LossTable, wide: str) -> LossTable:
     Names that no decoder has are left out, unless there are no others: what follows looks at every loss several times.
     """
     values: dict[tuple[str, str], float] = {}
-    known = {key: value for key, value in table.values.items() if names_a_part(key[0])} or table.values
-    exact = {(name, parse_formats(label).label) for name, label in known}
-    for (name, text), value in known.items():
+    part_values = {key: value for key, value in table.values.items() if names_a_part(key[0])} or table.values
+    exact = {(name, parse_formats(label).label) for name, label in part_values}
+    for (name, text), value in part_values.items():
         pair = parse_formats(text)
         label = pair.label
         if pair.activations in SIXTEEN_BIT and pair.activations != wide:

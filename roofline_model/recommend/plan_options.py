@@ -85,8 +85,8 @@ class PlanPricer:
         self.is_listed = estimate is None
         """Whether plans run on kernels of released engines; a caller's own times are of the caller's own kernels."""
         self._headroom_ratio = headroom_ratio
-        whole = math.fsum(one.share_ratio for one in traffic)
-        self._shares = [one.share_ratio / whole for one in traffic]
+        whole = math.fsum(share.share_ratio for share in traffic)
+        self._shares = [share.share_ratio / whole for share in traffic]
         self.baseline: PlanOption | None = None
         self._baseline_passes: tuple[ModelPrediction, ...] = ()
         self._originals: dict[str, PlanFormats | None] = {}
@@ -120,7 +120,7 @@ class PlanPricer:
                 formats=plan,
                 memory_headroom_ratio=self._headroom_ratio,
             )
-            for work in (one.workload for one in self.traffic)
+            for work in (share.workload for share in self.traffic)
         )
 
     def option(self, candidate: CandidatePlan, book: LossBook | None) -> PlanOption:
@@ -210,7 +210,7 @@ class PlanPricer:
         """Return the time of a plan of the kind that plans are ranked by; the ideal where it has no better one."""
         passes = self.passes(plan)
         better = None if self.is_ideal else self._better(passes)
-        return self._mean([found.time_s for found in passes]) if better is None else better.time_s
+        return self._mean([timed.time_s for timed in passes]) if better is None else better.time_s
 
     def why_incomparable(self, plan: FormatPlan) -> Finding | None:
         """Return why the time of a plan cannot be held against the baseline's; None where it can, or cannot run at all."""
@@ -227,18 +227,18 @@ class PlanPricer:
     def _better(self, passes: Sequence[ModelPrediction]) -> Estimate | None:
         """Return the mean of the estimates, or None when one pass has none."""
         estimates = [self._estimate(prediction) for prediction in passes]
-        known = [estimate for estimate in estimates if estimate is not None]
-        if len(known) < len(estimates):
+        present = [estimate for estimate in estimates if estimate is not None]
+        if len(present) < len(estimates):
             return None
-        lows, highs = [estimate.low_s for estimate in known], [estimate.high_s for estimate in known]
-        sources: set[Source] = {getattr(estimate, "source", "expected") for estimate in known}
+        lows, highs = [estimate.low_s for estimate in present], [estimate.high_s for estimate in present]
+        sources: set[Source] = {getattr(estimate, "source", "expected") for estimate in present}
         return Estimate(
-            self._mean([estimate.time_s for estimate in known]),
+            self._mean([estimate.time_s for estimate in present]),
             self._mean([low for low in lows if low is not None]) if None not in lows else None,
             self._mean([high for high in highs if high is not None]) if None not in highs else None,
             # A mix of passes is known as well as the one that is known least.
             max(sources, key=_LEAST_KNOWN.index),
-            "+".join(dict.fromkeys(estimate.provenance for estimate in known if estimate.provenance)),
+            "+".join(dict.fromkeys(estimate.provenance for estimate in present if estimate.provenance)),
         )
 
     def _mean(self, values: Sequence[float]) -> float:
@@ -328,10 +328,10 @@ def execution_path(passes: Sequence[ModelPrediction]) -> str:
     """
     times: dict[str, float] = {}
     is_cache_decoded = False
-    for found in passes:
-        for kernel in found.kernels:
+    for timed in passes:
+        for kernel in timed.kernels:
             formats = dict(kernel.kernel.work.formats)
-            if "b" in formats and _is_product(kernel) and _is_narrow(formats, found.plan.wide):
+            if "b" in formats and _is_product(kernel) and _is_narrow(formats, timed.plan.wide):
                 text = _RUNS_AS.get(kernel.prediction.path, kernel.prediction.path).format(
                     kernel.prediction.compute_format
                 )
@@ -364,19 +364,19 @@ def plan_bound(passes: Sequence[ModelPrediction], shares: Sequence[float]) -> st
     compute_s = _weighed(
         shares,
         (
-            math.fsum(kernel.time_s for kernel in found.kernels if kernel.prediction.bound == "compute")
-            for found in passes
+            math.fsum(kernel.time_s for kernel in timed.kernels if kernel.prediction.bound == "compute")
+            for timed in passes
         ),
     )
-    return "compute" if compute_s > _weighed(shares, (found.time_s for found in passes)) / 2 else "memory"
+    return "compute" if compute_s > _weighed(shares, (timed.time_s for timed in passes)) / 2 else "memory"
 
 
 def _weighed(shares: Sequence[float], values: Iterable[float]) -> float:
     return math.fsum(share * value for share, value in zip(shares, values, strict=True))
 
 
-def _is_product(one: KernelPrediction) -> bool:
-    return one.kernel.work.op in ("gemv", "gemm", "grouped_gemm", "batched_gemm")
+def _is_product(kernel: KernelPrediction) -> bool:
+    return kernel.kernel.work.op in ("gemv", "gemm", "grouped_gemm", "batched_gemm")
 
 
 def _is_narrow(formats: dict[str, str], wide: str) -> bool:
@@ -385,21 +385,25 @@ def _is_narrow(formats: dict[str, str], wide: str) -> bool:
     return any(get_format(formats[name]).element_bits < bits for name in ("a", "b") if name in formats)
 
 
-def _is_fast(one: KernelPrediction, wide: str) -> bool:
+def _is_fast(kernel: KernelPrediction, wide: str) -> bool:
     """Return whether a product of narrow operands runs on a unit of theirs."""
-    return one.prediction.path == "native" and _is_product(one) and _is_narrow(dict(one.kernel.work.formats), wide)
+    return (
+        kernel.prediction.path == "native"
+        and _is_product(kernel)
+        and _is_narrow(dict(kernel.kernel.work.formats), wide)
+    )
 
 
 def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> Finding | None:
     """Return what attention on a plan's narrow cache costs, where it is expected to take longer than on a 16-bit one; else None."""
-    for found in passes:
-        for kernel in found.kernels:
+    for timed in passes:
+        for kernel in timed.kernels:
             if kernel.kernel.work.op != "attention":
                 continue
-            narrow = dict(kernel.kernel.work.formats).get("kv", found.plan.wide)
-            if get_format(narrow).element_bits >= get_format(found.plan.wide).element_bits:
+            narrow = dict(kernel.kernel.work.formats).get("kv", timed.plan.wide)
+            if get_format(narrow).element_bits >= get_format(timed.plan.wide).element_bits:
                 continue
-            mine, wide = (_expected(kernel.kernel.work, device, kv) for kv in (narrow, found.plan.wide))
+            mine, wide = (_expected(kernel.kernel.work, device, kv) for kv in (narrow, timed.plan.wide))
             if mine is None or wide is None or mine.time_s <= (1 + LEVEL_RATIO) * wide.time_s:
                 continue
             code = "cache-slower-unsplit" if mine.is_cache_unsplit else "cache-slower"

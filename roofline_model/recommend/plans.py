@@ -132,15 +132,15 @@ def candidate_plans(
             )
     for config in strategies:
         try:
-            one = _strategy_candidate(config, shape, device, wide)
+            candidate = _strategy_candidate(config, shape, device, wide)
         except RooflineError as error:
             excluded.append(Exclusion(config.name, (finding("cannot-run", config.name, error=str(error)),)))
             continue
-        missing = None if are_strategies_asked_for else _missing_unit(one.formats, device)
+        missing = None if are_strategies_asked_for else _missing_unit(candidate.formats, device)
         if missing is not None:
             excluded.append(Exclusion(config.name, (missing,)))
         else:
-            _add(plans, replace(one, is_asked_for=are_strategies_asked_for))
+            _add(plans, replace(candidate, is_asked_for=are_strategies_asked_for))
     return CandidatePlans(tuple(plans), tuple(excluded))
 
 
@@ -159,8 +159,8 @@ def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     plan = plan_from_text(text, shape)
     if plan.exceptions:  # the checkpoint's own formats say themselves what stays wide
         return rewidened(plan, wide)
-    kept = ("lm_head", "embedding", *(("router",) if shape.experts is not None else ()))
-    exceptions = tuple(FormatException(part, PartFormats(plan.wide, plan.wide)) for part in kept)
+    wide_parts = ("lm_head", "embedding", *(("router",) if shape.experts is not None else ()))
+    exceptions = tuple(FormatException(part, PartFormats(plan.wide, plan.wide)) for part in wide_parts)
     plan = rewidened(replace(plan, exceptions=exceptions), wide)
     both = f"{plan.base.weights}.{plan.base.activations}"
     if plan.kv == plan.wide:
@@ -181,10 +181,10 @@ def published_candidate(shape: ModelShape, wide: str) -> CandidatePlan | None:
     return CandidatePlan(AS_PUBLISHED, "published", plan, plan_formats(plan, shape))
 
 
-def add_candidate(plans: Sequence[CandidatePlan], one: CandidatePlan) -> list[CandidatePlan]:
+def add_candidate(plans: Sequence[CandidatePlan], candidate: CandidatePlan) -> list[CandidatePlan]:
     """Return the candidates with one more, or with one more name where its plan is known."""
     joined = list(plans)
-    _add(joined, one)
+    _add(joined, candidate)
     return joined
 
 
@@ -224,20 +224,20 @@ def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
     return None
 
 
-def _add(plans: list[CandidatePlan], one: CandidatePlan) -> None:
+def _add(plans: list[CandidatePlan], candidate: CandidatePlan) -> None:
     """Add a candidate, or its name and claims to the one with the same formats."""
-    for at, known in enumerate(plans):
-        if known.formats != one.formats:
+    for at, listed in enumerate(plans):
+        if listed.formats != candidate.formats:
             continue
-        names = dict.fromkeys([*known.aliases, one.label, *one.aliases])
+        names = dict.fromkeys([*listed.aliases, candidate.label, *candidate.aliases])
         plans[at] = replace(
-            known,
-            aliases=tuple(name for name in names if name != known.label),
-            claims=known.claims or one.claims,
-            is_asked_for=known.is_asked_for or one.is_asked_for,
+            listed,
+            aliases=tuple(name for name in names if name != listed.label),
+            claims=listed.claims or candidate.claims,
+            is_asked_for=listed.is_asked_for or candidate.is_asked_for,
         )
         return
-    plans.append(one)
+    plans.append(candidate)
 
 
 def cached_pairs(

@@ -51,14 +51,14 @@ def fisher_sensitivity(
     fisher = _fisher_diagonal(model, sites, windows, draws_count, seed)
     rows = []
     for site in sites:
-        for one in tried:
-            change = as_stored(site, one.weights, options).float() - site.weight.detach().float()
+        for layer_format in tried:
+            change = as_stored(site, layer_format.weights, options).float() - site.weight.detach().float()
             score = 0.5 * float((fisher[site].double() * change.double().square()).sum())
             if not math.isfinite(score):
                 raise InvalidValueError(
                     f"the gradient of {site.name} is NaN or infinite on this text: give the model in FP32 or another text"
                 )
-            rows.append(sensitivity_row(site, one, score))
+            rows.append(sensitivity_row(site, layer_format, score))
     return SensitivityTable(
         tuple(rows),
         "fisher",

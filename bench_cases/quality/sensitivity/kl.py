@@ -37,13 +37,17 @@ def kl_sensitivity(
     """
     tried = narrow_layer_formats(formats)
     sites = quantizable_sites(model, layers)
-    variants = {(site.name, one.name): partial(narrow_sites, (site,), one, options) for site in sites for one in tried}
+    variants = {
+        (site.name, layer_format.name): partial(narrow_sites, (site,), layer_format, options)
+        for site in sites
+        for layer_format in tried
+    }
     scores = score_variants(model, windows, variants)
     rows = []
     for site in sites:
-        for one in tried:
-            estimate = kl_estimate(kl_sums(scores[site.name, one.name]), windows)
-            rows.append(sensitivity_row(site, one, estimate.value, estimate))
+        for layer_format in tried:
+            estimate = kl_estimate(kl_sums(scores[site.name, layer_format.name]), windows)
+            rows.append(sensitivity_row(site, layer_format, estimate.value, estimate))
     return SensitivityTable(
         tuple(rows),
         "kl",

@@ -40,9 +40,9 @@ def measured_losses(
     groups = grouped_sites(model)
     wide = get_format(wide or wide_key(next(iter(groups.values()))[0].weight.dtype)).key
     variants: dict[tuple[str, str], Variant] = {
-        (name, one.part_label(wide)): partial(narrow_sites, sites, one)
+        (name, layer_format.part_label(wide)): partial(narrow_sites, sites, layer_format)
         for name, sites in groups.items()
-        for one in tried
+        for layer_format in tried
     }
     layer_count = layers_of(model)
     for layer in range(layer_count):
@@ -51,7 +51,7 @@ def measured_losses(
             variants[f"layers.{layer}.kv", key] = whole_variant(model, WholePlan("kv", {}, caches=caches))
     scores = score_variants(model, windows, variants)
     return LossTable(
-        {key: kl_estimate(kl_sums(found), windows).value for key, found in scores.items()},
+        {key: kl_estimate(kl_sums(window_scores), windows).value for key, window_scores in scores.items()},
         f"KL of the logits in nats/token, one group at a time, {windows.scored_count:,} predictions",
         "high",
     )
@@ -64,7 +64,7 @@ def grouped_sites(model: nn.Module) -> dict[str, tuple[LinearSite, ...]]:
     """
     sites = quantizable_sites(model)
     has_gate = any(OperatorType.FFN_GATE in operators_of_module(site.name)[0] for site in sites)
-    found: dict[str, list[LinearSite]] = {}
+    sites_by_part: dict[str, list[LinearSite]] = {}
     for site in sites:
         if ".experts." in site.name or "shared_expert" in site.name:
             raise UnsupportedError(
@@ -75,9 +75,9 @@ def grouped_sites(model: nn.Module) -> dict[str, tuple[LinearSite, ...]]:
             continue
         # A feed-forward block without a gate has its up projection alone.
         name = group if has_gate else group.replace(".gate_up_proj", ".up_proj")
-        found.setdefault(name, []).append(site)
-    if not found:
+        sites_by_part.setdefault(name, []).append(site)
+    if not sites_by_part:
         raise UnsupportedError(
             f"no Linear of {type(model).__name__} is a decoder's: the search has nothing to choose for"
         )
-    return {name: tuple(sites) for name, sites in found.items()}
+    return {name: tuple(sites) for name, sites in sites_by_part.items()}

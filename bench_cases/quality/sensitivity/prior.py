@@ -48,10 +48,10 @@ def prior_sensitivity(
     tried = weight_formats(formats, wide_key(sites[0].weight.dtype))
     for site in sites:
         prior = _prior(site, priors) * depth_prior(site.name)
-        for one in tried:
-            error = format_error(site.weight.detach().cpu(), one.weights, options=options).relative_error
+        for layer_format in tried:
+            error = format_error(site.weight.detach().cpu(), layer_format.weights, options=options).relative_error
             # A weight of zeros is stored exactly by every format.
-            rows.append(sensitivity_row(site, one, (error or 0.0) ** 2 * prior))
+            rows.append(sensitivity_row(site, layer_format, (error or 0.0) ** 2 * prior))
     return SensitivityTable(
         tuple(rows),
         "data-free",

@@ -96,11 +96,11 @@ def check_strategies(
         time_s = problem.pass_time_s(plan)
         faster = [candidate for candidate in candidates if candidate.time_s < time_s]
         best = _fastest(faster, plan, choosing)
-        found = None
+        found_plan = None
         if best is not None:
             kl, difference = reporting.kl(best.plan), reporting.difference(best.plan, plan)
-            found = FoundPlan(best.plan, best.time_s, best.summed_kl_value, kl, difference)
-        checks.append(StrategyCheck(strategy.name, time_s, reporting.kl(plan), len(faster), found))
+            found_plan = FoundPlan(best.plan, best.time_s, best.summed_kl_value, kl, difference)
+        checks.append(StrategyCheck(strategy.name, time_s, reporting.kl(plan), len(faster), found_plan))
     return tuple(checks)
 
 
@@ -174,10 +174,10 @@ class _WholePlans:
 
 def _fast_or_faithful(candidates: list[_Candidate]) -> list[_Candidate]:
     """Return the plans that no other beats in time and summed loss, the fastest (and worst) first; memory does not count here."""
-    kept: list[_Candidate] = []
+    front: list[_Candidate] = []
     least = math.inf
-    for candidate in sorted(candidates, key=lambda one: (one.time_s, one.summed_kl_value)):
+    for candidate in sorted(candidates, key=lambda plan: (plan.time_s, plan.summed_kl_value)):
         if candidate.summed_kl_value < least:
             least = candidate.summed_kl_value
-            kept.append(candidate)
-    return kept
+            front.append(candidate)
+    return front

@@ -74,14 +74,14 @@ def attach_linears(
     _check_names([*skip, *(precisions if isinstance(precisions, Mapping) else ())], linears)
     plan = strategy_layer_plan(precisions, linears) if isinstance(precisions, MixedPrecisionConfig) else precisions
     chosen: dict[str, str | None] = {}
-    kept: dict[str, str] = {}
+    unchanged: dict[str, str] = {}
     obstacles: dict[str, str] = {}
     for name, module in linears.items():
         reason, precision = _wish(name, plan, skip)
         if not reason and (obstacle := _obstacle(quantizer, module, precision)):
             obstacles[name] = reason = obstacle
         if reason:
-            kept[name] = reason
+            unchanged[name] = reason
         else:
             chosen[name] = precision
     if is_strict and obstacles:
@@ -97,7 +97,7 @@ def attach_linears(
         module.__dict__["forward"] = forward
     default = "by selector" if quantizer.selector is not None else formats_of(quantizer.config.precision).label
     attached = {name: default if text is None else formats_of(text).label for name, text in chosen.items()}
-    return Attachment(AttachReport(attached, kept), forwards)
+    return Attachment(AttachReport(attached, unchanged), forwards)
 
 
 def _wish(name: str, plan: Mapping[str, str] | None, skip: tuple[str, ...]) -> tuple[str, str | None]:

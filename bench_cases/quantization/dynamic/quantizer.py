@@ -140,15 +140,15 @@ class DynamicQuantizer:
         if fallback:
             formats, reason = _wide_pair(stats, weight), fallback
         thresholds = self._thresholds(operator_name, values, formats.activations)
-        operands, scale, kept = self._operands(operator_name, values, weight, formats, thresholds)
+        operands, scale, wide_name = self._operands(operator_name, values, weight, formats, thresholds)
         product = multiply(*operands)
         result = product.value.to(activation.dtype).reshape(*activation.shape[:-1], weight.shape[0])
         clipped = 0.0 if thresholds is None else float((values.abs() > thresholds).double().mean())
 
         # Nothing above has changed the quantiser: from here on nothing fails.
         self._remember(operator_name, formats, product.path, stats, bool(fallback), thresholds)
-        if kept is not None:
-            self._weights[operator_name] = kept
+        if wide_name is not None:
+            self._weights[operator_name] = wide_name
         if decision is not None and self.selector is not None:
             self.selector.remember(decision)
         return result, {
@@ -232,11 +232,11 @@ class DynamicQuantizer:
             operand, columns = self._encoded(values, format_key, thresholds)
             return operand.decoded() if columns is None else operand.decoded() * columns
 
-        found = choose_thresholds(values, self.config, round_trip)
+        chosen = choose_thresholds(values, self.config, round_trip)
         before = self._states[name].thresholds if name in self._states else None
-        if self.config.smoothing_factor and before is not None and before.shape == found.shape:
-            return self.config.smoothing_factor * before + (1 - self.config.smoothing_factor) * found
-        return found
+        if self.config.smoothing_factor and before is not None and before.shape == chosen.shape:
+            return self.config.smoothing_factor * before + (1 - self.config.smoothing_factor) * chosen
+        return chosen
 
     def _encoded(self, values: Tensor, format_key: str, thresholds: Tensor) -> tuple[Operand, Tensor | None]:
         """Return the activation's operand, and for per_channel the column factors that its values were divided by."""
@@ -253,15 +253,15 @@ class DynamicQuantizer:
             a, columns = quantize_operand(values, formats.activations, unlimited), None
         else:
             a, columns = self._encoded(values, formats.activations, thresholds)
-        found = self._weights.get(name)
-        if columns is None and found is not None and found.is_of(weight, formats.weights):
-            return (a, found.operand), _scale(a, None), None
+        cached = self._weights.get(name)
+        if columns is None and cached is not None and cached.is_of(weight, formats.weights):
+            return (a, cached.operand), _scale(a, None), None
         source = checked_matrix(f"{name}: weight", weight)
         w = quantize_rows(source if columns is None else source * columns, formats.weights)
-        kept = None
+        cached = None
         if columns is None and not w.is_wide and not weight.is_inference():
-            kept = _KeptWeight(weakref.ref(weight), weight._version, weight.data_ptr(), w)
-        return (a, w), _scale(a, columns), kept
+            cached = _KeptWeight(weakref.ref(weight), weight._version, weight.data_ptr(), w)
+        return (a, w), _scale(a, columns), cached
 
     def _remember(
         self,
@@ -303,8 +303,8 @@ def _scale(a: Operand, columns: Tensor | None) -> Tensor | None:
 
 def _check_weight(name: str, values: Tensor, weight: Tensor) -> None:
     if not isinstance(weight, Tensor) or weight.dim() != 2:
-        found = tuple(weight.shape) if isinstance(weight, Tensor) else type(weight).__name__
-        raise InvalidValueError(f"{name}: weight must be a matrix (N, K), got {found}")
+        actual = tuple(weight.shape) if isinstance(weight, Tensor) else type(weight).__name__
+        raise InvalidValueError(f"{name}: weight must be a matrix (N, K), got {actual}")
     if weight.shape[1] != values.shape[1]:
         raise InvalidValueError(
             f"{name}: the activation has K = {values.shape[1]} and the weight, {tuple(weight.shape)} as (N, K), has {weight.shape[1]}"

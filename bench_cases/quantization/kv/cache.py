@@ -114,9 +114,9 @@ class NarrowLayer(DynamicLayer):
 
     def crop(self, max_length: int) -> None:
         """Keep the first `max_length` tokens, or drop the last `-max_length`."""
-        kept = max_length if max_length >= 0 else self.get_seq_length() + max_length
-        if kept < self.get_seq_length():
-            self._parts = [tuple(part[..., :kept, :].contiguous() for part in parts) for parts in self._parts]
+        length = max_length if max_length >= 0 else self.get_seq_length() + max_length
+        if length < self.get_seq_length():
+            self._parts = [tuple(part[..., :length, :].contiguous() for part in parts) for parts in self._parts]
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder the sequences (beam search)."""

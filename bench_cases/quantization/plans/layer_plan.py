@@ -120,9 +120,9 @@ def choose_group(recipe: Recipe, wanted: int, K: int) -> tuple[int | None, str]:
         return None, ""
     if wanted in recipe.group_sizes and K % wanted == 0:
         return wanted, ""
-    known = ", ".join(str(size) for size in recipe.group_sizes)
-    why = f"group {wanted} does not divide K = {K}" if K % wanted else f"{recipe.config_name} takes groups of {known}"
+    sizes = ", ".join(str(size) for size in recipe.group_sizes)
+    why = f"group {wanted} does not divide K = {K}" if K % wanted else f"{recipe.config_name} takes groups of {sizes}"
     smaller = [size for size in recipe.group_sizes if size <= wanted and K % size == 0]
     if not smaller:
-        return None, f"{why}; no group of {known} up to {wanted} divides K = {K}"
+        return None, f"{why}; no group of {sizes} up to {wanted} divides K = {K}"
     return max(smaller), f"{why}: group {max(smaller)} used"

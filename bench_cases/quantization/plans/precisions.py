@@ -106,7 +106,7 @@ def precision_formats(name: str, wide: str) -> tuple[str, str]:
     precision = parse_precision(name)
     if precision.is_plain:
         return precision.name, precision.name
-    weight, activation = next(pair for pair, known in _BY_PAIR.items() if known == precision.name)
+    weight, activation = next(pair for pair, pair_name in _BY_PAIR.items() if pair_name == precision.name)
     return weight, activation or wide
 
 

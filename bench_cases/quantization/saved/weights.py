@@ -105,7 +105,7 @@ def check_layers(state: Mapping[str, Tensor], described: Mapping[str, Any], fold
         value = state.get(f"{name}.weight" if name else "weight")
         if value is None and not method:
             continue  # a computed weight is saved under the names of its parts
-        found = "missing" if value is None else _described(value)
+        actual = "missing" if value is None else _described(value)
         is_packed = value is not None and hasattr(value, "__tensor_flatten__")
         is_right = value is not None and tuple(value.shape) == shape
         if method or is_packed:
@@ -114,20 +114,20 @@ def check_layers(state: Mapping[str, Tensor], described: Mapping[str, Any], fold
             is_right = is_right and value is not None and value.dtype is _WIDE[became]
         if not is_right:
             raise DefinitionError(
-                f"{folder} does not hold what its report says: {name or 'the layer'} should be {became}, {tensor} of {shape[0]}×{shape[1]}, and is {found}; save the model again"
+                f"{folder} does not hold what its report says: {name or 'the layer'} should be {became}, {tensor} of {shape[0]}×{shape[1]}, and is {actual}; save the model again"
             )
 
 
 def check_fit(model: nn.Module, state: Mapping[str, Tensor], buffers: Mapping[str, Tensor], folder: Path) -> None:
     """Raise `InvalidValueError` unless the model has exactly these tensors, in these shapes and kinds of numbers."""
     own = {**model.state_dict(), **unsaved_buffers(model)}
-    found = {**state, **buffers}
-    missing, extra = sorted(set(own) - set(found)), sorted(set(found) - set(own))
+    tensors = {**state, **buffers}
+    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
     if missing or extra:
         raise InvalidValueError(
             f"{folder} does not fit the model: {len(missing)} tensors missing {missing[:3]}, {len(extra)} unknown {extra[:3]}; the model is unchanged"
         )
-    for name, value in found.items():
+    for name, value in tensors.items():
         if value.shape != own[name].shape:
             raise InvalidValueError(
                 f"{folder} does not fit the model: {name} is {tuple(value.shape)}, the model has {tuple(own[name].shape)}; the model is unchanged"

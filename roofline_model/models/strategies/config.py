@@ -111,25 +111,27 @@ class MixedPrecisionConfig:
     def spans(self, operator: OperatorType | str) -> list[tuple[int | None, int | None, PartFormats]]:
         """Return (first layer, last layer, formats) of an operator from the first layer on; None, None: every layer."""
         operator = parse_operator(operator)
-        if self.layer_count is None or not any(operator.value in one.operator_precisions for one in self.layers):
+        if self.layer_count is None or not any(
+            operator.value in layer_formats.operator_precisions for layer_formats in self.layers
+        ):
             return [(None, None, self.formats(operator))]
-        found: list[tuple[int | None, int | None, PartFormats]] = []
+        ranges: list[tuple[int | None, int | None, PartFormats]] = []
         for layer in range(self.layer_count):
             formats = self.formats(operator, layer)
-            if found and found[-1][2] == formats:
-                found[-1] = (found[-1][0], layer, formats)
+            if ranges and ranges[-1][2] == formats:
+                ranges[-1] = (ranges[-1][0], layer, formats)
             else:
-                found.append((layer, layer, formats))
-        return found if len(found) > 1 else [(None, None, found[0][2])]
+                ranges.append((layer, layer, formats))
+        return ranges if len(ranges) > 1 else [(None, None, ranges[0][2])]
 
     def with_name(self, name: str) -> MixedPrecisionConfig:
         """Return the same strategy under another name, without the claims of the original."""
         return replace(self, name=name, claims=None)
 
     def _text(self, operator: OperatorType, layer: int | None) -> str | None:
-        for one in self.layers:
-            if one.covers(layer) and operator.value in one.operator_precisions:
-                return one.operator_precisions[operator.value]
+        for layer_formats in self.layers:
+            if layer_formats.covers(layer) and operator.value in layer_formats.operator_precisions:
+                return layer_formats.operator_precisions[operator.value]
         if operator is OperatorType.KV_CACHE:
             return self.kv_cache_precision
         return self.operator_precisions.get(operator.value)
@@ -168,16 +170,16 @@ class MixedPrecisionConfig:
             return
         if count is None:
             raise InvalidValueError(f"{self.name}: layer ranges need layer_count, the layers of the whole model")
-        for one in self.layers:
-            if not isinstance(one, LayerPrecisions):
-                raise InvalidValueError(f"{self.name}: layers holds LayerPrecisions, got a {type(one).__name__}")
-            if one.last_layer_index >= count:
+        for layer in self.layers:
+            if not isinstance(layer, LayerPrecisions):
+                raise InvalidValueError(f"{self.name}: layers holds LayerPrecisions, got a {type(layer).__name__}")
+            if layer.last_layer_index >= count:
                 raise InvalidValueError(
-                    f"{self.name}: layers {one.label} are beyond layer_count {count} (0 to {count - 1})"
+                    f"{self.name}: layers {layer.label} are beyond layer_count {count} (0 to {count - 1})"
                 )
-        for operator, one, other in _overlaps(self.layers):
+        for operator, layer, other in _overlaps(self.layers):
             raise InvalidValueError(
-                f"{self.name}: {operator} is given twice for the same layers, in {one.label} and in {other.label}; keep one"
+                f"{self.name}: {operator} is given twice for the same layers, in {layer.label} and in {other.label}; keep one"
             )
 
     def _check_pairs(self) -> None:

@@ -121,7 +121,7 @@ def module_formats(config: MixedPrecisionConfig, name: str) -> PartFormats | Non
     if not formats:
         return None
     if len(set(formats)) > 1:
-        listed = ", ".join(f"{operator.value}={one.label}" for operator, one in zip(operators, formats, strict=True))
+        listed = ", ".join(f"{operator.value}={pair.label}" for operator, pair in zip(operators, formats, strict=True))
         raise UnsupportedError(f"{config.name}: {name} is one matrix, but {listed}; give them one format")
     return formats[0]
 
@@ -132,8 +132,8 @@ def strategy_layer_plan(config: MixedPrecisionConfig, names: Iterable[str]) -> d
     One format alone says that a module is not quantised (`FP16`); a quantised one always has two, because torchao's plans
     read `INT8` alone as weight-only.
     """
-    found = {name: module_formats(config, name) for name in names}
-    return {name: spelled_formats(formats) for name, formats in found.items() if formats is not None}
+    formats_by_module = {name: module_formats(config, name) for name in names}
+    return {name: spelled_formats(formats) for name, formats in formats_by_module.items() if formats is not None}
 
 
 def spelled_formats(formats: PartFormats) -> str:

@@ -30,20 +30,20 @@ def modules_plan(
     Raises `UnsupportedError` for a narrow module that is no part of the decoder model (an adapter, a vision tower), and
     for two modules of one part and layer with different formats; `InvalidValueError` for layers the model does not have.
     """
-    found: dict[tuple[str, int | None], PartFormats] = {}
-    for name, one in formats.items():
-        for key in _parts_of(name, shape, is_narrow=one.weights != wide):
-            if found.setdefault(key, one) != one:
+    formats_by_part: dict[tuple[str, int | None], PartFormats] = {}
+    for name, pair in formats.items():
+        for key in _parts_of(name, shape, is_narrow=pair.weights != wide):
+            if formats_by_part.setdefault(key, pair) != pair:
                 raise UnsupportedError(
-                    f"{name}: {key[0]} of layer {key[1]} has {found[key].label} and {one.label}; no product has two"
+                    f"{name}: {key[0]} of layer {key[1]} has {formats_by_part[key].label} and {pair.label}; no product has two"
                 )
     base = PartFormats(wide, wide)
     exceptions = [
-        FormatException(part, one, layer, layer)
-        for (part, layer), one in found.items()
-        if one != base and part != _HEAD
+        FormatException(part, pair, layer, layer)
+        for (part, layer), pair in formats_by_part.items()
+        if pair != base and part != _HEAD
     ]
-    head = found.get((_HEAD, None), base)
+    head = formats_by_part.get((_HEAD, None), base)
     outside = [FormatException(_HEAD, head)] if head != base else []
     if outside and shape.has_tied_embedding:
         outside.append(FormatException("embedding", base))

@@ -55,4 +55,4 @@ def parse_operator(name: str | OperatorType) -> OperatorType:
     try:
         return OperatorType(str(name).strip().lower())
     except ValueError:
-        raise UnknownNameError("operator", str(name), [one.value for one in OperatorType]) from None
+        raise UnknownNameError("operator", str(name), [operator.value for operator in OperatorType]) from None

@@ -166,7 +166,9 @@ def _strategy(
 
 
 def _wide_operators() -> dict[str, str]:
-    rest = [one for one in OperatorType if one not in PROJECTIONS and one is not OperatorType.KV_CACHE]
+    rest = [
+        operator for operator in OperatorType if operator not in PROJECTIONS and operator is not OperatorType.KV_CACHE
+    ]
     return dict.fromkeys(rest, "FP16")
 
 

@@ -112,13 +112,13 @@ def strategy_text(config: MixedPrecisionConfig, kind: str = "toml") -> str:
         "[operator_precisions]",
         *(f"{name} = {_toml(value)}" for name, value in fields["operator_precisions"].items()),
     ]
-    for one in fields.get("layers", ()):
-        inner = ", ".join(f"{name} = {_toml(value)}" for name, value in one["operator_precisions"].items())
+    for layer in fields.get("layers", ()):
+        inner = ", ".join(f"{name} = {_toml(value)}" for name, value in layer["operator_precisions"].items())
         lines += [
             "",
             "[[layers]]",
-            f"first = {one['first']}",
-            f"last = {one['last']}",
+            f"first = {layer['first']}",
+            f"last = {layer['last']}",
             f"operator_precisions = {{ {inner} }}",
         ]
     return "\n".join(lines) + "\n"

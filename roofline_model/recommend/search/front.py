@@ -66,9 +66,11 @@ def ordered_choices(group: LayerGroup) -> list[FormatChoice]:
     Of choices equal in everything the first stays.
     """
     choices: list[FormatChoice] = []
-    for one in sorted(group.choices, key=lambda choice: (choice.loss_value, choice.time_s, choice.memory_bytes)):
-        if not any(other.time_s <= one.time_s and other.memory_bytes <= one.memory_bytes for other in choices):
-            choices.append(one)
+    for candidate in sorted(group.choices, key=lambda choice: (choice.loss_value, choice.time_s, choice.memory_bytes)):
+        if not any(
+            other.time_s <= candidate.time_s and other.memory_bytes <= candidate.memory_bytes for other in choices
+        ):
+            choices.append(candidate)
     return choices
 
 
@@ -80,9 +82,9 @@ def choice_table(rows: list[list[FormatChoice]]) -> Table:
     cost = np.full((len(rows), width), math.inf)
     first, second = np.empty_like(cost), np.empty_like(cost)
     for at, row in enumerate(rows):
-        cost[at, : len(row)] = [one.loss_value for one in row]
-        first[at] = [one.time_s for one in row] + [row[0].time_s] * (width - len(row))
-        second[at] = [one.memory_bytes for one in row] + [row[0].memory_bytes] * (width - len(row))
+        cost[at, : len(row)] = [choice.loss_value for choice in row]
+        first[at] = [choice.time_s for choice in row] + [row[0].time_s] * (width - len(row))
+        second[at] = [choice.memory_bytes for choice in row] + [row[0].memory_bytes] * (width - len(row))
     return Table(cost, first, second)
 
 
@@ -114,10 +116,10 @@ def assignment(problem: ParetoProblem, rows: list[list[FormatChoice]], picks: An
     """Return the plan that takes one column of every row, with its totals."""
     chosen = [row[int(column)] for row, column in zip(rows, picks, strict=True)]
     return FormatAssignment(
-        tuple(one.label for one in chosen),
-        math.fsum(one.loss_value for one in chosen),
-        math.fsum([problem.fixed_time_s, *(one.time_s for one in chosen)]),
-        math.fsum([problem.fixed_bytes, *(one.memory_bytes for one in chosen)]),
+        tuple(choice.label for choice in chosen),
+        math.fsum(choice.loss_value for choice in chosen),
+        math.fsum([problem.fixed_time_s, *(choice.time_s for choice in chosen)]),
+        math.fsum([problem.fixed_bytes, *(choice.memory_bytes for choice in chosen)]),
     )
 
 
@@ -145,19 +147,19 @@ def _supported(table: Table) -> Array:
     import numpy as np
 
     time_unit, byte_unit = _span(table.first), _span(table.second)
-    found = [_least(table.first, table.cost, table.second), _least(table.second, table.cost, table.first)]
-    found.append(_least(table.cost, table.first, table.second))
+    picks = [_least(table.first, table.cost, table.second), _least(table.second, table.cost, table.first)]
+    picks.append(_least(table.cost, table.first, table.second))
     for angle in np.linspace(0.0, math.pi / 2, DIRECTIONS + 2)[1:-1]:
         mix = math.cos(angle) * table.first / time_unit + math.sin(angle) * table.second / byte_unit
-        found += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
+        picks += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
     # Along one resource alone, the other decides between equals only.
     for own, other in (
         (table.first / time_unit, table.second / byte_unit),
         (table.second / byte_unit, table.first / time_unit),
     ):
         mix = own + 1e-6 * other
-        found += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
-    return np.unique(np.stack(found), axis=0)
+        picks += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
+    return np.unique(np.stack(picks), axis=0)
 
 
 def _prices(cost: Array, mix: Array) -> Array:
@@ -173,12 +175,12 @@ def _prices(cost: Array, mix: Array) -> Array:
                 slopes.append(np.where(saved > 0, rise / saved, np.nan))
     if not slopes:
         return np.zeros(0)
-    known = np.concatenate(slopes)
-    known = np.unique(known[np.isfinite(known) & (known > 0)])
-    if not len(known):
+    prices = np.concatenate(slopes)
+    prices = np.unique(prices[np.isfinite(prices) & (prices > 0)])
+    if not len(prices):
         return np.zeros(0)
-    between = np.sqrt(known[:-1] * known[1:])
-    every = np.concatenate([[known[0] / 2], between, [known[-1] * 2]])
+    between = np.sqrt(prices[:-1] * prices[1:])
+    every = np.concatenate([[prices[0] / 2], between, [prices[-1] * 2]])
     if len(every) <= PRICES:
         return every
     spread = np.unique(np.linspace(0, len(every) - 1, PRICES).round().astype(int))

@@ -58,7 +58,7 @@ class Table:
         import numpy as np
 
         largest = [np.abs(values[np.isfinite(values)]).max() for values in (self.cost, self.first, self.second)]
-        return np.array([float(one) * self.group_count * ROUNDING_RATIO or 1.0 for one in largest])
+        return np.array([float(value) * self.group_count * ROUNDING_RATIO or 1.0 for value in largest])
 
     def totals(self, picks: Array) -> tuple[float, float, float]:
         """Return cost and both resources of a plan: one column for every row."""
@@ -105,9 +105,9 @@ def minimise(table: Table, first_limit: float, second_limit: float) -> Solution:
     cost = table.totals(best)[0]
     if cost <= search.bound:
         return Solution(best, cost, cost)
-    found, floor = _by_states(table, limits, search, cost)
-    if found is not None:
-        best = _improved(table, found, limits)
+    picks, floor = _by_states(table, limits, search, cost)
+    if picks is not None:
+        best = _improved(table, picks, limits)
         cost = table.totals(best)[0]
     return Solution(best, cost, min(cost, floor))
 
@@ -238,7 +238,7 @@ def undominated(points: Array) -> Array:
     import numpy as np
 
     order = np.lexsort((points[:, 2], points[:, 1], points[:, 0]))
-    kept: list[int] = []
+    positions: list[int] = []
     # A staircase over the rows kept so far: second column rising, third falling.
     steps: list[float] = []
     heights: list[float] = []
@@ -246,13 +246,13 @@ def undominated(points: Array) -> Array:
         place = bisect_right(steps, along)
         if place and heights[place - 1] <= height:
             continue
-        kept.append(position)
+        positions.append(position)
         end = place
         while end < len(steps) and heights[end] >= height:
             end += 1
         start = place - 1 if place and steps[place - 1] == along else place
         steps[start:end], heights[start:end] = [along], [height]
-    return np.array(kept, dtype=np.intp)
+    return np.array(positions, dtype=np.intp)
 
 
 def _least_first(table: Table, limits: tuple[float, float]) -> Solution:
@@ -289,11 +289,11 @@ def _improved(table: Table, picks: Array, limits: tuple[float, float]) -> Array:
 def _ahead(values: Array, order: list[int]) -> list[float]:
     """Return for every place what the groups behind it spend at least."""
     least = [float(values[row].min()) for row in order]
-    found, total = [0.0] * len(order), 0.0
+    totals, total = [0.0] * len(order), 0.0
     for place in range(len(order) - 1, -1, -1):
-        found[place] = total
+        totals[place] = total
         total += least[place]
-    return found
+    return totals
 
 
 def _least(values: Array) -> float:

@@ -56,20 +56,20 @@ class LossTable:
             )
         if not str(self.source).strip():
             raise InvalidValueError("losses need a source: what was measured, and on how much data")
-        found: dict[tuple[str, str], float] = {}
+        values: dict[tuple[str, str], float] = {}
         for (name, label), value in self.values.items():
             if not is_loss(value):
                 raise InvalidValueError(
                     f"the loss of {named(name)} in {named(label)} must be a finite number, got {shown(value)}"
                 )
             key = (name, parse_formats(label).label)
-            if key in found:
+            if key in values:
                 raise InvalidValueError(f"the loss of {name} in {key[1]} is given twice; keep one")
-            found[key] = float(value)
-        if not found:
+            values[key] = float(value)
+        if not values:
             raise InvalidValueError("the table of losses is empty; the search needs at least one layer and format")
-        _check_blocks({name for name, _ in found})
-        object.__setattr__(self, "_canonical", found)
+        _check_blocks({name for name, _ in values})
+        object.__setattr__(self, "_canonical", values)
 
     @property
     def formats(self) -> tuple[PartFormats, ...]:
@@ -82,13 +82,13 @@ class LossTable:
         A part that is named itself is taken as it is; modules of a feed-forward block that is named as a whole add up to the
         whole. Parts of which some matrix has no loss are left out: their format cannot be chosen.
         """
-        found: dict[tuple[str, str], float] = {}
+        values: dict[tuple[str, str], float] = {}
         sums: dict[tuple[str, str], float] = {}
         covered: dict[tuple[str, str], set[OperatorType]] = {}
         blocks = {name for name, _ in self._canonical if name.endswith(WHOLE_FFN)}
         for (name, label), value in self._canonical.items():
             if _PART_NAME.fullmatch(name):
-                found[name, label] = value
+                values[name, label] = value
                 continue
             operators, layer = operators_of_module(name)
             part = _part_of(name, operators, layer, shape)
@@ -99,9 +99,9 @@ class LossTable:
             sums[part, label] = sums.get((part, label), 0.0) + value
             covered.setdefault((part, label), set()).update(operators)
         for key, value in sums.items():
-            if key not in found and covered[key] >= _needed(key[0].rpartition(".")[2], shape):
-                found[key] = value
-        return found
+            if key not in values and covered[key] >= _needed(key[0].rpartition(".")[2], shape):
+                values[key] = value
+        return values
 
 
 _PART_OPERATORS: Mapping[str, tuple[OperatorType, ...]] = {

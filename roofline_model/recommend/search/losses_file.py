@@ -135,7 +135,7 @@ class MeasuredLosses:
 
     def is_of(self, model: str) -> bool:
         """Whether these are losses of a model of that name; a folder may be called with or without the digits of its config."""
-        mine, asked = (_UNSAFE.sub("_", one) for one in (self.model, model))
+        mine, asked = (_UNSAFE.sub("_", name) for name in (self.model, model))
         return mine == asked or asked == _DIGITS.sub("", mine) or mine == _DIGITS.sub("", asked)
 
     @property

@@ -109,15 +109,15 @@ class ModelProblem:
 
     def choices(self, plan: FormatPlan) -> dict[str, str]:
         """Return group → format of a plan: the way back. Raises `InvalidValueError` for a group with several formats."""
-        found: dict[str, str] = {}
+        group_of_part: dict[str, str] = {}
         for group in self.problem.groups:
             labels = {self._label(plan, *_part_and_layer(name)) for name in group.members or (group.name,)}
             if len(labels) > 1:
                 raise InvalidValueError(
                     f"{group.name} has one format in this problem, the plan says {', '.join(sorted(labels))}"
                 )
-            found[group.name] = labels.pop()
-        return found
+            group_of_part[group.name] = labels.pop()
+        return group_of_part
 
     @staticmethod
     def _label(plan: FormatPlan, part: str, layer: int | None) -> str:
@@ -128,8 +128,8 @@ class ModelProblem:
 
     def pass_time_s(self, plan: FormatPlan) -> float:
         """Return the time of a pass with a plan, kernel by kernel, in the mean over the traffic."""
-        whole = math.fsum(one.share_ratio for one in self.traffic)
-        return math.fsum(one.share_ratio / whole * self.timed(one, plan).time_s for one in self.traffic)
+        whole = math.fsum(share.share_ratio for share in self.traffic)
+        return math.fsum(share.share_ratio / whole * self.timed(share, plan).time_s for share in self.traffic)
 
     def timed(self, share: TrafficShare, plan: FormatPlan) -> TimedPass:
         """Return one kind of pass with a plan, kernel by kernel."""
@@ -168,10 +168,10 @@ def model_problem(
     base = FormatPlan(PartFormats(key, key), key, key, label="wide")
     checked_plan(base, shape)
     empty = ParetoProblem((LayerGroup("none", (FormatChoice(key, 0.0, 0.0, 0.0),)),))
-    found = ModelProblem(empty, shape, device, shares, base, times, None if is_ideal else remembering())
-    known = losses.by_part(shape)
-    formats = list(dict.fromkeys(label for name, label in known if not name.endswith(".kv")))
-    builder = _Builder(found, known, [get_format(kv_format).key for kv_format in kv_formats], formats)
+    empty_problem = ModelProblem(empty, shape, device, shares, base, times, None if is_ideal else remembering())
+    part_losses = losses.by_part(shape)
+    formats = list(dict.fromkeys(label for name, label in part_losses if not name.endswith(".kv")))
+    builder = _Builder(empty_problem, part_losses, [get_format(kv_format).key for kv_format in kv_formats], formats)
     groups = tuple(builder.groups())
     if not groups:
         raise InvalidValueError(
@@ -179,13 +179,13 @@ def model_problem(
         )
     problem = ParetoProblem(
         groups,
-        fixed_time_s=found.pass_time_s(base) - builder.own_time_s,
+        fixed_time_s=empty_problem.pass_time_s(base) - builder.own_time_s,
         fixed_bytes=max(0.0, builder.base_bytes - builder.own_bytes),
         loss_source=losses.source,
         confidence=losses.confidence,
         findings=tuple(builder.findings),
     )
-    return replace(found, problem=problem)
+    return replace(empty_problem, problem=problem)
 
 
 class _Builder:
@@ -199,10 +199,10 @@ class _Builder:
         self._formats = list(dict.fromkeys([self._wide, *formats]))
         self._kv_formats = list(dict.fromkeys([self._wide, *kv_formats])) if kv_formats else []
         self._whole_blocks = {_part_and_layer(name)[1] for name, _ in losses if name.endswith(WHOLE_FFN)}
-        self._base_passes = [model.timed(one, model.base) for one in model.traffic]
+        self._base_passes = [model.timed(share, model.base) for share in model.traffic]
         self._known: dict[tuple[object, ...], dict[str, tuple[float, str]]] = {}
         self._largest = max(
-            model.traffic, key=lambda one: model_memory(model.shape, one.workload, model.base).total_bytes
+            model.traffic, key=lambda share: model_memory(model.shape, share.workload, model.base).total_bytes
         ).workload
         self.base_bytes = model_memory(model.shape, self._largest, model.base).total_bytes
         self.own_time_s = self.own_bytes = 0.0
@@ -293,10 +293,10 @@ class _Builder:
                 if label == self._wide:
                     raise
                 self._add(replace(finding_of(error), subject=f"{part} in {label}"))
-        found: dict[str, tuple[float, str]] = {}
+        times: dict[str, tuple[float, str]] = {}
         # What some format replaces in each pass: the part's own kernels, counted in the wide format.
         own = [
-            max((base.beyond(passes[at]) for passes in changed.values()), key=lambda one: one[0])
+            max((base.beyond(passes[at]) for passes in changed.values()), key=lambda timed: timed[0])
             for at, base in enumerate(self._base_passes)
         ]
         for label, passes in changed.items():
@@ -304,8 +304,8 @@ class _Builder:
             for at, (share, base) in enumerate(zip(model.traffic, self._base_passes, strict=True)):
                 time_s += share.share_ratio / whole * (own[at][0] + passes[at].time_s - base.time_s)
                 sources.append(own[at][1] if label == self._wide else passes[at].beyond(base)[1])
-            found[label] = (max(0.0, time_s), joined_source(sources) or "ideal")
-        return found
+            times[label] = (max(0.0, time_s), joined_source(sources) or "ideal")
+        return times
 
     def _add(self, item: Finding) -> None:
         if item not in self.findings:

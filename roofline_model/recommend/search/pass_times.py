@@ -55,19 +55,21 @@ class TimedPass:
         """Return the time of the calls that `other` does not make, and the sources of these times."""
         theirs = {kernel.key: kernel.kernel.calls_count for kernel in other.kernels}
         extra = [(kernel.kernel.calls_count - theirs.get(kernel.key, 0), kernel) for kernel in self.kernels]
-        found = [(count, one) for count, one in extra if count > 0]
-        return math.fsum(count * one.time_s for count, one in found), joined_source(one.source for _, one in found)
+        counted = [(count, estimate) for count, estimate in extra if count > 0]
+        return math.fsum(count * estimate.time_s for count, estimate in counted), joined_source(
+            estimate.source for _, estimate in counted
+        )
 
 
 def remembering() -> Estimator:
     """Return the estimator of expected times that asks for every operator once: passes of one model differ in few."""
-    known: dict[tuple[Operator, str], ExpectedPrediction | None] = {}
+    remembered: dict[tuple[Operator, str], ExpectedPrediction | None] = {}
 
     def estimate(work: Operator, device: Device) -> ExpectedPrediction | None:
         key = work, device.key
-        if key not in known:
-            known[key] = call_within_ceilings(work, device)
-        return known[key]
+        if key not in remembered:
+            remembered[key] = call_within_ceilings(work, device)
+        return remembered[key]
 
     return estimate
 
@@ -87,14 +89,14 @@ def timed_pass(
     """
     kernels = step_kernels(shape, workload, plan)
     expected = (None,) * len(kernels) if estimate is None else expected_kernels(kernels, device, estimate=estimate)
-    found = []
-    for kernel, known in zip(kernels, expected, strict=True):
+    estimates = []
+    for kernel, prediction in zip(kernels, expected, strict=True):
         ideal = predict_operator(kernel.work, device)  # asked always: it refuses what the chip cannot run
         measured = None if times is None else times(kernel.work.case("*", cache="cold"))
         if measured is not None:
-            found.append(TimedKernel(kernel, measured.time_s, measured.source))
-        elif known is not None:
-            found.append(TimedKernel(kernel, known.time_s, "expected"))
+            estimates.append(TimedKernel(kernel, measured.time_s, measured.source))
+        elif prediction is not None:
+            estimates.append(TimedKernel(kernel, prediction.time_s, "expected"))
         else:
-            found.append(TimedKernel(kernel, ideal.time_s, "ideal"))
-    return TimedPass(tuple(found))
+            estimates.append(TimedKernel(kernel, ideal.time_s, "ideal"))
+    return TimedPass(tuple(estimates))

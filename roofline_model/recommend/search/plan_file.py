@@ -23,7 +23,7 @@ def applied_plan(plan: FormatPlan, shape: ModelShape) -> dict[str, str]:
     part of it. Raises `UnsupportedError` for experts, which transformers keeps as one tensor, and for single projections whose
     formats differ inside a group.
     """
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for layer in range(shape.layer_count):
         if shape.has_experts(layer):
             raise UnsupportedError(
@@ -37,9 +37,9 @@ def applied_plan(plan: FormatPlan, shape: ModelShape) -> dict[str, str]:
                 raise UnsupportedError(
                     f"layer {layer}: the parts of {group} differ; a file gives each group one format"
                 )
-            found[f"layers.{layer}.{group}"] = spelled_formats(agreeing[0][1])
-    found["lm_head"] = spelled_formats(plan.of("lm_head"))
-    return found
+            chosen[f"layers.{layer}.{group}"] = spelled_formats(agreeing[0][1])
+    chosen["lm_head"] = spelled_formats(plan.of("lm_head"))
+    return chosen
 
 
 def write_plan(plan: FormatPlan, shape: ModelShape, path: str | Path) -> Path:

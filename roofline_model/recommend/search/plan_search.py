@@ -96,9 +96,9 @@ def search_plans(
     if not book.losses.is_in_nats:
         findings.append(finding("losses-without-percent", unit=book.losses.unit))
     candidates = []
-    for one in searches:
-        plan = model.plan(one.choice.choices, label=one.label)
-        candidates.append(CandidatePlan(one.label, "search", plan, plan_formats(plan, shape)))
+    for search in searches:
+        plan = model.plan(search.choice.choices, label=search.label)
+        candidates.append(CandidatePlan(search.label, "search", plan, plan_formats(plan, shape)))
     return SearchedPlans(
         tuple(candidates), tuple(searches), tuple(excluded), pareto_front(model.problem).points, tuple(findings)
     )

@@ -59,10 +59,12 @@ class LayerGroup:
 
     def choice(self, label: str) -> FormatChoice:
         """Return the choice called `label`; raises `UnknownNameError` with the group's formats."""
-        for one in self.choices:
-            if one.label == label:
-                return one
-        raise UnknownNameError("format", label, [one.label for one in self.choices], fix=f"Asked of group {self.name}.")
+        for own_choice in self.choices:
+            if own_choice.label == label:
+                return own_choice
+        raise UnknownNameError(
+            "format", label, [own_choice.label for own_choice in self.choices], fix=f"Asked of group {self.name}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +174,14 @@ def _joined(name: str, parts: Sequence[LayerGroup]) -> LayerGroup:
         raise InvalidValueError(f"the groups of {name!r} have no format in common; nothing can be shared")
     choices = []
     for label in common:
-        found = [part.choice(label) for part in parts]
+        same_label = [part.choice(label) for part in parts]
         choices.append(
             FormatChoice(
                 label,
-                math.fsum(one.loss_value for one in found),
-                math.fsum(one.time_s for one in found),
-                math.fsum(one.memory_bytes for one in found),
-                joined_source(one.time_source for one in found),
+                math.fsum(choice.loss_value for choice in same_label),
+                math.fsum(choice.time_s for choice in same_label),
+                math.fsum(choice.memory_bytes for choice in same_label),
+                joined_source(choice.time_source for choice in same_label),
             )
         )
     members = tuple(member for part in parts for member in part.members or (part.name,))

@@ -59,7 +59,7 @@ def read_traffic(path: str | Path) -> tuple[TrafficShare, ...]:
     passes = data.get("traffic")
     if not isinstance(passes, list) or not passes:
         raise DefinitionError(f"{file}: traffic must be a list of passes, got {shown(passes)}")
-    return tuple(_from_file(one, f"{file}: pass {at}") for at, one in enumerate(passes, 1))
+    return tuple(_from_file(traffic_pass, f"{file}: pass {at}") for at, traffic_pass in enumerate(passes, 1))
 
 
 def traffic_text(share: TrafficShare) -> str:

@@ -59,7 +59,7 @@ def test_two_equal_sides_change_their_words_when_they_change_places():
     forth, back = compared(before, after), compared(after, before)
     words = {"SLOWER": "FASTER", "FASTER": "SLOWER"}
     for case in forth.cases:
-        other = next(each for each in back.cases if each.case == case.case)
+        other = next(side for side in back.cases if side.case == case.case)
         assert other.verdict == words.get(case.verdict, case.verdict)
         assert math.log1p(other.change_ratio) == pytest.approx(-math.log1p(case.change_ratio))
         assert other.floor_ratio == pytest.approx(case.floor_ratio)

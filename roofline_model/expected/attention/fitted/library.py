@@ -200,7 +200,7 @@ def _by_kernel(
             values[f"{stem}_{width}"] = statistics.median(
                 _rescaled(lender, chip)[f"{stem}_{width}"] for lender in everyone
             )
-        lenders |= {one.chip.key for one, _ in grouped} | {lender.chip.key for lender in everyone}
+        lenders |= {borrower.chip.key for borrower, _ in grouped} | {lender.chip.key for lender in everyone}
     half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", library).items()}
     names = tuple(sorted(lenders))
     findings = (finding("kernel-by-kernel"),)
