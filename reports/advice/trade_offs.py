@@ -13,17 +13,17 @@ from typing import Literal
 
 from reports.cases.energy import case_energy
 from reports.cases.summary import CaseSummary
+from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
-from reports.stored.answer import RowQuality, StoredRanking, StoredRecommendations, StoredRow
-from reports.stored.quality import MeasuredQualities, pass_quality, product_quality
+from reports.stored.answer import StoredRanking, StoredRecommendations, StoredRow
 from reports.text.display_text import shown
 from reports.text.regime import regime_title
-from results.records.model_figures import ModelFigures
 from results.records.records import RunInfo
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from roofline_model.core.answer import Loss
+from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.knapsack import undominated
-from roofline_model.recommend.search.losses_file import loss_pct
 
 Per = Literal["call", "token"]
 Y_AXES = ("loss_pct", "memory_bytes", "energy_j")
@@ -92,7 +92,7 @@ def trade_groups(
     What stored runs say is left out where it only repeats a group of this run.
     """
     models, energies = tuple(models), _energies(cases)
-    qualities = MeasuredQualities(
+    qualities = StoredLosses(
         (record for model in models for one in model.passes for record in one.records), {run.run_id: run}
     )
     found = [_of_phase(model, phase, qualities) for model in models for phase in model.phases]
@@ -149,10 +149,10 @@ def with_fronts(points: Sequence[TradePoint]) -> tuple[TradePoint, ...]:
     )
 
 
-def _of_phase(model: ModelResult, phase: PhaseResult, known: MeasuredQualities) -> TradeGroup:
+def _of_phase(model: ModelResult, phase: PhaseResult, known: StoredLosses) -> TradeGroup:
     best, baseline = phase.of(phase.judged.best), phase.of(phase.judged.baseline)
     points = [
-        _pass_point(one, pass_quality(one, known, ()), is_best=phase.judged.is_win and one is best)
+        _pass_point(one, pass_loss(one, known, ()), is_best=phase.judged.is_win and one is best)
         for one in phase.passes
         if one.contender is not None
     ]
@@ -162,7 +162,7 @@ def _of_phase(model: ModelResult, phase: PhaseResult, known: MeasuredQualities) 
     return TradeGroup(title, "this run", "token", name, tuple(points), baseline_doubts=doubts)
 
 
-def _pass_point(one: PassResult, quality: RowQuality, *, is_best: bool) -> TradePoint:
+def _pass_point(one: PassResult, loss: Loss, *, is_best: bool) -> TradePoint:
     contender, figures = one.contender, one.figures
     assert contender is not None  # the caller keeps no others
     known = (
@@ -171,34 +171,24 @@ def _pass_point(one: PassResult, quality: RowQuality, *, is_best: bool) -> Trade
         ("ideal", contender.ideal_s, one.ideal_speedup),
     )
     source, time_s, speedup = next(them for them in known if them[1] is not None)
-    low, high = _loss_interval(figures) if quality.source == "measured" else (None, None)
+    is_measured = loss.source == "measured"
     return TradePoint(
         label=shown(one.label, 80),
         precision=shown(one.label, 80),
         time_source=source,
         time_s=time_s or math.nan,
         speedup_ratio=1.0 if one.is_baseline else speedup,
-        loss_pct=quality.loss_pct,
-        loss_low_pct=low,
-        loss_high_pct=high,
-        loss_source=quality.source,
-        loss_text=shown(quality.text, 160),
+        loss_pct=loss.pct,
+        loss_low_pct=loss.low_pct if is_measured else None,
+        loss_high_pct=loss.high_pct if is_measured else None,
+        loss_source=loss.source,
+        loss_text=shown(loss_text(loss), 160),
         memory_bytes=figures.whole_bytes,
         energy_j=figures.energy_j_per_token,
         is_best=is_best,
         is_doubtful=one.is_doubtful,
         record_ids=tuple(record.record_id for record in one.records),
     )
-
-
-def _loss_interval(figures: ModelFigures) -> tuple[float | None, float | None]:
-    if figures.is_language and figures.perplexity_ratio is not None:
-        ends = (figures.perplexity_ratio.low_value, figures.perplexity_ratio.high_value)
-        return tuple(None if end is None else 100 * (end - 1) for end in ends)  # type: ignore[return-value]
-    if figures.rank_agreement_ratio is None and figures.kl_nats_per_token is not None:
-        ends = (figures.kl_nats_per_token.low_value, figures.kl_nats_per_token.high_value)
-        return tuple(None if end is None else loss_pct(end) for end in ends)  # type: ignore[return-value]
-    return None, None
 
 
 def _of_shape(one: ShapeRecommendation, energies: Mapping[str, float]) -> TradeGroup:
@@ -211,18 +201,17 @@ def _of_shape(one: ShapeRecommendation, energies: Mapping[str, float]) -> TradeG
 
 
 def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> TradePoint:
-    quality = product_quality(row.weight_format, row.activation_format)
     return TradePoint(
         label=row.label,
         precision=row.label.removesuffix(f" ({row.kernel})"),
         time_source=row.source,
         time_s=row.time_s,
         speedup_ratio=row.speedup,
-        loss_pct=quality.loss_pct,
+        loss_pct=row.loss.pct,
         loss_low_pct=None,
         loss_high_pct=None,
-        loss_source=quality.source,
-        loss_text=quality.text,
+        loss_source=row.loss.source,
+        loss_text=loss_text(row.loss),
         memory_bytes=row.memory_bytes,
         energy_j=energies.get(row.case_key),
         is_best=bool(row.case_key) and row.case_key == first,
@@ -245,11 +234,11 @@ def _stored_point(row: StoredRow) -> TradePoint:
         time_source=row.time_source,
         time_s=row.time_s,
         speedup_ratio=row.speedup_ratio,
-        loss_pct=row.quality.loss_pct,
+        loss_pct=row.loss.pct,
         loss_low_pct=None,
         loss_high_pct=None,
-        loss_source=row.quality.source,
-        loss_text=row.quality.text,
+        loss_source=row.loss.source,
+        loss_text=loss_text(row.loss),
         memory_bytes=row.memory_bytes,
         energy_j=None,
         is_best=row.rank == 1,

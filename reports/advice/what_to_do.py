@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from reports.advice.headlines import baseline_name, gains, judged_results, level_words
 from reports.advice.lead_tally import LedShape, leads
+from reports.ranking.losses import figures_loss
 from reports.ranking.model_results import model_title
 from reports.ranking.ranked_row import ShapeRecommendation
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import Configuration, ShapeResult
-from reports.stored.answer import RowQuality
-from reports.stored.quality import product_quality
 from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
 from results.text.model_text import phase_advice
@@ -20,7 +19,9 @@ from results.text.verdict_text import doubt_text
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
 from results.verdicts.shape_verdict import ShapeVerdict
+from roofline_model.core.finding import short_text
 from roofline_model.operators.case import is_narrow_format
+from roofline_model.recommend.loss import loss_doubt, loss_text
 
 _PHASES = {"decode": "Decode", "prefill": "Prefill"}
 _MOST_OTHERS = 3
@@ -79,10 +80,9 @@ def _of_model(model: ModelResult) -> list[Action]:
             caveats.append("its loss was not measured")
         elif best.figures.quality_source == "measured" and not best.figures.is_language:
             caveats.append("a loss over random tokens says nothing about language")
-        top1 = best.figures.top1_agreement_ratio
-        if best.figures.quality_source == "measured" and top1 is not None:
-            caveat = RowQuality("measured", "", top1_agreement_ratio=top1.value).caveat
-            caveats += [caveat] if caveat else []
+        loss = figures_loss(best.figures)
+        if loss is not None and (doubt := loss_doubt(loss)) is not None:
+            caveats.append(short_text(doubt))
         found.append(
             Action(
                 shown(f"{model_title(model)}: {phase.phase}", 180),
@@ -117,7 +117,7 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
         level_words(ranked[0]),
         _elsewhere(results, won),
         _doubts([(place.doubts, place.result) for place in won]),
-        _loss(best),
+        _loss(best, recommendations),
     ]
     return Action(
         phase,
@@ -206,8 +206,9 @@ def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
     return f"times behind it are doubtful at {where}{baseline} ({', '.join(flags)}): measure again"
 
 
-def _loss(best: Configuration) -> str:
+def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
     if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
         return ""
-    claim = product_quality(best.weight_format, best.activation_format).claim
-    return "nobody measured what it loses" if claim is None else f"its loss is only claimed ({claim.loss_text})"
+    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
+    claim = next((row.loss for row in rows if row.loss.source == "claimed"), None)
+    return "nobody measured what it loses" if claim is None else f"its loss is only {loss_text(claim)}"

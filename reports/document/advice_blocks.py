@@ -10,6 +10,7 @@ from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.text.display_text import counted, shown
 from reports.view.views import ChipView, ReportView
 from roofline_model.core.units import format_time
+from roofline_model.recommend.loss import loss_text
 
 MOST_MOVES = 12
 """Changes of rank that are told; `roofline recommend --stored` tells all."""
@@ -113,7 +114,7 @@ def _answer(one: StoredRanking, with_chip: bool) -> tuple[str, ...]:
         f"{best.time_source}{doubt}",
         format_time(best.time_s),
         best.speedup_words,
-        best.quality.short_text,
+        loss_text(best.loss),
         best.confidence,
         shown(best.nights[-1].run_id[:8], 8) if best.nights else "–",
     )

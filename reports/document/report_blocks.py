@@ -27,6 +27,7 @@ from results.verdicts.model_results import ModelResult
 from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent, format_time
 from roofline_model.expected.gap import Gap
+from roofline_model.recommend.loss import loss_text
 
 if TYPE_CHECKING:
     from reports.stored.answer import StoredRecommendations
@@ -166,7 +167,7 @@ def _recommendation(one: ShapeRecommendation) -> Iterator[Block]:
         TableColumn("speed-up", True),
         TableColumn("weights saved", True, drop=1),
         TableColumn("why", is_prose=True, drop=4),
-        TableColumn("quality", is_prose=True, drop=5),
+        TableColumn("loss", is_prose=True, drop=5),
     )
     left = len(one.rows) - MOST_RANKED_ROWS
     note = f"{counted(left, 'further configuration')} left out." if left > 0 else ""
@@ -187,7 +188,7 @@ def _ranked(row: RankedRow, of: ShapeRecommendation) -> tuple[str, ...]:
         "–" if row.speedup is None else times_faster(row.speedup) + over_doubt,
         format_percent(row.memory_saved_ratio, 0),
         row.reason,
-        row.quality or "–",
+        loss_text(row.loss),
     )
 
 

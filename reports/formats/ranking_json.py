@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reports.formats.answer_json import answer_json
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 
 if TYPE_CHECKING:
-    from reports.stored.answer import Night, RankChange, RowQuality, StoredRanking, StoredRecommendations, StoredRow
+    from reports.stored.answer import Night, RankChange, StoredRanking, StoredRecommendations, StoredRow
 
 
 def ranked_json(row: RankedRow) -> dict[str, Any]:
@@ -20,7 +21,6 @@ def ranked_json(row: RankedRow) -> dict[str, Any]:
         "time_source": row.source,
         "interval_half_width_ratio": row.interval_ratio,
         "speedup_ratio": row.speedup,
-        "quality": row.quality or None,
     }
 
 
@@ -88,7 +88,6 @@ def stored_row_json(row: StoredRow) -> dict[str, Any]:
         "speedup_basis": row.speedup_basis or None,
         "tokens_per_s": row.tokens_per_s,
         "is_memory_measured": row.is_memory_measured,
-        "quality": _quality_json(row.quality),
         "confidence": row.confidence,
         "confidence_reason": row.confidence_words,
         "stale_reason": row.stale_reason or None,
@@ -114,22 +113,11 @@ def _configuration_json(row: RankedRow | StoredRow) -> dict[str, Any]:
         "ideal_s": row.ideal_s,
         "memory_bytes": row.memory_bytes,
         "memory_saved_ratio": row.memory_saved_ratio,
+        "loss": answer_json(row.loss),
         "reason": row.reason,
         "kernel_gap": row.kernel_gap or None,
         "doubts": list(row.doubts),
         "record_ids": list(row.record_ids),
-    }
-
-
-def _quality_json(one: RowQuality) -> dict[str, Any]:
-    return {
-        "source": one.source,
-        "text": one.text,
-        "loss_pct": one.loss_pct,
-        "kl_nats_per_token": one.kl_nats_per_token,
-        "perplexity_ratio": one.perplexity_ratio,
-        "top1_agreement_ratio": one.top1_agreement_ratio,
-        "run_id": one.run_id or None,
     }
 
 

@@ -57,6 +57,7 @@ from results.verdicts.gain import times_faster
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
+from roofline_model.recommend.loss import loss_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -294,6 +295,7 @@ def _template() -> Template:
         regime=lambda one: regime_words(one.cache, one.mode),
         regime_title=lambda one: regime_title(one.cache, one.mode),
         shown=shown,
+        loss=loss_text,
         finding_texts=lambda findings: tuple(shown(short_text(item)) for item in findings),
         model_title=model_title,
         model_sentences=model_sentences,

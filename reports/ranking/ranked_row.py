@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from roofline_model.core.answer import Loss
+
 Source = Literal["measured", "expected", "ideal"]
 """As of an `Estimate`; what this machine's ceilings allow is told as expected."""
 
@@ -30,7 +32,7 @@ class RankedRow:
     """Over the baseline: measured over measured, expected over expected or ideal over ideal; None without a baseline."""
     memory_saved_ratio: float | None
     """Share of the weight's 16-bit bytes that the format saves."""
-    quality: str
+    loss: Loss
     reason: str
     record_ids: tuple[str, ...]
     """The stored records behind the row."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow
 from reports.cases.weight_saving import weight_saved_ratio
+from reports.ranking.losses import product_loss
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.ranking.shape_results import Configuration, baseline_of, configurations, speedups
 from reports.ranking.shape_summary import shape_summary
@@ -176,7 +177,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Optio
         ideal_s=one.ideal_s,
         speedup=measured if one.is_measured else likely,
         memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
-        quality=_claimed_quality(one.weight_format, one.activation_format),
+        loss=product_loss(one.weight_format, one.activation_format),
         reason=_reason(one, baseline, predicted, measured, promised),
         record_ids=tuple(row.record_id for row in one.rows),
         doubts=one.contender.doubts,
@@ -263,7 +264,7 @@ def _row_of_candidate(
         ideal_s=_ideal_s(candidate),
         speedup=baseline_s / time_s if baseline_s else None,
         memory_saved_ratio=weight_saved_ratio(None, operands["b"]),
-        quality=_claimed_quality(operands["b"], operands["a"]),
+        loss=product_loss(operands["b"], operands["a"]),
         reason=shown(findings_text(candidate.findings)),
         record_ids=(),
         memory_bytes=None if candidate.memory is None else candidate.memory.total_bytes,
@@ -343,17 +344,6 @@ def phase_of(case: Case) -> str:
     if case.op not in ("gemv", "gemm") or rows is None:
         return ""
     return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
-
-
-def _claimed_quality(weight: str, activation: str) -> str:
-    """Return what is claimed of a product's formats."""
-    from reports.stored.quality import product_quality  # whose package ranks shapes by this file
-    from roofline_model.recommend.claimed_losses import UNKNOWN
-
-    quality = product_quality(weight, activation)
-    if quality.source != "unknown":
-        return shown(quality.text)
-    return UNKNOWN if weight else ""
 
 
 def _plain_method(one: Configuration) -> str:

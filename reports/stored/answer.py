@@ -11,21 +11,17 @@ from typing import Literal
 
 from reports.text.display_text import counted
 from results.verdicts.gain import times_faster
-from roofline_model.recommend.claimed_losses import ClaimedLoss
+from roofline_model.core.answer import Loss
 
 TimeSource = Literal["measured", "expected", "ideal"]
 """measured: the level of the newest comparable nights; expected: not measured, what a good kernel takes; ideal: not
 measured and no expected time known, the speed of light."""
-QualitySource = Literal["reference", "measured", "claimed", "unknown"]
 Confidence = Literal["high", "medium", "low"]
 CONFIDENCES: tuple[Confidence, ...] = ("high", "medium", "low")
 """Best first."""
 Subject = Literal["shape", "model"]
 ACROSS_RUNS = "across runs"
 """The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
-LOW_TOP1_RATIO = 0.85
-"""Agreement of the likeliest token below this is said beside a recommendation: 4-bit formats of trained models reach 0.89 to
-0.92 (ggml-org/llama.cpp, pull requests 23572 and 25153, Qwen3.6), so less is no usual loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,53 +34,6 @@ class Night:
     label: str
     record_ids: tuple[str, ...]
     process_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class RowQuality:
-    """What is known of the loss of a configuration against its 16-bit original."""
-
-    source: QualitySource
-    """measured: on the tokens of a stored run, or added up from a losses file; claimed: a document's word, nobody measured."""
-    text: str
-    """`KL 0.035 [0.033, 0.038] nats/token over 504 random tokens, same top-1 27 %`, `claimed: 1.5-6.5 % loss (AWQ)`."""
-    loss_pct: float | None = None
-    """What limits and ties go by, in percent: the rise of perplexity on text, 100·(e^KL − 1) where only a KL tells, the upper
-    end of a claim. None where nothing is known. It is no metric to show: `short_text` names what was measured."""
-    kl_nats_per_token: float | None = None
-    perplexity_ratio: float | None = None
-    """Quantised over original."""
-    top1_agreement_ratio: float | None = None
-    """Share of tokens whose likeliest successor stays the same."""
-    run_id: str = ""
-    """The run that measured it; empty for anything else."""
-    claim: ClaimedLoss | None = None
-    """What was published of the formats; None for anything else."""
-
-    @property
-    def short_text(self) -> str:
-        """For a cell: `KL 0.035, perplexity 0.999×, top-1 27 %`, `claimed 1.5-6.5 %`, `none`, `unknown`; every measured figure by its name."""
-        if self.source == "reference":
-            return "none"
-        if self.loss_pct is None:
-            return "unknown"
-        if self.claim is not None:
-            return f"claimed {self.claim.range_text}"
-        estimated = "estimated " if self.source == "claimed" else ""
-        words = [] if self.kl_nats_per_token is None else [f"{estimated}KL {self.kl_nats_per_token:.2g}"]
-        if self.perplexity_ratio is not None:
-            words.append(f"perplexity {self.perplexity_ratio:.3f}×")
-        if self.top1_agreement_ratio is not None:
-            words.append(f"top-1 {100 * self.top1_agreement_ratio:.2g} %")
-        return ", ".join(words) or f"{self.loss_pct:.2g} % (rank agreement lost)"
-
-    @property
-    def caveat(self) -> str:
-        """What a small measured loss hides: most tokens with another likeliest successor; empty where there is nothing to say."""
-        top1 = self.top1_agreement_ratio
-        if self.source != "measured" or top1 is None or top1 >= LOW_TOP1_RATIO:
-            return ""
-        return f"its likeliest next token is the 16-bit model's on {100 * top1:.2g} % of the tokens only, judge it on your own text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +69,7 @@ class StoredRow:
     is_memory_measured: bool
     memory_saved_ratio: float | None
     """Share of the 16-bit weights (of a model: of what it held before) that is saved."""
-    quality: RowQuality
+    loss: Loss
     confidence: Confidence
     """That of its time; of a measured speed-up the worse of both times (`baseline_trust`)."""
     confidence_reason: str

@@ -14,6 +14,7 @@ from results.records.records import RunInfo
 from results.text.diff_text import interval_text, percent, short
 from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
+from roofline_model.recommend.loss import loss_text
 
 NOISE_WORDS = "small movements of times that are level decide otherwise"
 _SHOWN_DETAIL = 100
@@ -96,8 +97,8 @@ def own_cause(move: Move) -> str:
         return "its measurement does not stand any more"
     if text := _time_text(move):
         return text
-    if before.quality != after.quality and before.quality.loss_pct != after.quality.loss_pct:
-        return f"its loss is {after.quality.text}, before {before.quality.text}"
+    if before.loss.pct != after.loss.pct:
+        return f"its loss is {loss_text(after.loss)}, before {loss_text(before.loss)}"
     if not after.is_measured and abs(after.time_s / before.time_s - 1) > _PREDICTION_MOVED_RATIO:
         return f"its {after.time_source} time changed from {format_time(before.time_s)} to {format_time(after.time_s)}"
     return ""

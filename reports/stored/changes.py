@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.ranking.losses import StoredLosses
 from reports.stored.answer import RankChange, StoredRanking, StoredRow
 from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause, run_words
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Groups, Ranked, ranked_groups
 from reports.stored.rows.levels import is_of_this_chip
@@ -45,7 +45,7 @@ def changes_since(
     }
     newest_ids = {key: run.run_id for key, run in newest.items()}
     # What was measured in the newest run of its own ranking was not known before it.
-    qualities = MeasuredQualities((record for records in older.values() for record in records), evidence.runs)
+    qualities = StoredLosses((record for records in older.values() for record in records), evidence.runs)
     before = ranked_groups(older, evidence, question, qualities)
     by_key = {one.ranking.key: one for one in before}
     diffs = _diffs(before, groups, newest, evidence)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from reports.ranking.losses import StoredLosses
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import StoredEvidence, read_evidence
 from reports.stored.left_out import left_out_notes, left_out_runs
-from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Ranked, ranked_groups
 from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
@@ -48,7 +48,7 @@ def recommend_from_runs(
 
 def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) -> StoredRecommendations:
     """Return the rankings that are asked for, each with its changes since the run before."""
-    qualities = MeasuredQualities(evidence.records, evidence.runs)
+    qualities = StoredLosses(evidence.records, evidence.runs)
     groups = {
         key: records
         for key, records in sorted(evidence.groups().items())
@@ -101,7 +101,7 @@ def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[
         found.append("no record is measured: every time is a prediction, nothing is known of this machine's kernels")
     elif not any(is_of_this_chip(one, evidence.runs[one.run_id]) for one in measured):
         found.append("every time was measured by force on another machine: none is of its chip")
-    if not any(row.quality.source == "measured" for ranking in rankings for row in ranking.rows):
+    if not any(row.loss.source == "measured" for ranking in rankings for row in ranking.rows):
         found.append(
             "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline losses` measure it)"
         )

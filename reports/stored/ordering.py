@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from reports.stored.answer import Refused, StoredRow
+from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.ranking import (
     Standing,
     are_level_measured,
@@ -81,7 +82,7 @@ def _in_order(rows: list[StoredRow]) -> list[StoredRow]:
 
 
 def _standing(row: StoredRow) -> Standing:
-    return Standing(row.time_s, row.low_s, row.high_s, row.quality.loss_pct, row.memory_bytes, row.identity)
+    return Standing(row.time_s, row.low_s, row.high_s, row.loss.pct, row.memory_bytes, row.identity)
 
 
 def _memory_miss(row: StoredRow, limit_bytes: float | None) -> list[str]:
@@ -97,12 +98,12 @@ def _memory_miss(row: StoredRow, limit_bytes: float | None) -> list[str]:
 def _loss_miss(row: StoredRow, limit_pct: float | None) -> list[str]:
     if limit_pct is None:
         return []
-    loss = row.quality.loss_pct
+    loss = row.loss.pct
     if loss is None:
         return ["its loss is not known, and a limit was given: measure it (model_quant, `roofline losses`)"]
     if loss <= limit_pct:
         return []
-    if row.quality.source != "measured":
-        return [f"loses {loss:.3g} % ({row.quality.source}), the limit is {limit_pct:g} %"]
+    if row.loss.source != "measured":
+        return [f"loses {loss:.3g} % ({row.loss.source}), the limit is {limit_pct:g} %"]
     # e^KL − 1 is the rise of perplexity on text that the 16-bit model writes itself.
-    return [f"loses {loss:.3g} % by {row.quality.short_text}, the limit is {limit_pct:g} %"]
+    return [f"loses {loss:.3g} % ({loss_text(row.loss)}), the limit is {limit_pct:g} %"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from reports.cases.calibration_doubt import expected_doubt
 from reports.cases.rows import case_rows
+from reports.ranking.losses import StoredLosses
 from reports.ranking.shape_ranking import rank_shape
 from reports.stored.answer import Refused, StoredRanking, StoredRow
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.ordering import ordered, within_limits
-from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
 from reports.stored.rows.baseline_trust import doubts_to_mend, with_baseline_trust
 from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
@@ -52,7 +52,7 @@ class _Chip:
 
 
 def ranked_groups(
-    groups: Groups, evidence: StoredEvidence, question: StoredQuestion, known: MeasuredQualities
+    groups: Groups, evidence: StoredEvidence, question: StoredQuestion, known: StoredLosses
 ) -> list[Ranked]:
     """Return the rankings of some groups of records, in the order of the groups; a model's group has one for each phase."""
     levels = {key: _levels(records, evidence.runs) for key, records in groups.items()}
@@ -146,7 +146,7 @@ def _of_model(
     records: Sequence[Record],
     chip: _Chip,
     question: StoredQuestion,
-    known: MeasuredQualities,
+    known: StoredLosses,
 ) -> list[StoredRanking]:
     kept, refused = _without_failed(levels)
     pooled = [record for level in (kept or levels) for record in level.records]
@@ -166,7 +166,7 @@ def _of_phase(
     failed: Sequence[Refused],
     chip: _Chip,
     question: StoredQuestion,
-    known: MeasuredQualities,
+    known: StoredLosses,
     speedups: NightSpeedups,
 ) -> StoredRanking:
     case = phase.passes[0].records[0].case

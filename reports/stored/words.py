@@ -11,7 +11,9 @@ from reports.stored.rows.levels import CaseLevel
 from reports.text.display_text import counted
 from results.text.verdict_text import doubtful_side, maybe_faster_text
 from results.verdicts.gain import times_faster
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_time
+from roofline_model.recommend.loss import loss_doubt, loss_text
 
 _EVIDENCE = {"measured": "measured", "expected": "not measured, expected", "ideal": "not measured, ideal only"}
 _SHOWN_LEVEL = 2
@@ -34,9 +36,10 @@ def summary_of(ranking: StoredRanking) -> str:
     if best.kernel_gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({best.kernel_gap})"
     verb = "stay at" if best.is_baseline else "take" if best.is_measured else "try"
-    loss = "" if best.quality.source in ("reference", "unknown") else f", {best.quality.text}"
-    loss += f"; caveat: {best.quality.caveat}" if best.quality.caveat else ""
-    unknown = ", its loss is unknown" if best.quality.source == "unknown" else ""
+    loss = "" if best.loss.source in ("reference", "unknown") else f", {loss_text(best.loss)}"
+    doubt = loss_doubt(best.loss)
+    loss += "" if doubt is None else f"; {short_text(doubt)}"
+    unknown = ", its loss is unknown" if best.loss.source == "unknown" else ""
     return (
         f"{verb} {best.label}: {_EVIDENCE[best.time_source]} {format_time(best.time_s)}{gain}{loss}{unknown}{level}"
         f"{_worth_trying(ranking, best)} (confidence {best.confidence}: {best.confidence_words}){rival_words(ranking) or _again_words(ranking, best)}"
@@ -91,7 +94,7 @@ def missing_of(ranking: StoredRanking, rows: Sequence[StoredRow], levels: Sequen
         found.append(
             f"the baseline {ranking.baseline_label} was not measured: measured speed-ups have nothing to refer to"
         )
-    unknown = [row for row in rows if row.quality.source == "unknown"]
+    unknown = [row for row in rows if row.loss.source == "unknown"]
     if unknown:
         found.append(f"no quality is known of {_listed(unknown)}")
     forced = sum(level.runs[-1].is_forced for level in levels)

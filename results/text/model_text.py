@@ -205,17 +205,12 @@ def loss_text(one: ModelFigures) -> str:
     """Return the measured loss in words, or why there is none; empty for the 16-bit model and where nobody looked."""
     if one.quality_source == "none":
         return "its loss was not measured"
-    return f"loss: {text}" if (text := measured_loss_text(one)) else ""
-
-
-def measured_loss_text(one: ModelFigures) -> str:
-    """Return the measured loss: `KL 0.035 [0.033, 0.038] nats/token over 504 random tokens`; empty where none was measured."""
     if embedding_text(one):
-        return f"{embedding_text(one)} over {text_source(one)}"
+        return f"loss: {embedding_text(one)} over {text_source(one)}"
     if one.quality_source != "measured" or one.kl_nats_per_token is None:
         return ""
     perplexity = one.perplexity_ratio
-    words = [f"KL {kl_text(one)} nats/token"]
+    words = [f"loss: KL {kl_text(one)} nats/token"]
     words += [f"perplexity {perplexity.value:.3f}×"] if perplexity is not None and one.is_language else []
     return f"{', '.join(words)} over {text_source(one)}"
 

@@ -17,11 +17,13 @@ from roofline_cli.screen.tables import (
     show_table,
     speedup,
 )
+from roofline_model.core.answer import Loss
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import counted
+from roofline_model.recommend.loss import loss_doubt, loss_text
 
 if TYPE_CHECKING:
-    from reports.stored import RowQuality, StoredRanking, StoredRecommendations, StoredRow
+    from reports.stored import StoredRanking, StoredRecommendations, StoredRow
 
 DETAILED_COUNT = 4
 """Rankings that are shown in full; of more only the overview and what changed."""
@@ -117,7 +119,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
                 common_time([best.time_s])[0],
                 _source(best),
                 _speedup(best),
-                _loss(best.quality),
+                _loss(best.loss),
                 Styled(best.confidence, _CONFIDENCE_STYLES[best.confidence]),
                 moved,
             ]
@@ -137,7 +139,7 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
         if best is None:
             show_line(f"  {ranking.title}: {ranking.summary}")
             continue
-        loss = "" if best.quality.source == "reference" else f", loss {best.quality.short_text}"
+        loss = "" if best.loss.source == "reference" else f", {loss_text(best.loss)}"
         show_line(
             f"  {ranking.title}: {best.reason}{loss}{rival_words(ranking)}; {best.confidence}: {best.confidence_words}",
             "dim",
@@ -158,7 +160,7 @@ def _print_ranking(ranking: StoredRanking) -> None:
             _source(row),
             _speedup(row),
             decimal_bytes(row.memory_bytes),
-            _loss(row.quality),
+            _loss(row.loss),
             Styled(row.confidence, _CONFIDENCE_STYLES[row.confidence]),
             _runs(row),
             row.reason,
@@ -222,9 +224,9 @@ def _interval(row: StoredRow) -> str:
     return MISSING if row.interval_ratio is None else plus_minus(row.interval_ratio)
 
 
-def _loss(quality: RowQuality) -> Cell:
-    text = quality.short_text
-    return text if quality.source in ("reference", "measured") and not quality.caveat else Styled(text, "yellow")
+def _loss(loss: Loss) -> Cell:
+    is_plain = loss.source in ("reference", "measured") and loss_doubt(loss) is None
+    return loss_text(loss) if is_plain else Styled(loss_text(loss), "yellow")
 
 
 def _runs(row: StoredRow) -> str:

@@ -84,9 +84,11 @@ class Loss:
     """What limits and ties go by, in percent: rise of perplexity, or drop of task accuracy (`metric`); of a claim the upper end.
     None where nothing comparable is known."""
     low_pct: float | None = None
-    """Lower end of a claimed range."""
+    """Lower end of a claimed range, or of the 95 % interval of what was measured."""
+    high_pct: float | None = None
+    """Upper end of the interval of what was measured."""
     metric: str = ""
-    """perplexity or task accuracy; empty for the reference and where nothing is known."""
+    """perplexity, task accuracy or rank agreement; empty for the reference and where nothing is known."""
     value: float | None = None
     """Sum of a losses table, in `unit`."""
     unit: str = ""
@@ -104,6 +106,10 @@ class Loss:
     """Quantised over original."""
     top1_agreement_ratio: float | None = None
     """Share of tokens whose likeliest successor stays the same."""
+    tokens_count: int | None = None
+    """Tokens that it was measured on."""
+    text: str = ""
+    """What text these tokens are of; empty for random ones, of which perplexity says nothing."""
     run_id: str = ""
     """The stored run that measured it."""
 

@@ -68,12 +68,7 @@ class ClaimedLoss:
     @property
     def text(self) -> str:
         """`claimed: 1.5-6.5 % loss (AWQ)`, `claimed: 1.1-6.2 % loss of task accuracy (PTQ)`."""
-        return f"claimed: {self.loss_text}"
-
-    @property
-    def loss_text(self) -> str:
-        """The same without the word: `1.5-6.5 % loss (AWQ)`."""
-        return f"{self._percent()} loss{self._of()} ({self.method})"
+        return f"claimed: {self._percent()} loss{self._of()} ({self.method})"
 
     @property
     def beside_text(self) -> str:

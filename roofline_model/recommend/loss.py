@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from roofline_model.core.answer import Loss
-from roofline_model.core.finding import Finding, finding, short_text
+from roofline_model.core.finding import Finding, Value, finding, short_text
 from roofline_model.recommend.claimed_losses import PERPLEXITY, ClaimedLoss, claimed_loss_of
 
 REFERENCE = Loss("reference", 0.0)
 UNKNOWN = Loss("unknown")
+RANK_AGREEMENT = "rank agreement"
+"""Metric of an encoder's loss."""
+LOW_TOP1_RATIO = 0.85
+"""Agreement of the likeliest token below this is said beside a recommendation; `low-top1-agreement` says why."""
 
 
 def product_loss(format_key: str, *, is_both: bool) -> Loss:
@@ -39,12 +43,33 @@ def loss_finding(loss: Loss, subject: str = "") -> Finding:
         return finding("loss-unknown", subject)
     if loss.source == "reference":
         return finding("loss-none", subject)
+    if loss.source == "measured" and loss.kl_nats_per_token is not None:
+        return finding("loss-measured-over-tokens", subject, **_token_figures(loss))
+    if loss.metric == RANK_AGREEMENT:
+        return finding("loss-of-rank-agreement", subject, loss_pct=loss.pct)
     if loss.source != "claimed":
         return finding(f"loss-{loss.source}", subject, loss_pct=loss.pct)
     values = {"method": loss.method or "claim", "metric": loss.metric or PERPLEXITY}
     if loss.low_pct is None or loss.low_pct in (0, loss.pct):
         return finding("loss-claimed-at-most", subject, loss_pct=loss.pct, **values)
     return finding("loss-claimed", subject, low_pct=loss.low_pct, loss_pct=loss.pct, **values)
+
+
+def _token_figures(loss: Loss) -> dict[str, Value]:
+    figures = {
+        "kl": loss.kl_nats_per_token,
+        "perplexity_factor": loss.perplexity_ratio if loss.text else None,
+        "top1_agreement_ratio": loss.top1_agreement_ratio,
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def loss_doubt(loss: Loss, subject: str = "") -> Finding | None:
+    """Return what a small measured loss hides, most tokens with another likeliest successor; None where it hides nothing."""
+    top1 = loss.top1_agreement_ratio
+    if loss.source != "measured" or top1 is None or top1 >= LOW_TOP1_RATIO:
+        return None
+    return finding("low-top1-agreement", subject, top1_agreement_ratio=top1)
 
 
 def loss_text(loss: Loss) -> str:

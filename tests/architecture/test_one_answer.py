@@ -28,6 +28,7 @@ from reports.stored import StoredQuestion, recommend_from_store
 from reports.view.views import report_view
 from results.exchange.exported.load import import_file
 from results.store.store import open_store
+from results.verdicts.model_results import model_results
 from results.verdicts.shape_verdict import groups, judge
 from roofline_cli.main import app
 from roofline_model.chips.hardware import device_from_profile
@@ -200,12 +201,25 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         add("report", ranking["shape"], rows, rows[0].name)
     for shape in chip["shapes"]:
         add("report's shapes", shape["title"], [], shape["best"]["label"])
+    for shape, group in page_points(chip, op).items():
+        add("page's points", shape, rows_of_points(group), group["points"][0]["label"])
     return answers
+
+
+def page_points(chip: Any, op: str) -> dict[str, Any]:
+    """Return the points that the page and the explorer draw of a run's shapes, by shape."""
+    groups = [group for group in chip["trade_offs"] if group["origin"] == "this run"]
+    titles = {group["title"].removeprefix(f"{op} ").partition(":")[0].partition(",")[0]: group for group in groups}
+    return {title: group for title, group in titles.items() if title[0].isdigit()}
+
+
+def rows_of_points(group: Any) -> list[Row]:
+    return [Row(point["label"], point["time_s"], point["speedup_ratio"]) for point in group["points"]]
 
 
 def assert_one_answer(answers: dict[str, ShapeAnswers]) -> None:
     for shape, answer in answers.items():
-        assert len(answer.rows) == 7, (shape, list(answer.rows))
+        assert len(answer.rows) == 8, (shape, list(answer.rows))
         assert len(set(answer.choices.values())) == 1, (shape, answer.choices)
         reference = answer.rows["Python"]
         for surface, rows in answer.rows.items():
@@ -220,6 +234,79 @@ def assert_one_answer(answers: dict[str, ShapeAnswers]) -> None:
             for row in rows:
                 if row.speedup_ratio is not None and speedups[row.name] is not None:
                     assert row.speedup_ratio == pytest.approx(speedups[row.name], rel=1e-12), (shape, surface, row)
+
+
+@pytest.fixture(scope="module")
+def model_run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a database with the passes of a whole model under `examples/`."""
+    path = str(tmp_path_factory.mktemp("model") / "results.db")
+    with open_store(path) as store:
+        import_file(store, EXAMPLES / "model_quant.json")
+    return path
+
+
+class ModelRow(NamedTuple):
+    """One precision of a model's pass as a surface shows it."""
+
+    label: str
+    time_s: float
+    speedup_ratio: float | None
+    loss_pct: float | None
+
+
+def model_rows(rows: Any) -> list[ModelRow]:
+    return [ModelRow(row["label"], row["time_s"], row["speedup_ratio"], row["loss"]["pct"]) for row in rows]
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+def test_a_measured_model_has_one_answer(model_run: str, phase: str) -> None:
+    with open_store(model_run, create=False, read_only=True) as store:
+        run = store.runs(limit=1)[0]
+        records = list(store.records(run.run_id))
+        (ranking,) = recommend_from_store(store, StoredQuestion(phase=phase)).rankings
+    (model,) = model_results(records)
+    result = next(each for each in model.phases if each.phase == phase)
+    options = [
+        ModelRow(row.label, row.time_s, row.speedup_ratio, row.loss.pct) for row in ranking.rows if row.is_measured
+    ]
+    keys = {row.label: row.identity for row in ranking.rows}
+    assert len(options) == len(ranking.rows) > 2
+
+    in_run = [result.of(each) for each in result.judged.ranked]
+    assert [each.label for each in in_run] == [option.label for option in options]
+    assert [each.measured_s for each in in_run] == [option.time_s for option in options]
+    gains = [1.0 if each.is_baseline else each.measured_speedup for each in in_run]
+    assert gains == pytest.approx([option.speedup_ratio for option in options])
+    assert result.of(result.judged.best).label == options[0].label
+
+    with TestClient(create_app(Path(model_run))) as client:
+        (asked,) = client.get(f"/api/recommendations?phase={phase}").json()["rankings"]
+    (printed,) = command_json("recommend", "--stored", "--db", model_run, "--phase", phase)["rankings"]
+    for surface, document in (("API", asked), ("recommend --stored", printed)):
+        assert model_rows(document["rows"]) == options, surface
+
+    (chip,) = report_json(report_view(run, records, {}))["chips"]
+    passes = {
+        each["case_key"]: each
+        for part in chip["models"][0]["phases"]
+        if part["phase"] == phase
+        for each in part["passes"]
+    }
+    (group,) = [each for each in chip["trade_offs"] if each["title"].endswith(phase)]
+    points = {point["label"]: point for point in group["points"]}
+    for option in options:
+        assert passes[keys[option.label]]["measured_s"] == option.time_s
+        point = points[option.label]
+        assert (point["time_s"], point["loss_pct"]) == (option.time_s, option.loss_pct)
+        assert point["speedup_ratio"] == pytest.approx(option.speedup_ratio)
+
+
+def test_at_least_ten_stored_questions_are_asked(gb10_run: tuple[str, str], cpu_run: str, model_run: str) -> None:
+    count = 0
+    for path in (gb10_run[0], cpu_run, model_run):
+        with open_store(path, create=False, read_only=True) as store:
+            count += len(recommend_from_store(store, StoredQuestion()).rankings)
+    assert count >= 10
 
 
 def test_a_predicted_run_has_one_answer(gb10_run: tuple[str, str]) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from reports.api.answer_models import answer_model
 from reports.api.predict.base_models import Answer
 from reports.api.stored.stored_models import Page
+from roofline_model.core.answer import Loss
+
+if TYPE_CHECKING:
+    LossModel = Answer
+else:
+    LossModel = answer_model(Loss)
 
 
 class EvidenceBody(Answer):
@@ -20,20 +27,6 @@ class EvidenceBody(Answer):
     record_ids: list[str] = Field(description="records of that run behind the row")
     run_url: str = Field(description="path of this API: the run")
     case_url: str | None = Field(description="path of this API: the very case in that run; null where it has no key")
-
-
-class StoredQuality(Answer):
-    """What is known of the loss of a configuration."""
-
-    source: Literal["reference", "measured", "claimed", "unknown"] = Field(
-        description="where the loss is known from; reference: it is the baseline"
-    )
-    text: str = Field(description="the loss in words")
-    loss_pct: float | None = Field(description="rise of perplexity, percent; of a claim its upper end")
-    kl_nats_per_token: float | None = Field(description="Kullback-Leibler divergence, nats per token")
-    perplexity_ratio: float | None = Field(description="quantised over original")
-    top1_agreement_ratio: float | None = Field(description="share of tokens whose likeliest successor stays the same")
-    run_id: str | None = Field(description="run that measured it")
 
 
 class StoredRowBody(Answer):
@@ -67,7 +60,7 @@ class StoredRowBody(Answer):
     memory_bytes: float | None = Field(description="of a product its operands, of a model weights and cache, bytes")
     is_memory_measured: bool = Field(description="whether memory_bytes was measured; else computed from the sizes")
     memory_saved_ratio: float | None = Field(description="share of the 16-bit weights that is saved")
-    quality: StoredQuality = Field(description="what is known of its loss")
+    loss: LossModel = Field(description="what is known of its loss")
     confidence: Literal["high", "medium", "low"] = Field(
         description="how far to trust its place, of a measured speed-up by the worse of both times"
     )

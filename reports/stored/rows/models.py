@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from reports.stored.answer import Refused, RowQuality, StoredRow, TimeSource
-from reports.stored.quality import MeasuredQualities, pass_quality
+from reports.ranking.losses import StoredLosses, pass_loss
+from reports.stored.answer import Refused, StoredRow, TimeSource
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.rows.rows import RowTime, Trust, measured_interval, predicted_half_ratio, trust_of
@@ -16,6 +16,7 @@ from results.statistics.replication import TotalInterval
 from results.verdicts.gain import times_faster
 from results.verdicts.model_results import PassResult, PhaseResult
 from results.verdicts.shape_verdict import Totals
+from roofline_model.core.answer import Loss
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 
@@ -23,7 +24,7 @@ def model_rows(
     phase: PhaseResult,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
-    known: MeasuredQualities,
+    known: StoredLosses,
     losses: Sequence[MeasuredLosses],
     totals: Totals,
     speedups: NightSpeedups,
@@ -43,8 +44,8 @@ def model_rows(
         if baseline is not None and one is not baseline and one.measured_s is not None:
             speedup = speedups.of(case_key, baseline.records[0].case.case_key, one.measured_speedup)
         time = replace(_time(one, totals.get(case_key)), is_calibration_doubtful=is_calibration_doubtful)
-        quality = pass_quality(one, known, losses)
-        rows.append(_row(one, baseline, trust_of(time, levels.get(case_key), reference), time, quality, speedup))
+        loss = pass_loss(one, known, losses)
+        rows.append(_row(one, baseline, trust_of(time, levels.get(case_key), reference), time, loss, speedup))
     return rows, refused
 
 
@@ -53,7 +54,7 @@ def _row(
     baseline: PassResult | None,
     trust: Trust,
     time: RowTime,
-    quality: RowQuality,
+    loss: Loss,
     speedup: NightSpeedup | None,
 ) -> StoredRow:
     assert one.contender is not None  # model_rows keeps no others
@@ -85,7 +86,7 @@ def _row(
         memory_bytes=figures.whole_bytes,
         is_memory_measured=figures.resident_bytes is not None,
         memory_saved_ratio=None if figures.held_ratio is None else 1 - figures.held_ratio,
-        quality=quality,
+        loss=loss,
         confidence=confidence,
         confidence_reason=confidence_reason,
         reason=_reason(one, baseline, speedup),

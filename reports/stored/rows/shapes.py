@@ -1,4 +1,4 @@
-"""The rows of a shape: `reports.ranking.shape_ranking` gives times, speed-ups and reasons; quality, memory and trust are added here."""
+"""The rows of a shape: `reports.ranking.shape_ranking` gives times, speed-ups and reasons; memory and trust are added here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import StoredRow
-from reports.stored.quality import product_quality
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.rows.rows import RowTime, measured_interval, predicted_half_ratio, trust_of
@@ -96,7 +95,7 @@ def _row(
         memory_bytes=row.memory_bytes,
         is_memory_measured=False,
         memory_saved_ratio=row.memory_saved_ratio,
-        quality=product_quality(row.weight_format, row.activation_format),
+        loss=row.loss,
         confidence=confidence,
         confidence_reason=confidence_reason,
         reason=row.reason if speedup is None else _reason(row, speedup),

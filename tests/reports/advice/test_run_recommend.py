@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.recommend import recommend_from_run
-from reports.stored.quality import product_quality
+from reports.ranking.losses import product_loss
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
@@ -53,7 +53,7 @@ def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activa
     (one,) = recommend_from_run(records, make.CPU)
     assert sum(row.weight_format == "INT4" for row in one.rows) == 1
     assert one.best.method == "AWQ"  # the model's method and quality for the format are carried over
-    assert one.best.quality.startswith("claimed")
+    assert one.best.loss.source == "claimed"
 
 
 def test_predicted_speedups_are_ideal_against_ideal(make):
@@ -92,7 +92,7 @@ def test_without_a_chip_only_the_run_is_ranked(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
     (one,) = recommend_from_run(records, None)
     assert labels(one) == [("INT8 (int_mm)", "measured"), ("BF16 (matmul)", "measured")]
-    assert one.best.quality == product_quality("INT8", "INT8").text
+    assert one.best.loss == product_loss("INT8", "INT8")
 
 
 def test_a_chip_is_not_used_for_another_chips_records(make):

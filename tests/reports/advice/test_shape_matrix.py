@@ -132,7 +132,7 @@ def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
     assert (decode.phase, prefill.phase) == ("Decode", "Prefill")
     assert decode.take == "take INT8 W8A16 (int8pack)"
     assert "measured" in decode.evidence
-    assert "its loss is only claimed (0.1-0.2 % loss (RTN))" in decode.caveat
+    assert "its loss is only claimed" in decode.caveat
     assert set(decode.record_ids) <= {row.record_id for row in view.rows}
     (bullets,) = [block for block in action_blocks(view) if hasattr(block, "items")]
     assert bullets.items == tuple(action.sentence for action in view.chips[0].actions)

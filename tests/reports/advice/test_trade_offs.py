@@ -117,7 +117,7 @@ def test_a_loss_that_another_run_measured_is_told(model_view):
     stored, (own, repeated) = with_stored(model_view, [run], records, profiles)
     assert len(stored.rankings) == len(own) > 0
     assert repeated == []
-    rows = [replace(row, quality=replace(row.quality, loss_pct=9.0)) for row in stored.rankings[0].rows]
+    rows = [replace(row, loss=replace(row.loss, pct=9.0)) for row in stored.rankings[0].rows]
     changed = replace(stored, rankings=(replace(stored.rankings[0], rows=tuple(rows)), *stored.rankings[1:]))
     chip = model_view.chips[0]
     groups = trade_groups(model_view.run, chip.models, chip.recommendations, chip.cases, changed, chip.hardware_key)

@@ -152,5 +152,5 @@ def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
     assert prompts.take == "stay at BF16"
     assert prompts.evidence.startswith("nothing is faster; INT8 W8A16 is level with it")
     assert steps.take == "take INT4 W4A16"
-    assert "likeliest next token is the 16-bit model's on 50 % of the tokens only" in steps.caveat
+    assert "likeliest next token is the 16-bit model's on 50.0 % of the tokens only" in steps.caveat
     assert "SM clock" not in render_page(view)

@@ -175,7 +175,7 @@ def test_json_numbers_equal_the_view(rich):
     assert len(chip["roofline"]["points"]) == len(rich.chips[0].roofline.points)
 
 
-WITHOUT_UNIT = {"schema_version", "exit_code", "process", "rank", "max_error_ratio", "flops"}
+WITHOUT_UNIT = {"schema_version", "exit_code", "process", "rank", "max_error_ratio", "flops", "pct"}
 UNITS = ("_s", "_bytes", "_per_s", "_per_byte", "_ratio", "_count", "_w", "_j", "_hz", "_pct", "_nats_per_token")
 
 

@@ -81,20 +81,20 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
         True,
         pytest.approx(0.7),
     )
-    assert best.quality.source == "measured"
-    assert (best.quality.loss_pct, best.quality.kl_nats_per_token, best.quality.top1_agreement_ratio) == (
+    assert best.loss.source == "measured"
+    assert (best.loss.pct, best.loss.kl_nats_per_token, best.loss.top1_agreement_ratio) == (
         pytest.approx(1.0),
         0.02,
         0.9,
     )
-    assert best.quality.run_id == run.run_id
+    assert best.loss.run_id == run.run_id
     assert best.tokens_per_s == pytest.approx(125)
     # Quality is the model's: measured in decode, it is known of prefill.
-    assert found.rankings[1].rows[1].quality.source == "measured"
+    assert found.rankings[1].rows[1].loss.source == "measured"
     assert [
         ranking.phase for ranking in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings
     ] == ["prefill"]
-    assert recommend([(run, decode + prefill)], phase="prefill").rankings[0].rows[1].quality.source == "measured"
+    assert recommend([(run, decode + prefill)], phase="prefill").rankings[0].rows[1].loss.source == "measured"
 
 
 def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(passes, recommend) -> None:
@@ -107,15 +107,15 @@ def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(p
     values |= {("lm_head", "INT4.FP16"): 5.0, ("layers.0.kv", "INT8"): 5.0}
     losses = MeasuredLosses(values, NAME, "kl", text="a text", tokens_count=2048)
     rows = {row.label: row for row in recommend(nights, losses=(losses,)).rankings[0].rows}
-    assert rows["INT4 W4A16"].quality.source == "measured"
-    assert rows["INT4 W4A16"].quality.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
-    assert rows["INT8 W8A16"].quality.source == "claimed"
+    assert rows["INT4 W4A16"].loss.source == "measured"
+    assert rows["INT4 W4A16"].loss.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
+    assert rows["INT8 W8A16"].loss.source == "claimed"
     [ranking] = recommend(nights, losses=(losses,), max_loss_pct=1).rankings
     assert [row.label for row in ranking.rows] == ["INT4 W4A16", "INT8 W8A16", "BF16"]
     [strict] = recommend(nights, losses=(losses,), max_loss_pct=0.1).rankings
     assert "loses 0.2 % (claimed), the limit is 0.1 %" in [one.reason for one in strict.refused]
     others = MeasuredLosses(values, "another", "kl", text="a text", tokens_count=2048)
-    assert recommend(nights, losses=(others,)).rankings[0].best.quality.source == "claimed"
+    assert recommend(nights, losses=(others,)).rankings[0].best.loss.source == "claimed"
 
 
 def test_the_newest_measured_loss_counts(passes, recommend, make) -> None:
@@ -127,4 +127,4 @@ def test_the_newest_measured_loss_counts(passes, recommend, make) -> None:
     better = {**newer.extra["quality"], "kl_nats_per_token": {"value": 0.01}, "perplexity_ratio": {"value": 1.002}}
     changed = [replace(one, extra={**one.extra, "quality": better}) if one is newer else one for one in second[1]]
     best = recommend([first, (second[0], changed)]).rankings[0].best
-    assert (best.quality.kl_nats_per_token, best.quality.run_id) == (0.01, second[0].run_id)
+    assert (best.loss.kl_nats_per_token, best.loss.run_id) == (0.01, second[0].run_id)

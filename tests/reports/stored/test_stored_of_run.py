@@ -15,6 +15,7 @@ from reports.stored.of_run import MOST_SHAPES, question_of_run
 from reports.view.views import report_view
 from results.store.store import open_store
 from roofline_cli.main import app
+from roofline_model.recommend.loss import loss_text
 
 BF16, INT4, FP8 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm"), ("FP8_E4M3", "FP8_E4M3", "scaled_mm_row")
 
@@ -100,7 +101,7 @@ def test_the_page_has_answers_changes_and_evidence(page, found, nights):
     link = re.search(r'<a class="evidence measured" href="#(case-\d+)">', section)[1]
     assert f'id="{link}"' in page
     assert nights[1][0].run_id[:8] in section  # evidence of another run is named
-    assert f">{ranking.best.quality.short_text}</span>" in section
+    assert f">{loss_text(ranking.best.loss)}</span>" in section
     assert f"From {found.basis_words}, " in section
 
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.stored.answer import RowQuality, StoredRow
+from reports.stored.answer import StoredRow
 from reports.stored.ordering import evidence_tier, maybe_faster_row, ordered, within_limits
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.answer import Loss
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
 
@@ -30,7 +31,6 @@ def row(
     **more,
 ):
     """One row; the interval is ± `width` of its time."""
-    quality = RowQuality("unknown" if loss is None else "claimed", "", loss)
     is_measured = source == "measured"
     return StoredRow(
         rank=0,
@@ -52,7 +52,7 @@ def row(
         memory_bytes=memory,
         is_memory_measured=False,
         memory_saved_ratio=None,
-        quality=quality,
+        loss=Loss("unknown" if loss is None else "claimed", loss),
         confidence="low",
         confidence_reason="",
         reason="",
@@ -74,7 +74,7 @@ ROWS = st.lists(
 
 
 def losses(one: StoredRow) -> tuple[float, float]:
-    loss, memory = one.quality.loss_pct, one.memory_bytes
+    loss, memory = one.loss.pct, one.memory_bytes
     return (float("inf") if loss is None else loss), (float("inf") if memory is None else memory)
 
 
@@ -102,9 +102,9 @@ def test_who_is_faster_surer_smaller_and_no_worse_is_never_below_and_the_order_o
             )
             assert not dominated, (above, below)
     measured = [one for one in found if one.is_measured]
-    gentle = min((one for one in measured if one.quality.loss_pct == 0), key=lambda one: one.time_s, default=None)
+    gentle = min((one for one in measured if one.loss.pct == 0), key=lambda one: one.time_s, default=None)
     for above in measured[: measured.index(gentle)] if gentle else ():
-        assert above.quality.loss_pct == 0 or above.high_s < gentle.low_s, (above, gentle)
+        assert above.loss.pct == 0 or above.high_s < gentle.low_s, (above, gentle)
     shuffled = list(rows)
     shuffler.shuffle(shuffled)
     assert ordered(shuffled) == found
@@ -184,9 +184,7 @@ def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, re
     assert best.confidence == "high"
     assert (best.process_count, [one.process_count for one in best.nights]) == (6, [3, 3])
     assert len(best.record_ids) == len(set(best.record_ids)) == 6
-    assert ranking.summary.startswith(
-        "take INT4 W4A16 (tinygemm): measured 9 µs, 2.4× BF16 (matmul), claimed: 1.5-6.5 % loss (AWQ)"
-    )
+    assert ranking.summary.startswith("take INT4 W4A16 (tinygemm): measured 9 µs, 2.4× BF16 (matmul)")
     assert found.run_count == 2
 
 

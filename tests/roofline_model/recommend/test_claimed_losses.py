@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.stored.quality import product_quality
+from reports.ranking.losses import product_loss
 from roofline_model.core.finding import has_code
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.recommend import claimed_losses
@@ -193,10 +193,9 @@ def test_shape_model_and_stored_rankings_say_the_same_of_a_format(chip):
     model = {option.key: option.loss for option in recommend_model(chip, "mistral-7b").options}
     for weight, activation, label in (("INT8", "INT8", "INT8.INT8"), ("INT4", "BF16", "INT4.BF16")):
         expected = claimed_loss_of(weight, is_both=weight == activation)
-        assert product_quality(weight, activation).text == expected.text
         assert (shape[weight, activation].low_pct, shape[weight, activation].pct) == (
             expected.low_pct,
             expected.high_pct,
         )
-        assert model[label].pct == product_quality(weight, activation).loss_pct == expected.high_pct
+        assert model[label].pct == product_loss(weight, activation).pct == expected.high_pct
         assert (model[label].low_pct, model[label].method) == (expected.low_pct, expected.method)

@@ -5,34 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.stored.answer import RowQuality
 from reports.text.display_text import shown
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record, RunInfo
-from results.text.model_text import measured_loss_text
 from results.verdicts.model_results import PassResult, pass_label
+from roofline_model.core.answer import Loss, LossSource
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.units import format_percent
 from roofline_model.formats.catalog import get_format
-from roofline_model.recommend.claimed_losses import claimed_loss_of
+from roofline_model.recommend.claimed_losses import PERPLEXITY, claimed_loss_of
+from roofline_model.recommend.loss import RANK_AGREEMENT, REFERENCE, UNKNOWN, claimed
 from roofline_model.recommend.search.losses import parse_formats
-from roofline_model.recommend.search.losses_file import METHODS, MeasuredLosses, loss_pct
+from roofline_model.recommend.search.losses_file import NATS, MeasuredLosses, loss_pct
 
 _KEPT_WIDE = ("lm_head", "embedding", "embed_out", "embed_tokens")
 """Parts that a uniform precision leaves in 16 bit: their losses do not count."""
 
 
-def product_quality(weight_format: str, activation_format: str) -> RowQuality:
+def product_loss(weight_format: str, activation_format: str) -> Loss:
     """Return what is known of a product's operands: a format's claim, because a single product has no loss of its own."""
-    narrow = [one for one in (weight_format, activation_format) if one and not is_wide(one)]
-    if not narrow:
-        known = bool(weight_format or activation_format)
-        return RowQuality("reference", "reference", 0.0) if known else RowQuality("unknown", "unknown")
+    formats = [key for key in (weight_format, activation_format) if key]
+    if formats and all(map(is_wide, formats)):
+        return REFERENCE
     return _claim(weight_format, activation_format)
 
 
-class MeasuredQualities:
-    """The measured qualities of stored records by model and precision: quality is the model's, not a phase's or a chip's."""
+class StoredLosses:
+    """The losses that stored records measured, by model and precision: a loss is the model's, not a phase's or a chip's."""
 
     def __init__(self, records: Iterable[Record], runs: Mapping[str, RunInfo]) -> None:
         found: dict[tuple[str, str], list[tuple[str, Record, ModelFigures]]] = {}
@@ -50,33 +48,54 @@ class MeasuredQualities:
         return (own or known)[-1][1:] if known else None
 
 
-def pass_quality(one: PassResult, known: MeasuredQualities, losses: Sequence[MeasuredLosses]) -> RowQuality:
+def pass_loss(one: PassResult, known: StoredLosses, losses: Sequence[MeasuredLosses]) -> Loss:
     """Return what is known of a model's precision: measured in a stored run, else the sum of a losses file of that model,
     else the claim of its weight format."""
     measured = known.of(one)
-    if measured is not None and (measured_pct := measured[1].loss_pct) is not None:
-        figures = measured[1]
-        return RowQuality(
-            "measured",
-            shown(_measured_text(figures)),
-            measured_pct,
-            _value(figures.kl_nats_per_token),
-            _value(figures.perplexity_ratio),
-            _value(figures.top1_agreement_ratio),
-            measured[0].run_id,
-        )
+    if measured is not None and (loss := figures_loss(measured[1], measured[0].run_id)) is not None:
+        return loss
     formats = dict(one.records[0].case.formats)
     weight, activation = formats.get("b", ""), formats.get("a", "")
     is_plan = one.figures.precision == "plan"
     narrow_cache = bool(one.figures.kv_format) and not is_wide(one.figures.kv_format)
     if one.figures.quality_source == "reference" or (is_wide(weight) and not narrow_cache and not is_plan):
-        return RowQuality("reference", "reference", 0.0)
+        return REFERENCE
     if is_plan or narrow_cache:
-        return RowQuality("unknown", "unknown: neither measured nor claimed")
+        return UNKNOWN
     for file in losses:
         if file.is_of(one.figures.model_name) and (added := _added_up(file, weight, activation)) is not None:
             return added
     return _claim(weight, activation, one.figures.model_name)
+
+
+def figures_loss(figures: ModelFigures, run_id: str = "") -> Loss | None:
+    """Return the loss that a run measured on a model; None where it measured none."""
+    if figures.quality_source != "measured" or (pct := figures.loss_pct) is None:
+        return None
+    low_pct, high_pct = _interval_pct(figures)
+    return Loss(
+        "measured",
+        pct,
+        low_pct=low_pct,
+        high_pct=high_pct,
+        metric=PERPLEXITY if figures.rank_agreement_ratio is None else RANK_AGREEMENT,
+        kl_nats_per_token=_value(figures.kl_nats_per_token),
+        perplexity_ratio=_value(figures.perplexity_ratio),
+        top1_agreement_ratio=_value(figures.top1_agreement_ratio),
+        tokens_count=figures.quality_tokens_count,
+        text=shown(figures.quality_text, 60) if figures.is_language else "",
+        run_id=run_id,
+    )
+
+
+def _interval_pct(figures: ModelFigures) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of a measured loss; None where it is not known."""
+    perplexity, kl = figures.perplexity_ratio, figures.kl_nats_per_token
+    if figures.is_language and perplexity is not None:
+        return tuple(None if end is None else 100 * (end - 1) for end in (perplexity.low_value, perplexity.high_value))  # type: ignore[return-value]
+    if figures.rank_agreement_ratio is None and kl is not None:
+        return tuple(None if end is None else loss_pct(end) for end in (kl.low_value, kl.high_value))  # type: ignore[return-value]
+    return None, None
 
 
 def is_wide(format_key: str) -> bool:
@@ -87,32 +106,15 @@ def is_wide(format_key: str) -> bool:
         return False
 
 
-def _claim(weight: str, activation: str, model: str = "") -> RowQuality:
+def _claim(weight: str, activation: str, model: str = "") -> Loss:
     """Return what was published of the formats (`claimed_losses.py`); unknown where nothing was found."""
-    loss = None
+    claim = None
     if weight and (weight == activation or not activation or is_wide(activation)):
-        loss = claimed_loss_of(weight, is_both=weight == activation, model=model)
-    if loss is None:
-        return RowQuality("unknown", "unknown: neither measured nor claimed")
-    return RowQuality("claimed", loss.text, loss.high_pct, claim=loss)
+        claim = claimed_loss_of(weight, is_both=weight == activation, model=model)
+    return UNKNOWN if claim is None else claimed(claim)
 
 
-def _measured_text(figures: ModelFigures) -> str:
-    return ", ".join([measured_loss_text(figures), *_further_metrics(figures)])
-
-
-def _further_metrics(figures: ModelFigures) -> list[str]:
-    """Return what else was measured of a language model's predictions, each by its name."""
-    perplexity, top1 = figures.perplexity_ratio, figures.top1_agreement_ratio
-    words = []
-    if perplexity is not None and not figures.is_language:
-        words.append(f"perplexity {perplexity.value:.3f}× (of random tokens: it says nothing about language)")
-    if top1 is not None:
-        words.append(f"same top-1 {format_percent(top1.value, 0)}")
-    return words
-
-
-def _added_up(file: MeasuredLosses, weight: str, activation: str) -> RowQuality | None:
+def _added_up(file: MeasuredLosses, weight: str, activation: str) -> Loss | None:
     """Return the sum of a file's losses in one format over all layers; None where a layer has none, or scores are no nats."""
     if not file.is_in_nats:
         return None
@@ -131,9 +133,11 @@ def _added_up(file: MeasuredLosses, weight: str, activation: str) -> RowQuality 
     if not values or len(values) < len(layers):
         return None
     total = math.fsum(values)
-    text = f"KL {total:.2g} nats/token, {METHODS[file.method]}, added up over {len(values)} of them"
-    source = "measured" if file.method == "kl" else "claimed"
-    return RowQuality(source, text if source == "measured" else f"estimated: {text}", loss_pct(total), total)  # type: ignore[arg-type]
+    source: LossSource = "measured" if file.method == "kl" else "estimated"
+    kl = total if file.method == "kl" else None
+    return Loss(
+        source, loss_pct(total), metric=PERPLEXITY, value=total, unit=NATS, method=file.method, kl_nats_per_token=kl
+    )
 
 
 def _value(interval: Interval | None) -> float | None:
