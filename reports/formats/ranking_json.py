@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.formats.answer_json import answer_json
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from roofline_model.core.finding import short_text
 
 if TYPE_CHECKING:
     from reports.stored.answer import Night, RankChange, StoredRanking, StoredRecommendations, StoredRow
@@ -70,7 +71,7 @@ def ranking_json(one: StoredRanking) -> dict[str, Any]:
         "summary": one.summary,
         "rows": [stored_row_json(row) for row in one.rows],
         "refused": [{"label": refused.label, "reason": refused.reason} for refused in one.refused],
-        "missing": list(one.missing),
+        "missing": list(map(short_text, one.missing)),
         "compared": one.compared or None,
         "changes": [_change_json(change) for change in one.changes],
     }

@@ -312,6 +312,7 @@ def _template() -> Template:
         text_source=text_source,
         embedding=embedding_text,
         prose=prose,
+        finding=short_text,
         plot_summary=_plot_summary,
         against=lambda compared: _told().against_text(compared),
         compared_texts=lambda compared: _told().compared_texts(compared),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss
 
 Source = Literal["measured", "expected", "ideal"]
@@ -33,7 +34,8 @@ class RankedRow:
     memory_saved_ratio: float | None
     """Share of the weight's 16-bit bytes that the format saves."""
     loss: Loss
-    reason: str
+    reason_rest: str
+    """Why it stands here, but for a measured speed-up."""
     record_ids: tuple[str, ...]
     """The stored records behind the row."""
     doubts: tuple[str, ...] = ()
@@ -51,6 +53,16 @@ class RankedRow:
     """Of an expected time: fitted, transferred-sibling, measured-here, …"""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
+
+    is_gain: bool = False
+    """Whether the reason begins with the measured speed-up."""
+
+    @property
+    def reason(self) -> str:
+        """Why it stands here."""
+        if not self.is_gain or self.speedup is None:
+            return self.reason_rest
+        return f"measured {times_faster(self.speedup)} {self.reason_rest}"
 
     @property
     def is_emulated(self) -> bool:

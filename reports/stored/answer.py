@@ -12,6 +12,7 @@ from typing import Literal
 from reports.text.display_text import counted
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss
+from roofline_model.core.finding import Finding
 
 TimeSource = Literal["measured", "expected", "ideal"]
 """measured: the level of the newest comparable nights; expected: not measured, what a good kernel takes; ideal: not
@@ -200,7 +201,7 @@ class StoredRanking:
     """Best first."""
     refused: tuple[Refused, ...]
     summary: str
-    missing: tuple[str, ...] = ()
+    missing: tuple[Finding, ...] = ()
     """What is not known of this ranking, and what would tell."""
     calibration_doubt: str = ""
     """Why its expected times are in doubt: the calibration they rest on was of a busy machine; empty where it was not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from results.records.flags import FLAGS
 from results.verdicts.contenders import Contender
@@ -14,7 +14,7 @@ from results.verdicts.shape_verdict import (
     has_few_samples,
     speedups,
 )
-from roofline_model.core.finding import code_text
+from roofline_model.core.finding import Finding, code_text, short_text
 from roofline_model.core.units import counted
 
 _ORIGIN_FLAGS = ("forced", "simulated")
@@ -65,6 +65,11 @@ def _fastest(judged: ShapeVerdict, best: Contender) -> str:
     ratio = measured if best.is_measured else likely
     lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
     return f"{best.label} is fastest, {best.time_text}{lead}"
+
+
+def doubts_text(doubts: Iterable[Finding]) -> str:
+    """Return what puts a time in doubt: flags by their keys, anything else in its line."""
+    return ", ".join(item.code if item.code in FLAGS else short_text(item) for item in doubts)
 
 
 def in_doubt_text(gain: Gain) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_table
 from roofline_model.core.finding import subject_text
@@ -134,7 +135,7 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
             else f"; level {change_text(segment.split_change_value, metric)}, not judged"
         )
         show_line(f"not compared with the nights before: {'; '.join(segment.split)}{change}", "yellow")
-    reasons = sorted({night.doubt for night in shown if night.doubt})
+    reasons = sorted({doubts_text(night.doubts) for night in shown if night.doubts})
     if reasons:
         show_line(f"hollow: {'; '.join(reasons)}", "dim")
     if segment.is_too_short:

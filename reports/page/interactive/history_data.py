@@ -9,6 +9,7 @@ from reports.figures.history import change_text, drawn_nights, history_figure
 from reports.figures.plotly_drawer import plotly_json
 from reports.text.display_text import counted, shown
 from results.history.case_history import CaseHistory
+from results.text.verdict_text import doubts_text
 
 MAX_HISTORIES = 60
 """Series in a page; `roofline history` shows any case."""
@@ -39,7 +40,7 @@ def _history(history: CaseHistory) -> dict[str, Any]:
                 "label": shown(night.label, 60),
                 "commit": shown(night.git_commit or "", 40)[:9],
                 "process_count": night.process_count,
-                "doubt": shown(night.doubt, 80),
+                "doubt": shown(doubts_text(night.doubts), 80),
             }
             for night in drawn_nights(history)
         ],

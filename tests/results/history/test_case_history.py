@@ -138,7 +138,7 @@ def test_doubtful_nights_are_hollow_and_make_no_step(make_nights):
     flags = dict.fromkeys(range(40, 48), ("contended",))
     history = history_of(make_nights(values, flags=flags))
     assert history.changes == ()
-    assert [night.doubt for night in history.points if not night.is_used] == ["contended"] * 8
+    assert [night.doubts for night in history.points if not night.is_used] == [(finding("contended"),)] * 8
     assert len(history.points) == 68
     # A trait of the kernel that comes back every night is no reason to look away.
     assert len(history_of(make_nights(values, flags=dict.fromkeys(range(68), ("noisy",)))).changes) == 2
@@ -149,12 +149,12 @@ def test_other_branches_and_unfinished_runs_do_not_count(make_nights):
     tried = {night: {"git_branch": "try-it"} for night in range(40, 46)}
     history = history_of(make_nights(values, runs=tried))
     assert (history.branch, history.changes) == ("main", ())
-    assert {night.doubt for night in history.points} == {"", "branch try-it"}
+    assert {night.doubts for night in history.points} == {(), (finding("other-branch", branch="try-it"),)}
     assert len(history_of(make_nights(values, runs=tried), branch="all").changes) == 2
     broken = {night: {"status": "interrupted"} for night in range(40, 46)}
     history = history_of(make_nights(values, runs=broken))
     assert history.changes == ()
-    assert history.points[40].doubt == "the run is interrupted"
+    assert history.points[40].doubts == (finding("run-unfinished", status="interrupted"),)
 
 
 def test_a_night_is_the_geometric_mean_of_its_processes(make_nights):
