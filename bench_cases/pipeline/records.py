@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 DOUBTS = {
-    "contended": "other work on the machine",
+    "contended": "other work",
     "noisy": "a wide spread",
     "drift": "a drifting median",
     "few-samples": "few samples",
@@ -200,10 +200,10 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
     measured = [record for record in records if record["status"] == "measured" and record.get("measurement")]
     if not measured:
         if not records:
-            return MeasuredCase(precision, "failed", "pytest ended before it was measured")
+            return MeasuredCase(precision, "failed", "not reached by pytest")
         worst = next((record for record in records if record["status"] == "failed"), records[0])
         status = "failed" if worst["status"] == "failed" else "skipped"
-        return MeasuredCase(precision, status, " ".join(str(worst.get("reason") or "no reason was stored").split()))
+        return MeasuredCase(precision, status, " ".join(str(worst.get("reason") or "no reason stored").split()))
     first = measured[0]
     extra = first["extra"]
     model, memory = extra["model"], extra.get("memory") or {}
