@@ -125,7 +125,7 @@ def measure_cpu_ceilings(
         report(f"memory, second look: {_gigabytes(dram)}")
     # On a shared host a moment can be so bad that memory looks faster than the cache: then the cache was not seen.
     cached = {mix: rate for mix, rate in cached.items() if rate.best_value > 1.1 * _best(dram).best_value}
-    report(f"cache {_gigabytes(cached)}" if cached else "cache: none faster than memory")
+    report(f"cache {_gigabytes(cached)}" if cached else "no faster cache")
     return CpuReadings(dram, cached, peaks, floors, casts, scaling, time.perf_counter() - began)
 
 

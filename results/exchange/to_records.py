@@ -64,7 +64,7 @@ def to_records(
             advance(position + 1, len(ids))
     devices = (*foreign.devices, *([chip] if chip is not None else []))
     keys = {device.key for device in devices}
-    dated = {} if foreign.started_at else {"date_source": "time stamp of the file"}
+    dated = {} if foreign.started_at else {"date_source": "file's time stamp"}
     info = RunInfo(
         run_id=run,
         started_at=created,

@@ -134,8 +134,8 @@ def short_text(item: Finding) -> str:
 
 
 def code_text(code: str) -> str:
-    """Return the line of a code whose values are not known."""
-    return short_text(Finding(code))
+    """Return the line of a code whose values are not known; what is no code stays as it is."""
+    return short_text(Finding(code)) if code in catalog() else code
 
 
 def fix_text(item: Finding) -> str:

@@ -181,7 +181,7 @@ def test_a_process_that_takes_too_long_is_ended(tmp_path):
     code = run_pytest([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", timeout_s=0.3)
     assert code is None
     assert time.monotonic() - begin < 30
-    assert what_pytest_said(tmp_path / "log", code) == "ended by the time limit"
+    assert what_pytest_said(tmp_path / "log", code) == "time limit reached"
     assert export_of(tmp_path / "absent.json") is None
 
 
