@@ -248,8 +248,10 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     time_s = times.time_s
     if time_s <= 0:
         raise InvalidValueError("the work has neither FLOPs nor bytes: there is nothing to predict")
+    widened = _widened(work)
     findings += filter(None, (_path_finding(device, path) for _, path in paths))
-    findings += _widening_findings(work)
+    if widened is not None:
+        findings.append(finding("operands-widened", **widened))
     findings += filter(None, (peak_exceeded(device, path.format) for _, path in paths))
     return Prediction(
         hardware=device.key,
@@ -263,7 +265,7 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
         bandwidth_bytes_per_s=bandwidth.value,
         peak_flops_per_s=flops / compute_time_s if compute_time_s else _default_peak(device),
         compute_format="+".join(dict.fromkeys(path.compute_format for _, path in paths)),
-        path=path_kind((path.kind for _, path in paths), widens_operand=_widened(work) is not None),
+        path=path_kind((path.kind for _, path in paths), widens_operand=widened is not None),
         memory_level=level,
         provenance=weakest_provenance([bandwidth.status, *(path.dense.status for _, path in paths)]),
         findings=tuple(dict.fromkeys(findings)),
@@ -342,25 +344,17 @@ def weakest_provenance(statuses: Iterable[str]) -> str:
     return max(statuses, key=order.index)
 
 
-def _widened(work: Operator | OpCost) -> tuple[str, str, str] | None:
-    """Return (what, from, to) of an operand that is widened to the other's format before the product, if there is one."""
+def _widened(work: Operator | OpCost) -> dict[str, str] | None:
+    """Return which operand is widened from its format to the other's before the product; None where none is."""
     if not isinstance(work, Operator):
         return None
     formats = dict(work.formats)
-    for narrow, wide, what in (("b", "a", "weights"), ("kv", "q", "keys and values"), ("kv", "p", "values")):
+    for narrow, wide, operand in (("b", "a", "weights"), ("kv", "q", "keys and values"), ("kv", "p", "values")):
         if narrow in formats and wide in formats:
-            pair = formats[narrow], formats[wide]
-            if get_format(pair[0]).element_bits < get_format(pair[1]).element_bits:
-                return what, *pair
+            key, compute_key = formats[narrow], formats[wide]
+            if get_format(key).element_bits < get_format(compute_key).element_bits:
+                return {"operand": operand, "format": key, "compute_format": compute_key}
     return None
-
-
-def _widening_findings(work: Operator | OpCost) -> list[Finding]:
-    widened = _widened(work)
-    if widened is None:
-        return []
-    operand, narrow, wide = widened
-    return [finding("operands-widened", operand=operand, format=narrow, compute_format=wide)]
 
 
 def _path_finding(device: Device, path: ComputePath) -> Finding | None:

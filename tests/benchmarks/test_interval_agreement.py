@@ -105,6 +105,7 @@ def test_one_process_a_run_is_no_replication():
         figures([run_of(np.zeros((1, 3))) for _ in range(4)])
 
 
+@pytest.mark.full
 def test_a_run_is_taken_through_pytest_in_fresh_processes(tmp_path):
     cases = (
         "--roofline-timer",

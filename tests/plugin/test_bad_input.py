@@ -32,7 +32,7 @@ def test_one_line_exit_2_nothing_written(pytester, options, said):
         '[[peak]]\nformats = ["FP16"]\ndense = {value = 1, unit = "TFLOP/s", status = "declared", source = "me"}\n'
     )
     before = {path: path.read_bytes() for path in pytester.path.rglob("*") if path.is_file()}
-    result = pytester.runpytest_subprocess(*options, "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(*options, "-p", "no:cacheprovider")
     assert result.ret == 2
     errors = [line for line in result.stderr.lines if line.startswith("ERROR: ")]
     assert len(errors) == 1
@@ -49,7 +49,7 @@ def test_one_line_exit_2_nothing_written(pytester, options, said):
 def test_cuda_asked_for_and_absent(pytester, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     pytester.makepyfile("def test_ours(roofline):\n    roofline.measure(lambda: None)\n")
-    result = pytester.runpytest_subprocess("--roofline-device", "cuda")
+    result = pytester.runpytest_inprocess("--roofline-device", "cuda")
     assert result.ret == 2
     result.stderr.fnmatch_lines(
         ["ERROR: --roofline-device cuda: this machine has no NVIDIA device*use --roofline-device cpu"]

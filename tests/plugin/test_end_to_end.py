@@ -79,7 +79,7 @@ def suite(pytester):
 
 
 def test_every_outcome_is_stored_with_its_reason(suite):
-    result = suite.runpytest_subprocess(*SIMULATED)
+    result = suite.runpytest_inprocess(*SIMULATED)
     assert result.ret == 1
     run, records = records_of(suite)
     assert (run.status, run.exit_code, run.hardware_key) == ("complete", 1, "b10")
@@ -103,7 +103,7 @@ def test_every_outcome_is_stored_with_its_reason(suite):
 
 
 def test_measured_row_has_prediction_error_bound_and_null_for_the_rest(suite):
-    suite.runpytest_subprocess(*SIMULATED, "-k", "test_good")
+    suite.runpytest_inprocess(*SIMULATED, "-k", "test_good")
     _, records = records_of(suite)
     record = records["test_good"]
     ideal, measured = record.ideal, record.measurement
@@ -118,7 +118,7 @@ def test_measured_row_has_prediction_error_bound_and_null_for_the_rest(suite):
 
 
 def test_table_verdict_and_counts_are_printed_within_100_columns(suite):
-    result = suite.runpytest_subprocess(*SIMULATED, "-k", "good or wrong")
+    result = suite.runpytest_inprocess(*SIMULATED, "-k", "good or wrong")
     result.stdout.fnmatch_lines(
         [
             "roofline: b10 (*) * run * r.db",
@@ -135,7 +135,7 @@ def test_table_verdict_and_counts_are_printed_within_100_columns(suite):
 
 
 def test_other_chip_is_predicted_skipped_and_green(suite):
-    result = suite.runpytest_subprocess("--hw", "h200", "--roofline-db", "r.db", "-k", "good")
+    result = suite.runpytest_inprocess("--hw", "h200", "--roofline-db", "r.db", "-k", "good")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["roofline: predictions only: this machine is *, not h200-sxm"])
     _, records = records_of(suite)
@@ -146,17 +146,17 @@ def test_other_chip_is_predicted_skipped_and_green(suite):
 
 
 def test_required_measurements_fail_a_green_night(suite):
-    result = suite.runpytest_subprocess(
+    result = suite.runpytest_inprocess(
         "--hw", "h200", "--roofline-db", "r.db", "-k", "good", "--roofline-require-measured"
     )
     assert result.ret == 1
     result.stdout.fnmatch_lines(["ERROR: --roofline-require-measured=1: only 0 measured"])
-    assert suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-require-measured=1").ret == 0
-    assert suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-require-measured=2").ret == 1
+    assert suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--roofline-require-measured=1").ret == 0
+    assert suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--roofline-require-measured=2").ret == 1
 
 
 def test_forced_measuring_is_marked_in_run_and_record(suite):
-    result = suite.runpytest_subprocess(
+    result = suite.runpytest_inprocess(
         "--hw",
         "h200",
         "--roofline-force-measure",
@@ -174,30 +174,30 @@ def test_forced_measuring_is_marked_in_run_and_record(suite):
 
 
 def test_a_run_that_stopped_early_is_not_complete(suite):
-    assert suite.runpytest_subprocess(*SIMULATED, "-x").ret == 1
+    assert suite.runpytest_inprocess(*SIMULATED, "-x").ret == 1
     run, records = records_of(suite)
     assert run.status == "interrupted"
     assert list(records) == ["test_good", "test_wrong"]
 
 
 def test_predict_only_measures_nothing_even_here(suite):
-    result = suite.runpytest_subprocess("--hw", "b10", "--roofline-predict-only", "--roofline-db", "r.db", "-k", "good")
+    result = suite.runpytest_inprocess("--hw", "b10", "--roofline-predict-only", "--roofline-db", "r.db", "-k", "good")
     assert result.ret == 0
     assert records_of(suite)[1]["test_good"].reason == "--roofline-predict-only"
 
 
 def test_nothing_selected_names_the_nearest(suite):
-    result = suite.runpytest_subprocess(*SIMULATED, "-k", "goood")
+    result = suite.runpytest_inprocess(*SIMULATED, "-k", "goood")
     assert result.ret == 5
     result.stdout.fnmatch_lines(["-k 'goood' selects none of 8 cases; nearest: test_good*"])
 
 
 def test_json_of_a_run_replays_to_the_same_numbers(suite):
-    suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-json", "out/run.json")
+    suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--roofline-json", "out/run.json")
     first = records_of(suite)[1]["test_good"]
     document = json.loads((suite.path / "out" / "run.json").read_text())
     assert document["schema_version"] >= 1
-    result = suite.runpytest_subprocess(
+    result = suite.runpytest_inprocess(
         "--hw", "b10", "--roofline-timer", "replay:out/run.json", "--roofline-db", "r.db", "-k", "good"
     )
     assert result.ret == 0
@@ -207,22 +207,22 @@ def test_json_of_a_run_replays_to_the_same_numbers(suite):
 
 
 def test_pytest_benchmark_shows_our_samples_and_its_options_work(suite):
-    result = suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--benchmark-json", "b.json")
+    result = suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--benchmark-json", "b.json")
     document = json.loads((suite.path / "b.json").read_text())
     (entry,) = document["benchmarks"]
     measured = records_of(suite)[1]["test_good"].measurement
     assert entry["stats"]["data"] == pytest.approx(list(measured.samples_s), rel=1e-12)
     assert entry["stats"]["rounds"] == measured.sample_count
     result.stdout.fnmatch_lines(["Name (time in *) * Min * Median * Max * Rounds*"])
-    skipped = suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--benchmark-skip")
+    skipped = suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--benchmark-skip")
     skipped.assert_outcomes(skipped=1)
-    only = suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--benchmark-only")
+    only = suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--benchmark-only")
     only.assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("switch", [("--benchmark-disable",), ("-p", "no:benchmark"), ("-n", "1")])
 def test_without_pytest_benchmark_we_measure_all_the_same(suite, switch):
-    result = suite.runpytest_subprocess(*SIMULATED, "-k", "good", *switch)
+    result = suite.runpytest_inprocess(*SIMULATED, "-k", "good", *switch)
     result.assert_outcomes(passed=1)
     assert records_of(suite)[1]["test_good"].measurement is not None
 
@@ -241,7 +241,7 @@ def test_compare_stores_each_kernel_as_a_case(pytester):
             assert set(found) == {"mine", "other"}
         """
     )
-    result = pytester.runpytest_subprocess(*SIMULATED)
+    result = pytester.runpytest_inprocess(*SIMULATED)
     result.assert_outcomes(passed=1)
     with open_store(pytester.path / "r.db", read_only=True) as store:
         kernels = [record.case.kernel for record in store.records(store.runs()[0].run_id)]
@@ -257,7 +257,7 @@ def test_two_measurements_need_two_names(pytester):
             roofline.measure(lambda: None, name="a")
         """
     )
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--roofline-max-seconds", "0.05", "--hw", "b10", "--roofline-force-measure", "--roofline-db", "r.db"
     )
     result.stdout.fnmatch_lines(["*'a' was measured in this test already; give each measurement its own name=*"])
@@ -280,21 +280,21 @@ def test_marker_gives_defaults_and_refuses_unknown_words(pytester):
             pass
         """
     )
-    result = pytester.runpytest_subprocess(*SIMULATED)
+    result = pytester.runpytest_inprocess(*SIMULATED)
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*the roofline marker has no argument 'wrok'; known: work, name, tolerance*"])
 
 
 def test_options_of_one_process_are_refused_under_xdist(suite):
     for option in ("--roofline-require-measured=1", "--roofline-json=o.json"):
-        result = suite.runpytest_subprocess(*SIMULATED, "-n", "1", option)
+        result = suite.runpytest_inprocess(*SIMULATED, "-n", "1", option)
         assert result.ret == 2
         result.stderr.fnmatch_lines(["ERROR: *need one process: under xdist*"])
 
 
 def test_json_may_not_overwrite_a_database(suite):
-    assert suite.runpytest_subprocess(*SIMULATED, "-k", "good").ret == 0
-    result = suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-json", "r.db")
+    assert suite.runpytest_inprocess(*SIMULATED, "-k", "good").ret == 0
+    result = suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--roofline-json", "r.db")
     assert result.ret == 2
     result.stderr.fnmatch_lines(["ERROR: --roofline-json 'r.db' is a results database*"])
     assert records_of(suite)[1]["test_good"].status == "measured"
@@ -303,15 +303,15 @@ def test_json_may_not_overwrite_a_database(suite):
 def test_json_may_not_overwrite_what_is_no_export(suite):
     source = suite.path / "src.py"
     source.write_text("precious = 1\n")
-    result = suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-json", "src.py")
+    result = suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--roofline-json", "src.py")
     assert result.ret == 2
     result.stderr.fnmatch_lines(["ERROR: --roofline-json 'src.py' is there already and no export*remove it, or*"])
     assert source.read_text() == "precious = 1\n"
     (suite.path / "run.json").touch()  # empty: mktemp made it
     for _ in range(2):
-        assert suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-json", "run.json").ret == 0
+        assert suite.runpytest_inprocess(*SIMULATED, "-k", "good", "--roofline-json", "run.json").ret == 0
     assert (suite.path / "run.json").stat().st_size > 200
 
 
 def test_without_the_warnings_plugin_it_works_too(suite):
-    suite.runpytest_subprocess(*SIMULATED, "-k", "good", "-p", "no:warnings").assert_outcomes(passed=1)
+    suite.runpytest_inprocess(*SIMULATED, "-k", "good", "-p", "no:warnings").assert_outcomes(passed=1)

@@ -71,7 +71,7 @@ def test_their_hw_wins_and_ours_has_a_long_name(pytester):
             roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
         """
     )
-    result = pytester.runpytest_subprocess("--hw", "rack-7", "--roofline-hw", "b10", "--roofline-timer", "simulated")
+    result = pytester.runpytest_inprocess("--hw", "rack-7", "--roofline-hw", "b10", "--roofline-timer", "simulated")
     result.assert_outcomes(passed=2)
 
 

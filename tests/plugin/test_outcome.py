@@ -38,7 +38,7 @@ def test_a_wrong_kernel_that_was_expected_is_stored_as_failed(pytester):
         WORK_CASE = gemm(1, 8, 8).case("declared")
         """
     )
-    result = pytester.runpytest_subprocess(*OPTIONS)
+    result = pytester.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(xfailed=2, xpassed=1, skipped=1)
     with open_store(pytester.path / "r.db", read_only=True) as store:
         records = {one.test_id.split("::")[1]: one for one in store.records(store.runs()[0].run_id)}
@@ -65,9 +65,9 @@ def test_a_database_that_cannot_be_used_is_not_blamed_on_the_selection(pytester,
     )
     with closing(sqlite3.connect(pytester.path / "r.db")) as connection, connection:
         connection.execute("CREATE TABLE something_else (x)")
-    result = pytester.runpytest_subprocess(*OPTIONS, "-k", "0")
+    result = pytester.runpytest_inprocess(*OPTIONS, "-k", "0")
     assert result.ret == 2
     assert "selects none" not in result.stdout.str()
     result.stderr.fnmatch_lines(["ERROR: *is a database of something else*"])
-    result = pytester.runpytest_subprocess(*OPTIONS, "-k", "nothing")
+    result = pytester.runpytest_inprocess(*OPTIONS, "-k", "nothing")
     result.stdout.fnmatch_lines(["*-k 'nothing' selects none of 2 cases*"])

@@ -56,7 +56,7 @@ def suite(pytester, monkeypatch):
 
 
 def run(suite, *arguments):
-    result = suite.runpytest_subprocess("-p", "no:cacheprovider", "--roofline-db", "r.db", *arguments)
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "--roofline-db", "r.db", *arguments)
     with open_store(suite.path / "r.db", read_only=True) as store:
         records = store.records(store.runs()[0].run_id)
     return result, [(r.test_id.rpartition("::")[2], r.case.kernel, r.case.cache, r.status) for r in records], records

@@ -65,7 +65,7 @@ def test_a_database_lost_in_mid_run_is_rescued_and_said(pytester):
             roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
         """
     )
-    result = pytester.runpytest_subprocess(*OPTIONS)
+    result = pytester.runpytest_inprocess(*OPTIONS)
     assert result.ret == 2
     (line,) = [line for line in result.stderr.lines if line.startswith("ERROR: ")]
     assert "the database file was removed or replaced while the run was writing" in line
@@ -78,7 +78,7 @@ def test_a_database_lost_in_mid_run_is_rescued_and_said(pytester):
         assert report.added == 3
         assert store.runs()[0].status == "interrupted"
     before = rescued.read_bytes()
-    pytester.runpytest_subprocess(*OPTIONS)  # and lost once more
+    pytester.runpytest_inprocess(*OPTIONS)  # and lost once more
     assert len(list(pytester.path.glob("r.db.????????.rescued.json"))) == 2
     assert rescued.read_bytes() == before
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_stored_fails_its_own_test_only(pytester):
             roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
         """
     )
-    result = pytester.runpytest_subprocess(*OPTIONS)
+    result = pytester.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["*declare: extra must hold JSON values only: *"])
     run, records = stored(pytester.path)
@@ -226,4 +226,4 @@ def test_names_that_would_be_stored_alike_are_refused(pytester):
                 )
         """
     )
-    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=4)
+    pytester.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=4)

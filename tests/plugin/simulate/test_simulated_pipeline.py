@@ -23,7 +23,7 @@ def measured(pytester):
     pytester.makepyfile(test_suite=SUITE)
 
     def run(settings, *options):
-        done = pytester.runpytest_subprocess(
+        done = pytester.runpytest_inprocess(
             "--hw",
             "b10",
             "--roofline-timer",
@@ -77,7 +77,7 @@ def test_a_capped_case_is_tried_again_and_then_marked(measured):
 def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate):
     """The first reading is its own reference: only the one after the case shows that it was slow."""
     pytester.makepyfile(test_suite=SUITE)
-    done = pytester.runpytest_subprocess(
+    done = pytester.runpytest_inprocess(
         "--hw",
         "b10",
         "--roofline-timer",
