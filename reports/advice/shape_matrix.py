@@ -175,11 +175,11 @@ def entries_and_matrices(
     return entries, shape_matrices(entries)
 
 
-def reason_spans(rows: Sequence[RankedRow]) -> list[int]:
+def reason_spans(reasons: Sequence[str]) -> list[int]:
     """Return for each row how many rows, itself the first, its reason speaks for; 0 where the row before says the same."""
     spans: list[int] = []
-    for at, row in enumerate(rows):
-        if at and rows[at - 1].reason == row.reason:
+    for at, reason in enumerate(reasons):
+        if at and reasons[at - 1] == reason:
             start = max(place for place, span in enumerate(spans) if span)
             spans[start] += 1
             spans.append(0)

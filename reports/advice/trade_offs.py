@@ -16,12 +16,12 @@ from reports.cases.summary import CaseSummary
 from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
-from reports.stored.answer import StoredRanking, StoredRecommendations, StoredRow
+from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.text.display_text import shown
 from reports.text.regime import regime_title
 from results.records.records import RunInfo
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
-from roofline_model.core.answer import Loss
+from roofline_model.core.answer import Loss, Option
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.knapsack import undominated
 
@@ -56,7 +56,7 @@ class TradePoint:
     is_doubtful: bool
     record_ids: tuple[str, ...] = ()
     speedup_basis: str = ""
-    """Where it and the baseline rest on different nights, what the speed-up is of: see `StoredRow.speedup_basis`."""
+    """Where it and the baseline rest on different nights, what the speed-up is of: see `Trust.speedup_basis`."""
     fronts: tuple[str, ...] = ()
     """Of `Y_AXES` those that it is on the front of, with time as the other axis."""
     is_on_front: bool = False
@@ -221,30 +221,30 @@ def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> Tra
 
 
 def _of_stored(one: StoredRanking) -> TradeGroup:
-    points = [_stored_point(row) for row in one.rows if not row.kernel_gap]
-    barred = tuple(row.label for row in one.rows if row.kernel_gap)
+    points = [_stored_point(row, is_best=one.rank_of(row) == 1) for row in one.runnable]
+    barred = tuple(row.label for row in one.barred)
     per: Per = "token" if one.subject == "model" else "call"
     return TradeGroup(one.title, "all stored runs", per, one.baseline_label, tuple(points), barred, one.baseline_doubts)
 
 
-def _stored_point(row: StoredRow) -> TradePoint:
+def _stored_point(row: Option, *, is_best: bool) -> TradePoint:
     return TradePoint(
         label=row.label,
         precision=row.label.removesuffix(f" ({row.kernel})"),
-        time_source=row.time_source,
-        time_s=row.time_s,
+        time_source=row.estimate.source,
+        time_s=row.estimate.time_s,
         speedup_ratio=row.speedup_ratio,
         loss_pct=row.loss.pct,
         loss_low_pct=None,
         loss_high_pct=None,
         loss_source=row.loss.source,
         loss_text=loss_text(row.loss),
-        memory_bytes=row.memory_bytes,
+        memory_bytes=None if row.memory is None else row.memory.total_bytes,
         energy_j=None,
-        is_best=row.rank == 1,
-        is_doubtful=bool(row.doubts or row.stale_reason),
+        is_best=is_best,
+        is_doubtful=bool(row.trust.doubts or row.trust.stale_reason),
         record_ids=row.record_ids,
-        speedup_basis=row.speedup_basis,
+        speedup_basis=row.trust.speedup_basis,
     )
 
 

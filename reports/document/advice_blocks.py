@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from reports.advice.shape_matrix import MatrixCell, ShapeMatrix, entries_and_matrices
 from reports.document.blocks import Block, Bullets, Heading, Paragraph, TableColumn, table
 from reports.stored.answer import StoredRanking, StoredRecommendations
+from reports.stored.words import speedup_words
 from reports.text.display_text import counted, shown
 from reports.view.views import ChipView, ReportView
 from roofline_model.core.units import format_time
@@ -107,14 +108,14 @@ def _answer(one: StoredRanking, with_chip: bool) -> tuple[str, ...]:
     best = one.best
     if best is None:
         return (title, "nothing", "–", "–", "–", "–", "–", "–")
-    doubt = f"{' !' if best.doubts else ''}{' old' if best.stale_reason else ''}"
+    doubt = f"{' !' if best.trust.doubts else ''}{' old' if best.trust.stale_reason else ''}"
     return (
         title,
         best.label,
-        f"{best.time_source}{doubt}",
-        format_time(best.time_s),
-        best.speedup_words,
+        f"{best.estimate.source}{doubt}",
+        format_time(best.estimate.time_s),
+        speedup_words(best),
         loss_text(best.loss),
-        best.confidence,
-        shown(best.nights[-1].run_id[:8], 8) if best.nights else "–",
+        best.trust.confidence,
+        shown(best.evidence[-1].run_id[:8], 8) if best.evidence else "–",
     )

@@ -9,19 +9,39 @@ from typing import TYPE_CHECKING, Any
 
 from reports.formats.answer_json import answer_json
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
-from roofline_model.core.finding import short_text
+from reports.stored.words import confidence_words
+from roofline_model.core.finding import first_with, optional_json, short_text
 
 if TYPE_CHECKING:
-    from reports.stored.answer import Night, RankChange, StoredRanking, StoredRecommendations, StoredRow
+    from reports.stored.answer import RankChange, StoredRanking, StoredRecommendations
+    from roofline_model.core.answer import Option
 
 
 def ranked_json(row: RankedRow) -> dict[str, Any]:
     """Return a row of one run; `time_source` says what its time is."""
     return {
-        **_configuration_json(row),
+        "rank": row.rank,
+        "label": row.label,
+        "weight_format": row.weight_format or None,
+        "activation_format": row.activation_format or None,
+        "kernel": row.kernel,
+        "method": row.method or None,
+        "path": row.path or None,
         "time_source": row.source,
+        "time_s": row.time_s,
+        "low_s": row.low_s,
+        "high_s": row.high_s,
         "interval_half_width_ratio": row.interval_ratio,
+        "expected_s": row.expected_s,
+        "ideal_s": row.ideal_s,
         "speedup_ratio": row.speedup,
+        "memory_bytes": row.memory_bytes,
+        "memory_saved_ratio": row.memory_saved_ratio,
+        "loss": answer_json(row.loss),
+        "reason": row.reason,
+        "kernel_gap": optional_json(first_with(row.findings, "kernel-gap")),
+        "doubts": list(row.doubts),
+        "record_ids": list(row.record_ids),
     }
 
 
@@ -69,7 +89,7 @@ def ranking_json(one: StoredRanking) -> dict[str, Any]:
         "baseline_doubts": list(one.baseline_doubts),
         "calibration_doubt": one.calibration_doubt or None,
         "summary": one.summary,
-        "rows": [stored_row_json(row) for row in one.rows],
+        "rows": [stored_row_json(row, one) for row in one.rows],
         "refused": [{"label": refused.label, "reason": refused.reason} for refused in one.refused],
         "missing": list(map(short_text, one.missing)),
         "compared": one.compared or None,
@@ -77,58 +97,42 @@ def ranking_json(one: StoredRanking) -> dict[str, Any]:
     }
 
 
-def stored_row_json(row: StoredRow) -> dict[str, Any]:
-    """Return a row of the whole store with its evidence."""
+def stored_row_json(row: Option, ranking: StoredRanking) -> dict[str, Any]:
+    """Return an option of the whole store with its evidence."""
+    estimate, times, trust, memory = row.estimate, row.times, row.trust, row.memory
     return {
-        **_configuration_json(row),
-        "is_baseline": row.is_baseline,
-        "time_source": row.time_source,
-        "speedup_ratio": row.speedup_ratio,
-        "speedup_low_ratio": row.speedup_low_ratio,
-        "speedup_high_ratio": row.speedup_high_ratio,
-        "speedup_basis": row.speedup_basis or None,
-        "tokens_per_s": row.tokens_per_s,
-        "is_memory_measured": row.is_memory_measured,
-        "confidence": row.confidence,
-        "confidence_reason": row.confidence_words,
-        "stale_reason": row.stale_reason or None,
-        "process_count": row.process_count,
-        "evidence": [_night_json(night) for night in row.nights],
-    }
-
-
-def _configuration_json(row: RankedRow | StoredRow) -> dict[str, Any]:
-    """Return what a ranked row says whatever it was ranked from."""
-    return {
-        "rank": row.rank,
+        "rank": ranking.rank_of(row),
         "label": row.label,
         "weight_format": row.weight_format or None,
         "activation_format": row.activation_format or None,
         "kernel": row.kernel,
         "method": row.method or None,
         "path": row.path or None,
-        "time_s": row.time_s,
-        "low_s": row.low_s,
-        "high_s": row.high_s,
-        "expected_s": row.expected_s,
-        "ideal_s": row.ideal_s,
-        "memory_bytes": row.memory_bytes,
-        "memory_saved_ratio": row.memory_saved_ratio,
+        "is_baseline": ranking.is_baseline(row),
+        "time_source": estimate.source,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "expected_s": None if times.expected is None else times.expected.time_s,
+        "ideal_s": None if times.ideal is None else times.ideal.time_s,
+        "speedup_ratio": row.speedup_ratio,
+        "speedup_low_ratio": trust.speedup_low_ratio,
+        "speedup_high_ratio": trust.speedup_high_ratio,
+        "speedup_basis": trust.speedup_basis or None,
+        "tokens_per_s": row.tokens_per_s,
+        "memory_bytes": None if memory is None else memory.total_bytes,
+        "is_memory_measured": memory is not None and memory.is_measured,
+        "memory_saved_ratio": None if memory is None else memory.saved_ratio,
         "loss": answer_json(row.loss),
-        "reason": row.reason,
-        "kernel_gap": row.kernel_gap or None,
-        "doubts": list(row.doubts),
+        "confidence": trust.confidence,
+        "confidence_reason": confidence_words(trust),
+        "reason": ranking.reasons[row.key],
+        "kernel_gap": optional_json(first_with(row.findings, "kernel-gap")),
+        "doubts": list(trust.doubts),
+        "stale_reason": trust.stale_reason or None,
+        "process_count": sum(run.process_count for run in row.evidence) if row.is_measured else 0,
         "record_ids": list(row.record_ids),
-    }
-
-
-def _night_json(one: Night) -> dict[str, Any]:
-    return {
-        "run_id": one.run_id,
-        "started_at": one.started_at,
-        "label": one.label or None,
-        "process_count": one.process_count,
-        "record_ids": list(one.record_ids),
+        "evidence": [{**answer_json(run), "label": run.label or None} for run in row.evidence],
     }
 
 

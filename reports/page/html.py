@@ -31,6 +31,7 @@ from reports.page.inline_svg import inline_svg
 from reports.page.interactive.page_data import page_data, script_json
 from reports.page.interactive.page_script import interactive_css, script_policy, scripts, tight_css
 from reports.ranking.model_results import model_sentences, model_title, part_columns
+from reports.stored.words import confidence_words, short_confidence_words, speedup_words
 from reports.text.display_text import counted, prefixed, shown
 from reports.text.environment_words import environment_words
 from reports.text.prose import prose
@@ -55,7 +56,7 @@ from results.text.model_text import (
 )
 from results.verdicts.gain import times_faster
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import code_text, finding, short_text
+from roofline_model.core.finding import code_text, finding, findings_text, short_text
 from roofline_model.core.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
 from roofline_model.recommend.loss import loss_text
 
@@ -290,12 +291,16 @@ def _template() -> Template:
             (measurement.attribution for measurement in case.measurements if measurement.attribution), None
         ),
         meaning=code_text,
-        reason_spans=reason_spans,
+        reason_spans=lambda reasons: reason_spans(list(reasons)),
         doubtful=lambda flag: flag in DOUBTFUL_FLAGS,
         regime=lambda one: regime_words(one.cache, one.mode),
         regime_title=lambda one: regime_title(one.cache, one.mode),
         shown=shown,
         loss=loss_text,
+        kernel_gap=lambda row: shown(findings_text(item for item in row.findings if item.code == "kernel-gap")),
+        speedup_words=speedup_words,
+        confidence_words=confidence_words,
+        short_confidence_words=short_confidence_words,
         finding_texts=lambda findings: tuple(shown(short_text(item)) for item in findings),
         model_title=model_title,
         model_sentences=model_sentences,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.text.display_text import shown
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss
+from roofline_model.core.finding import Finding, first_with, optional_text
 
 Source = Literal["measured", "expected", "ideal"]
 """As of an `Estimate`; what this machine's ceilings allow is told as expected."""
@@ -51,8 +53,13 @@ class RankedRow:
     """Expected time, where one is known."""
     provenance: str = ""
     """Of an expected time: fitted, transferred-sibling, measured-here, …"""
-    kernel_gap: str = ""
-    """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
+    findings: tuple[Finding, ...] = ()
+    """`kernel-gap` where no kernel is known to run it on the chip, unless it was measured."""
+
+    @property
+    def kernel_gap(self) -> str:
+        """Why no kernel is known to run it on the chip; empty for the others."""
+        return shown(optional_text(first_with(self.findings, "kernel-gap")) or "")
 
     is_gain: bool = False
     """Whether the reason begins with the measured speed-up."""

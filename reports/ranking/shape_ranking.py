@@ -26,7 +26,7 @@ from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, expected
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import findings_text, first_with, optional_text, short_text
+from roofline_model.core.finding import Finding, findings_text, short_text
 from roofline_model.core.units import format_percent
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS
@@ -188,7 +188,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Optio
         memory_bytes=next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None),
         expected_s=expected_s,
         provenance=shown(expected.provenance, 60) if expected is not None else "",
-        kernel_gap=_kernel_gap(candidate) if candidate and not one.is_measured else "",
+        findings=_kernel_gap(candidate) if candidate and not one.is_measured else (),
     )
 
 
@@ -273,7 +273,7 @@ def _row_of_candidate(
         low_s=estimate.low_s if is_expected else None,
         high_s=estimate.high_s if is_expected else None,
         provenance=shown(estimate.provenance, 60) if is_expected else "",
-        kernel_gap=_kernel_gap(candidate),
+        findings=_kernel_gap(candidate),
     )
 
 
@@ -282,8 +282,8 @@ def _ideal_s(option: Option) -> float:
     return option.times.ideal.time_s
 
 
-def _kernel_gap(option: Option) -> str:
-    return shown(optional_text(first_with(option.findings, "kernel-gap")) or "")
+def _kernel_gap(option: Option) -> tuple[Finding, ...]:
+    return tuple(item for item in option.findings if item.code == "kernel-gap")
 
 
 def _reason(

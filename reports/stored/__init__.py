@@ -6,25 +6,21 @@ Pure over the records given; only `from_store.recommend_from_store` reads a stor
 from __future__ import annotations
 
 from reports.stored.answer import (
-    Night,
     RankChange,
     Refused,
     StoredRanking,
     StoredRecommendations,
-    StoredRow,
 )
 from reports.stored.from_store import recommend_from_runs, recommend_from_store
 from reports.stored.of_run import recommend_for_run
 from reports.stored.question import StoredQuestion
 
 __all__ = [
-    "Night",
     "RankChange",
     "Refused",
     "StoredQuestion",
     "StoredRanking",
     "StoredRecommendations",
-    "StoredRow",
     "recommend_for_run",
     "recommend_from_runs",
     "recommend_from_store",

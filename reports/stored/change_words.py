@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.stored.answer import StoredRanking, StoredRow
+from reports.stored.answer import StoredRanking
 from reports.text.display_text import shown
 from reports.text.environment_words import change_words
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from results.text.diff_text import interval_text, percent, short
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
 from roofline_model.recommend.loss import loss_text
@@ -29,8 +30,12 @@ _QUIET = frozenset({"host", "commit", "branch", "forced"})
 class Move:
     """One row before and after the newest run."""
 
-    before: StoredRow | None
-    after: StoredRow | None
+    before: Option | None
+    after: Option | None
+    before_rank: int | None
+    """Its place before; None: it was not ranked."""
+    after_rank: int | None
+    """Its place now."""
     diff: CaseDiff | None
     """What `results.diff` says of its measured time; None where it was not measured on both sides."""
     run_before: RunInfo | None
@@ -47,16 +52,6 @@ class Move:
         assert row is not None  # a move is of some row
         return row.label
 
-    @property
-    def before_rank(self) -> int | None:
-        """Its place before; None: it was not ranked."""
-        return None if self.before is None else self.before.rank
-
-    @property
-    def after_rank(self) -> int | None:
-        """Its place now."""
-        return None if self.after is None else self.after.rank
-
 
 def change_sentence(move: Move, moves: Sequence[Move], now: StoredRanking) -> str:
     """Return what became of a row, and why; `moves`: of all rows, for what passed it."""
@@ -65,14 +60,14 @@ def change_sentence(move: Move, moves: Sequence[Move], now: StoredRanking) -> st
         assert before is not None  # it was ranked before
         refused = next((one.reason for one in now.refused if one.label == move.label), "")
         instead = "" if refused else _replaced_by(before, moves)
-        return f"{move.label} is no longer ranked (was {_ordinal(before.rank)}): {refused or instead or 'nothing predicts it any more'}"
+        return f"{move.label} is no longer ranked (was {_ordinal(move.before_rank)}): {refused or instead or 'nothing predicts it any more'}"
     if before is None:
-        return f"{move.label} is new, {_ordinal(after.rank)}: {_first_evidence(move, after)}"
-    if after.rank == before.rank:
-        lead = f"{move.label} stays {_ordinal(after.rank)}"
+        return f"{move.label} is new, {_ordinal(move.after_rank)}: {_first_evidence(move, after)}"
+    if move.after_rank == move.before_rank:
+        lead = f"{move.label} stays {_ordinal(move.after_rank)}"
     else:
-        verb = "rose" if after.rank < before.rank else "fell"
-        lead = f"{move.label} {verb} from {_ordinal(before.rank)} to {_ordinal(after.rank)}"
+        verb = "rose" if _is_above(move.after_rank, move.before_rank) else "fell"
+        lead = f"{move.label} {verb} from {_ordinal(move.before_rank)} to {_ordinal(move.after_rank)}"
     own = own_cause(move)
     cause = own.sentence if own else _cause_of_others(move, moves) or _not_compared(move, moves) or NOISE_WORDS
     # What differs between the machines explains a measured time and nothing else.
@@ -113,10 +108,9 @@ def own_cause(move: Move) -> Cause | None:
         return Cause(text)
     if before.loss.pct != after.loss.pct:
         return Cause(f"loss is {loss_text(after.loss)}, before {loss_text(before.loss)}")
-    if not after.is_measured and abs(after.time_s / before.time_s - 1) > _PREDICTION_MOVED_RATIO:
-        return Cause(
-            f"{after.time_source} time changed from {format_time(before.time_s)} to {format_time(after.time_s)}"
-        )
+    if not after.is_measured and abs(after.estimate.time_s / before.estimate.time_s - 1) > _PREDICTION_MOVED_RATIO:
+        times = f"{format_time(before.estimate.time_s)} to {format_time(after.estimate.time_s)}"
+        return Cause(f"{after.estimate.source} time changed from {times}")
     return None
 
 
@@ -157,14 +151,14 @@ def _not_compared(move: Move, moves: Sequence[Move]) -> str:
     return ""
 
 
-def _first_evidence(move: Move, after: StoredRow) -> str:
+def _first_evidence(move: Move, after: Option) -> str:
     if not after.is_measured:
-        return f"{after.time_source} {format_time(after.time_s)}"
+        return f"{after.estimate.source} {format_time(after.estimate.time_s)}"
     before = move.before
     promised = ""
     if before is not None and not before.is_measured:
-        promised = f", where {format_time(before.time_s)} was {'expected' if before.time_source == 'expected' else 'the ideal'}"
-    return f"measured for the first time in {run_words(move.run_after)}: {format_time(after.time_s)}{promised}"
+        promised = f", where {format_time(before.estimate.time_s)} was {'expected' if before.estimate.source == 'expected' else 'the ideal'}"
+    return f"measured for the first time in {run_words(move.run_after)}: {format_time(after.estimate.time_s)}{promised}"
 
 
 def _cause_of_others(move: Move, moves: Sequence[Move]) -> str:
@@ -176,14 +170,10 @@ def _cause_of_others(move: Move, moves: Sequence[Move]) -> str:
     with_cause = [(other, cause) for other in passed if (cause := own_cause(other))]
     if with_cause:
         other, cause = with_cause[0]
-        side = "passed it" if other.after_rank is not None and other.after_rank < move.after.rank else "fell behind it"
+        side = "passed it" if _is_above(other.after_rank, move.after_rank) else "fell behind it"
         return f"{other.label} {side} ({cause.text})"
-    came = [
-        other.label for other in moves if other.before is None and other.after and other.after.rank < move.after.rank
-    ]
-    went = [
-        other.label for other in moves if other.after is None and other.before and other.before.rank < move.before.rank
-    ]
+    came = [other.label for other in moves if other.before is None and _is_above(other.after_rank, move.after_rank)]
+    went = [other.label for other in moves if other.after is None and _is_above(other.before_rank, move.before_rank)]
     if came or went:
         return "; ".join(
             [*([f"{came[0]} is new above it"] if came else []), *([f"{went[0]} above it is gone"] if went else [])]
@@ -195,10 +185,14 @@ def _crossed(move: Move, other: Move) -> bool:
     mine, theirs = (move.before_rank, move.after_rank), (other.before_rank, other.after_rank)
     if None in mine or None in theirs:
         return False
-    return (mine[0] < theirs[0]) != (mine[1] < theirs[1])  # type: ignore[operator]
+    return _is_above(mine[0], theirs[0]) != _is_above(mine[1], theirs[1])
 
 
-def _replaced_by(before: StoredRow, moves: Sequence[Move]) -> str:
+def _is_above(rank: int | None, other: int | None) -> bool:
+    return rank is not None and other is not None and rank < other
+
+
+def _replaced_by(before: Option, moves: Sequence[Move]) -> str:
     """Name the measured kernel that took the place of the model's proposal of its formats."""
     formats = (before.weight_format, before.activation_format)
     kernel = next(
@@ -218,7 +212,8 @@ def _told(environment: Sequence[str]) -> str:
     return f"{', '.join(environment[:2])}{f' and {len(environment) - 2} more' if len(environment) > 2 else ''} differs"
 
 
-def _ordinal(rank: int) -> str:
+def _ordinal(rank: int | None) -> str:
+    assert rank is not None  # of a row that is or was ranked
     if rank % 100 in (11, 12, 13):
         return f"{rank}th"
     return f"{rank}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(rank % 10, 'th') }"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.ranking.losses import StoredLosses
-from reports.stored.answer import RankChange, StoredRanking, StoredRow
+from reports.stored.answer import RankChange, StoredRanking
 from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause, run_words
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.question import StoredQuestion
@@ -19,6 +19,7 @@ from results.diff.case_diff import CaseDiff
 from results.diff.environments import differences
 from results.diff.rules import DiffRules
 from results.records.records import Record, RunInfo
+from roofline_model.core.answer import Option
 from roofline_model.core.errors import InvalidValueError
 
 _MOVED = ("SLOWER", "FASTER")
@@ -77,9 +78,9 @@ class _Pair:
         """Return what moved, the best rank now first, then what is gone."""
         now, then = self.now.ranking, self.then.ranking
         earlier = _earlier_rows(now, then)
-        moves = [self._move(row, earlier[row.identity]) for row in now.rows]
-        gone = {id(row) for row in then.rows} - {id(one) for one in earlier.values()}
-        moves += [self._move(None, row) for row in then.rows if id(row) in gone]
+        moves = [self._move(row, earlier[row.key]) for row in now.rows]
+        stayed = {row.key for row in earlier.values() if row is not None}
+        moves += [self._move(None, row) for row in then.rows if row.key not in stayed]
         return tuple(
             RankChange(
                 move.label,
@@ -94,17 +95,19 @@ class _Pair:
             if _is_told(move, moves)
         )
 
-    def _move(self, after: StoredRow | None, before: StoredRow | None) -> Move:
+    def _move(self, after: Option | None, before: Option | None) -> Move:
         row = after or before
         assert row is not None  # one of both is a row
-        then = before.nights[-1].run_id if before is not None and before.nights else ""
+        then = before.evidence[-1].run_id if before is not None and before.evidence else ""
         run_before = next((run for level in self.then.levels for run in level.runs if run.run_id == then), None)
         found = () if run_before is None else differences([run_before], [self.newest])
-        is_new = after is not None and any(night.run_id == self.newest.run_id for night in after.nights)
+        is_new = after is not None and any(run.run_id == self.newest.run_id for run in after.evidence)
         return Move(
             before,
             after,
-            self.diffs.get(row.identity) if is_new else None,
+            None if before is None else self.then.ranking.rank_of(before),
+            None if after is None else self.now.ranking.rank_of(after),
+            self.diffs.get(row.key) if is_new else None,
             run_before,
             self.newest,
             environment_texts(found),
@@ -119,20 +122,20 @@ def _is_told(move: Move, moves: Sequence[Move]) -> bool:
     return 1 in (move.before_rank, move.after_rank) or has_cause(move, moves)
 
 
-def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, StoredRow | None]:
+def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, Option | None]:
     """Return for every row now (by identity) the row that it was before; a kernel's row may have been the model's proposal."""
-    by_identity = {row.identity: row for row in then.rows}
+    by_identity = {row.key: row for row in then.rows}
     proposals = {(row.weight_format, row.activation_format): row for row in then.rows if row.kernel is None}
-    earlier_rows: dict[str, StoredRow | None] = {}
+    earlier_rows: dict[str, Option | None] = {}
     taken: set[str] = set()
     for row in now.rows:
-        before = by_identity.get(row.identity)
+        before = by_identity.get(row.key)
         if before is None:
             proposal = proposals.get((row.weight_format, row.activation_format))
-            before = proposal if proposal is not None and proposal.identity not in taken else None
+            before = proposal if proposal is not None and proposal.key not in taken else None
         if before is not None:
-            taken.add(before.identity)
-        earlier_rows[row.identity] = before
+            taken.add(before.key)
+        earlier_rows[row.key] = before
     return earlier_rows
 
 

@@ -9,16 +9,16 @@ from reports.cases.calibration_doubt import expected_doubt
 from reports.cases.rows import case_rows
 from reports.ranking.losses import StoredLosses
 from reports.ranking.shape_ranking import rank_shape
-from reports.stored.answer import Refused, StoredRanking, StoredRow
+from reports.stored.answer import Refused, StoredRanking
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.ordering import ordered, within_limits
+from reports.stored.ordering import rank_stored
 from reports.stored.question import StoredQuestion
 from reports.stored.rows.baseline_trust import doubts_to_mend, with_baseline_trust
 from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
-from reports.stored.rows.models import model_rows
+from reports.stored.rows.models import model_options
 from reports.stored.rows.night_speedups import NightSpeedups
-from reports.stored.rows.rows import levels_by_case
-from reports.stored.rows.shapes import shape_rows
+from reports.stored.rows.rows import StoredOptions, levels_by_case
+from reports.stored.rows.shapes import shape_options
 from reports.stored.words import missing_of, summary_of
 from reports.text.display_text import shown
 from reports.text.regime import regime_title
@@ -26,6 +26,9 @@ from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
+from roofline_model.core.answer import Question
+from roofline_model.core.finding import short_text
+from roofline_model.recommend.ranking import Limits
 
 Groups = Mapping[GroupKey, Sequence[Record]]
 
@@ -135,7 +138,7 @@ def _of_shape(
     by_case = levels_by_case(levels)
     speedups = NightSpeedups(records, by_case, chip.evidence.runs)
     doubt = expected_doubt(device)
-    made = shape_rows(
+    made = shape_options(
         recommendation, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=bool(doubt)
     )
     return [_finished(replace(bare, calibration_doubt=doubt), made, lost, cached, question)]
@@ -172,7 +175,7 @@ def _of_phase(
     case = phase.passes[0].records[0].case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
     doubt = expected_doubt(chip.evidence.device(chip.hardware_key, (record for one in mine for record in one.records)))
-    rows, refused = model_rows(
+    made, refused = model_options(
         phase,
         levels_by_case(mine),
         chip.reference,
@@ -203,24 +206,46 @@ def _of_phase(
         calibration_doubt=doubt,
     )
     lost = [*(one for one in failed if one.label in names), *refused]
-    return _finished(bare, rows, lost, mine, question)
+    return _finished(bare, made, lost, mine, question)
 
 
 def _finished(
     bare: StoredRanking,
-    rows: Sequence[StoredRow],
+    made: StoredOptions,
     lost: Sequence[Refused],
     levels: Sequence[CaseLevel],
     question: StoredQuestion,
 ) -> StoredRanking:
     # Where everything failed, the ranking stands for its reasons alone.
     failed = {level.records[0].case.case_key for level in levels if has_failed(level)}
-    rows = with_baseline_trust([row for row in rows if row.identity not in failed])
-    kept, missed = within_limits(rows, question.memory_limit_bytes, question.max_loss_pct)
-    doubts = next((doubts_to_mend(row.doubts) for row in rows if row.is_baseline and row.is_measured), ())
-    refused = tuple(dict.fromkeys((*missed, *lost)))
-    done = replace(bare, rows=ordered(kept), refused=refused, baseline_doubts=doubts)
-    return replace(done, summary=summary_of(done), missing=missing_of(done, rows, levels))
+    baseline = None if made.baseline is None or made.baseline.key in failed else made.baseline
+    options = with_baseline_trust([option for option in made.options if option.key not in failed], baseline)
+    limits = Limits(
+        question.memory_limit_bytes,
+        question.memory_limit_bytes,
+        loss_pct=question.max_loss_pct,
+        claimed_loss_pct=question.max_loss_pct,
+    )
+    asked = Question(
+        subject=bare.subject,
+        hardware=bare.hardware_key,
+        name=bare.title,
+        phase=bare.phase,
+        policy="stored",
+        limits=limits.values,
+    )
+    ranking = rank_stored(asked, options, baseline, limits)
+    labels = {option.key: option.label for option in options}
+    missed = [Refused(labels[each.key], shown("; ".join(map(short_text, each.findings)))) for each in ranking.excluded]
+    done = replace(
+        bare,
+        rows=ranking.options,
+        refused=tuple(dict.fromkeys((*missed, *lost))),
+        baseline=baseline,
+        baseline_doubts=doubts_to_mend(baseline.trust.doubts) if baseline is not None and baseline.is_measured else (),
+        reasons=made.reasons,
+    )
+    return replace(done, summary=summary_of(done), missing=missing_of(done, options, levels))
 
 
 def _without_failed(levels: Sequence[CaseLevel]) -> tuple[list[CaseLevel], list[Refused]]:

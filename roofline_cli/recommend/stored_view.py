@@ -17,13 +17,13 @@ from roofline_cli.screen.tables import (
     show_table,
     speedup,
 )
-from roofline_model.core.answer import Loss
+from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import counted
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 if TYPE_CHECKING:
-    from reports.stored import StoredRanking, StoredRecommendations, StoredRow
+    from reports.stored import StoredRanking, StoredRecommendations
 
 DETAILED_COUNT = 4
 """Rankings that are shown in full; of more only the overview and what changed."""
@@ -80,7 +80,9 @@ def print_stored(recommendations: StoredRecommendations) -> None:
             "measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful (at a speed-up: its baseline); old: stale.",
             "dim",
         )
-        if detailed and any(row.is_measured and row.interval_ratio is not None for one in detailed for row in one.rows):
+        if detailed and any(
+            row.is_measured and row.estimate.half_width_ratio is not None for one in detailed for row in one.rows
+        ):
             show_line(
                 "± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.",
                 "dim",
@@ -116,11 +118,11 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
             [
                 title,
                 best.label,
-                common_time([best.time_s])[0],
+                common_time([best.estimate.time_s])[0],
                 _source(best),
                 _speedup(best),
                 _loss(best.loss),
-                Styled(best.confidence, _CONFIDENCE_STYLES[best.confidence]),
+                _confidence(best.trust),
                 moved,
             ]
         )
@@ -130,7 +132,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
 
 def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
     """Print why each first row stands there and how sure it is, a line for each question."""
-    from reports.stored.words import rival_words
+    from reports.stored.words import confidence_words, rival_words
 
     if len(rankings) > REASONED_COUNT:
         return
@@ -141,7 +143,8 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
             continue
         loss = "" if best.loss.source == "reference" else f", {loss_text(best.loss)}"
         show_line(
-            f"  {ranking.title}: {best.reason}{loss}{rival_words(ranking)}; {best.confidence}: {best.confidence_words}",
+            f"  {ranking.title}: {ranking.reasons[best.key]}{loss}{rival_words(ranking)}; "
+            f"{best.trust.confidence}: {confidence_words(best.trust)}",
             "dim",
         )
 
@@ -150,20 +153,20 @@ def _print_ranking(ranking: StoredRanking) -> None:
     measured = [row for row in ranking.rows if row.is_measured]
     predicted = [row for row in ranking.rows if not row.is_measured]
     rows = [*measured, *predicted[:PREDICTED_COUNT]] if measured else predicted[: 2 * PREDICTED_COUNT]
-    times = common_time([row.time_s for row in rows])
+    times = common_time([row.estimate.time_s for row in rows])
     cells: list[list[Cell]] = [
         [
-            str(row.rank),
+            str(ranking.rank_of(row)),
             row.label,
             time,
             _interval(row),
             _source(row),
             _speedup(row),
-            decimal_bytes(row.memory_bytes),
+            decimal_bytes(None if row.memory is None else row.memory.total_bytes),
             _loss(row.loss),
-            Styled(row.confidence, _CONFIDENCE_STYLES[row.confidence]),
+            _confidence(row.trust),
             _runs(row),
-            row.reason,
+            ranking.reasons[row.key],
         ]
         for row, time in zip(rows, times, strict=True)
     ]
@@ -175,13 +178,13 @@ def _print_ranking(ranking: StoredRanking) -> None:
     left = len(ranking.rows) - len(rows)
     if left:
         show_line(f"  {counted(left, 'more prediction')}: --json", "dim")
-    for text in _confidence_lines(rows):
+    for text in _confidence_lines(rows, ranking):
         show_line(f"  {text}", "dim")
     for refused in ranking.refused:
         show_line(f"  not ranked: {refused.label}: {refused.reason}")
     for row in rows:
-        if row.stale_reason:
-            show_line(f"  old: {row.label}: {row.stale_reason}", "yellow")
+        if row.trust.stale_reason:
+            show_line(f"  old: {row.label}: {row.trust.stale_reason}", "yellow")
     for item in ranking.missing:
         if item.code != "stale":  # said row by row above
             show_line(f"  missing: {short_text(item)}", "yellow")
@@ -189,13 +192,15 @@ def _print_ranking(ranking: StoredRanking) -> None:
     show_line(f"→ {ranking.summary}", "bold")
 
 
-def _confidence_lines(rows: Sequence[StoredRow]) -> list[str]:
+def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[str]:
     """Return why rows are trusted as far as they are, those with one reason together."""
-    has_baseline = any(row.is_baseline for row in rows)  # else a limit refused it, and no line is its own
+    from reports.stored.words import confidence_words, short_confidence_words
+
+    has_baseline = any(map(ranking.is_baseline, rows))  # else a limit refused it, and no line is its own
     by_reason: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        reason = row.short_confidence_words if has_baseline else row.confidence_words
-        by_reason.setdefault((row.confidence, reason), []).append(str(row.rank))
+        reason = short_confidence_words(row.trust) if has_baseline else confidence_words(row.trust)
+        by_reason.setdefault((row.trust.confidence, reason), []).append(str(ranking.rank_of(row)))
     return [f"{confidence}: {reason} ({', '.join(ranks)})" for (confidence, reason), ranks in by_reason.items()]
 
 
@@ -208,20 +213,26 @@ def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
         show_line(f"    {change.sentence}")
 
 
-def _source(row: StoredRow) -> Cell:
+def _confidence(trust: Trust) -> Cell:
+    return Styled(trust.confidence, _CONFIDENCE_STYLES[trust.confidence])
+
+
+def _source(row: Option) -> Cell:
     if not row.is_measured:
-        return Styled(row.time_source, "yellow")
-    marks = f"{' !' if row.doubts else ''}{' old' if row.stale_reason else ''}"
+        return Styled(row.estimate.source, "yellow")
+    marks = f"{' !' if row.trust.doubts else ''}{' old' if row.trust.stale_reason else ''}"
     return Styled(f"measured{marks}", "yellow") if marks else "measured"
 
 
-def _speedup(row: StoredRow) -> str:
+def _speedup(row: Option) -> str:
     """Return the speed-up; one that no night measured, or over a baseline in doubt, is marked at the number."""
-    return speedup(row.speedup_ratio) + row.speedup_marks
+    from reports.stored.words import speedup_marks
+
+    return speedup(row.speedup_ratio) + speedup_marks(row.trust)
 
 
-def _interval(row: StoredRow) -> str:
-    return MISSING if row.interval_ratio is None else plus_minus(row.interval_ratio)
+def _interval(row: Option) -> str:
+    return MISSING if row.estimate.half_width_ratio is None else plus_minus(row.estimate.half_width_ratio)
 
 
 def _loss(loss: Loss) -> Cell:
@@ -229,8 +240,8 @@ def _loss(loss: Loss) -> Cell:
     return loss_text(loss) if is_plain else Styled(loss_text(loss), "yellow")
 
 
-def _runs(row: StoredRow) -> str:
-    if not row.nights:
+def _runs(row: Option) -> str:
+    if not row.evidence:
         return MISSING
-    more = len(row.nights) - 1
-    return f"{row.nights[-1].run_id[:8]}{f' +{more}' if more else ''}"
+    more = len(row.evidence) - 1
+    return f"{row.evidence[-1].run_id[:8]}{f' +{more}' if more else ''}"

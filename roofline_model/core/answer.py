@@ -37,6 +37,8 @@ class Estimate:
     source: Source = "expected"
     provenance: str = ""
     """fitted, transferred-sibling, …, measured-here, datasheet, …; of a measured time the run it is of."""
+    half_width_ratio: float | None = None
+    """± of a table: half the interval by the estimate it is of, which for a measured time is the mean of its processes."""
 
     def __post_init__(self) -> None:
         if not 0 < self.time_s < math.inf:
@@ -144,6 +146,38 @@ class Evidence:
     process_count: int
 
 
+Confidence = Literal["high", "medium", "low"]
+CONFIDENCES: tuple[Confidence, ...] = ("high", "medium", "low")
+"""Best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far the time of an option from stored runs may be trusted, and its speed-up over the baseline."""
+
+    confidence: Confidence
+    """In its time; of a measured speed-up the worse of both times."""
+    reason: str
+    """Why, of its own time."""
+    doubts: tuple[str, ...] = ()
+    """Flags that put the measured time in doubt, and what else does."""
+    stale_reason: str = ""
+    """Why the measurement may no longer hold; empty for a fresh one and for predictions."""
+    baseline_reason: str = ""
+    """Why the confidence in the baseline's time is what it is; empty where that takes nothing from the option's."""
+    is_over_doubt: bool = False
+    """Whether its measured speed-up is over a baseline whose time is in doubt."""
+    speedup_basis: str = ""
+    """Where option and baseline rest on different runs, what the speed-up is of: `median of 3 nights`, `across runs`."""
+    speedup_low_ratio: float | None = None
+    """Ends of the 95 % interval of a measured speed-up, by both times; None where one has no interval, or of other runs."""
+    speedup_high_ratio: float | None = None
+
+
+NOT_STORED = Trust("low", "")
+"""Of an option that no stored run says anything of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One way to run the work: formats, kernel and method, with its times, memory and loss."""
@@ -165,6 +199,8 @@ class Option:
     """Over the baseline, times of the same source; ideal against ideal where the sources cannot be compared."""
     ideal_speedup_ratio: float | None
     """Over the baseline, ideal against ideal."""
+    label: str = ""
+    """What people call it: `INT4 W4A16 (tinygemm)`; empty where that is the key."""
     kernel: str | None = None
     """The kernel that was measured or chosen; None: the format is proposed, the kernel is the library's choice."""
     aliases: tuple[str, ...] = ()
@@ -173,13 +209,35 @@ class Option:
     tokens_per_s: float | None = None
     """Of a model's pass at its time."""
     evidence: tuple[Evidence, ...] = ()
-    """The runs behind the measured time, oldest first."""
+    """The runs behind it, oldest first."""
+    trust: Trust = NOT_STORED
+    """Of an option from stored runs."""
     findings: tuple[Finding, ...] = ()
 
     @property
     def estimate(self) -> Estimate:
         """The time that it is ranked by."""
         return self.times.best
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its time was measured."""
+        return self.estimate.source == "measured"
+
+    @property
+    def weight_format(self) -> str:
+        """Format of operand b; empty without one."""
+        return dict(self.formats).get("b", "")
+
+    @property
+    def activation_format(self) -> str:
+        """Format of operand a; empty without one."""
+        return dict(self.formats).get("a", "")
+
+    @property
+    def record_ids(self) -> tuple[str, ...]:
+        """The stored records behind it."""
+        return tuple(record_id for run in self.evidence for record_id in run.record_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ predictions that can be held against the baseline's time, then the others (an id
 
 **Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix ideal
 times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within `LEVEL_RATIO` are
-level and the loss decides, and an unknown loss is refused. docs/ranking.md argues the rule.
+level and the loss decides, and an unknown loss is refused. `stored`: of runs, where an unknown loss is a matter of time, so that
+it changes no place; a limit refuses it. docs/ranking.md argues the rule.
 """
 
 from __future__ import annotations
@@ -70,12 +71,17 @@ class Policy:
     """Whether predictions go by the end of their interval; False: by their time alone."""
     is_loss_required: bool = False
     """Whether an option whose loss nobody knows is excluded."""
+    is_unknown_last: bool = True
+    """Whether plans of a model whose loss nobody knows stand behind the others."""
+    is_limit_strict: bool = False
+    """Whether a limit excludes what nobody knows: an unknown memory, an unknown loss."""
 
 
 POLICIES = {
     "evidence": Policy("evidence"),
     "ideal": Policy("ideal"),
     "quality": Policy("quality", is_interval_counted=False, is_loss_required=True),
+    "stored": Policy("stored", is_unknown_last=False, is_limit_strict=True),
 }
 
 
@@ -257,7 +263,7 @@ def rank(
     policy = POLICIES[question.policy]
     placed = [_placed(option, policy) for option in options]
     within, missing = _split(placed, limits, policy)
-    ordered = _ordered(within, baseline, question.subject)
+    ordered = _ordered(within, baseline, question.subject, policy)
     excluded = (*missing, *excluded)
     choice, refusal = _choice(ordered, baseline, excluded, limits)
     ranked = [each.option for each in ordered]
@@ -267,7 +273,7 @@ def rank(
         reasons = _reasons(choice, ordered, baseline, missing)
         taken = replace(choice.option, findings=(*choice.option.findings, *reasons))
         ranked[ranked.index(choice.option)] = taken
-        alternatives = _alternatives(choice, ordered, baseline, limits, question.subject)
+        alternatives = _alternatives(choice, ordered, baseline, limits, question)
         baseline = taken if choice.option is baseline else baseline
     return Ranking(
         question=question,
@@ -337,8 +343,11 @@ def _split(placed: Sequence[_Placed], limits: Limits, policy: Policy) -> tuple[l
     within, missing = [], []
     for each in placed:
         misses = limit_misses(each.option, limits)
-        if policy.is_loss_required and each.option.loss.pct is None:
+        is_loss_limited = policy.is_limit_strict and limits.loss_pct is not None
+        if (policy.is_loss_required or is_loss_limited) and each.option.loss.pct is None:
             misses.append(finding("loss-unknown", each.option.key))
+        if policy.is_limit_strict and limits.memory_bytes is not None and each.option.memory is None:
+            misses.append(finding("memory-unknown", each.option.key))
         if misses:
             missing.append(
                 (each.has_gap, excess_ratio(misses[0]), Exclusion(each.option.key, tuple(misses), each.option))
@@ -348,16 +357,24 @@ def _split(placed: Sequence[_Placed], limits: Limits, policy: Policy) -> tuple[l
     return within, [exclusion for *_, exclusion in sorted(missing, key=lambda each: each[:2])]
 
 
-def _ordered(placed: Iterable[_Placed], baseline: Option | None, subject: str) -> list[_Placed]:
-    """Return options in order, best first; see the head of this file."""
+Tier = tuple[bool, bool, bool, int]
+"""No known kernel, emulated, unknown loss, kind of evidence: the smaller goes first."""
+
+
+def tier_of(option: Option, baseline: Option | None, subject: str, policy: Policy) -> Tier:
+    """Return what decides before any time does; the baseline's source says which predictions can be held against it."""
     reference: Source = "expected" if baseline is None else baseline.estimate.source
-    tiers: dict[tuple[bool, bool, bool, int], list[_Placed]] = {}
+    is_emulated = not option.is_measured and has_code(option.findings, "emulated")
+    is_unknown = policy.is_unknown_last and subject == "model" and option.loss.pct is None
+    evidence = 0 if option.is_measured else 1 if is_comparable(option.estimate.source, reference) else 2
+    return has_code(option.findings, "kernel-gap"), is_emulated, is_unknown, evidence
+
+
+def _ordered(placed: Iterable[_Placed], baseline: Option | None, subject: str, policy: Policy) -> list[_Placed]:
+    """Return options in order, best first; see the head of this file."""
+    tiers: dict[Tier, list[_Placed]] = {}
     for each in placed:
-        is_measured = each.source == "measured"
-        is_emulated = not is_measured and has_code(each.option.findings, "emulated")
-        is_unknown = subject == "model" and each.option.loss.pct is None
-        evidence = 0 if is_measured else 1 if is_comparable(each.source, reference) else 2
-        tiers.setdefault((each.has_gap, is_emulated, is_unknown, evidence), []).append(each)
+        tiers.setdefault(tier_of(each.option, baseline, subject, policy), []).append(each)
     ordered: list[_Placed] = []
     for tier in sorted(tiers):
         order = order_measured if tiers[tier][0].source == "measured" else order_predictions
@@ -493,7 +510,7 @@ def _why_behind(each: _Placed, choice: _Placed) -> Finding:
 
 
 def _alternatives(
-    choice: _Placed, ordered: Sequence[_Placed], baseline: Option | None, limits: Limits, subject: str
+    choice: _Placed, ordered: Sequence[_Placed], baseline: Option | None, limits: Limits, question: Question
 ) -> tuple[Alternative, ...]:
     """Return what a limit of `LOWER_LOSS_PCT` would choose, where the choice loses more and the loss is limited at all."""
     loss_pct = choice.option.loss.pct
@@ -502,7 +519,7 @@ def _alternatives(
     lower = [each for each in ordered if _loses_little(each.option.loss) and not each.has_gap]
     if not lower:
         return ()
-    first = _ordered(lower, baseline, subject)[0]
+    first = _ordered(lower, baseline, question.subject, POLICIES[question.policy])[0]
     is_alike = is_comparable(first.source, choice.source)
     ratio = first.standing.time_s / choice.standing.time_s if is_alike else None
     return (Alternative("lower-loss", first.option, ratio, LOWER_LOSS_PCT),)

@@ -186,7 +186,7 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         rows = [Row(each.label, each.time_s, each.speedup) for each in ranking.rows]
         add("compare", ranking.shape_label, rows, ranking.rows[0].label)
     for ranking in stored.rankings:
-        rows = [Row(each.label, each.time_s, each.speedup_ratio) for each in ranking.rows]
+        rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.rows]
         add("Python", ranking.shape_label, rows, ranking.rows[0].label)
     with TestClient(create_app(Path(path))) as client:
         asked = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()
@@ -267,9 +267,11 @@ def test_a_measured_model_has_one_answer(model_run: str, phase: str) -> None:
     (model,) = model_results(records)
     result = next(each for each in model.phases if each.phase == phase)
     options = [
-        ModelRow(row.label, row.time_s, row.speedup_ratio, row.loss.pct) for row in ranking.rows if row.is_measured
+        ModelRow(row.label, row.estimate.time_s, row.speedup_ratio, row.loss.pct)
+        for row in ranking.rows
+        if row.is_measured
     ]
-    keys = {row.label: row.identity for row in ranking.rows}
+    keys = {row.label: row.key for row in ranking.rows}
     assert len(options) == len(ranking.rows) > 2
 
     in_run = [result.of(each) for each in result.judged.ranked]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from reports.api.answer_models import answer_model
-from reports.api.predict.base_models import Answer
+from reports.api.predict.base_models import Answer, FindingBody
 from reports.api.stored.stored_models import Page
 from roofline_model.core.answer import Loss
 
@@ -66,7 +66,9 @@ class StoredRowBody(Answer):
     )
     confidence_reason: str = Field(description="why so far, of its time and of the baseline's")
     reason: str = Field(description="why it stands where it stands")
-    kernel_gap: str | None = Field(description="why no kernel is known to run it on this chip: it is ranked last")
+    kernel_gap: FindingBody | None = Field(
+        description="why no kernel is known to run it on this chip: it is ranked last"
+    )
     doubts: list[str] = Field(description="what puts its time in doubt; empty where nothing does")
     record_ids: list[str] = Field(description="stored records behind it: evidence")
     stale_reason: str | None = Field(description="why the measurement may no longer hold; null for a fresh one")

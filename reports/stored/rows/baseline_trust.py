@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reports.stored.answer import CONFIDENCES, StoredRow
+from reports.stored.answer import StoredRanking
 from results.verdicts.gain import Gain, GainSide, gain_of
+from roofline_model.core.answer import CONFIDENCES, Option
 
 _OF_THE_TIMER = frozenset({"simulated"})
 """Among the doubts of a row, what no second measurement mends."""
 
 
-def with_baseline_trust(rows: Sequence[StoredRow]) -> list[StoredRow]:
-    """Return the rows with the ends of their measured speed-ups and the worse confidence of both times."""
-    base = next((row for row in rows if row.is_baseline and row.is_measured), None)
-    if base is None:
-        return list(rows)
-    return [row if row is base or not row.is_measured else _over(row, base) for row in rows]
+def with_baseline_trust(options: Sequence[Option], baseline: Option | None) -> list[Option]:
+    """Return the options with the ends of their measured speed-ups and the worse confidence of both times."""
+    if baseline is None or not baseline.is_measured:
+        return list(options)
+    return [option if option is baseline or not option.is_measured else _over(option, baseline) for option in options]
 
 
 def doubts_to_mend(doubts: Sequence[str]) -> tuple[str, ...]:
@@ -25,34 +25,38 @@ def doubts_to_mend(doubts: Sequence[str]) -> tuple[str, ...]:
     return tuple(doubt for doubt in doubts if doubt not in _OF_THE_TIMER)
 
 
-def _over(row: StoredRow, base: StoredRow) -> StoredRow:
-    if row.speedup_ratio is None:
-        return row
-    gain = None if row.speedup_basis else gain_of(row.speedup_ratio, _side(row), _side(base))
-    worse = max(row.confidence, base.confidence, key=CONFIDENCES.index)
+def _over(option: Option, baseline: Option) -> Option:
+    own, base = option.trust, baseline.trust
+    if option.speedup_ratio is None:
+        return option
+    gain = None if own.speedup_basis else gain_of(option.speedup_ratio, _side(option), _side(baseline))
+    worse = max(own.confidence, base.confidence, key=CONFIDENCES.index)
     is_over_doubt = bool(doubts_to_mend(base.doubts))
-    return replace(
-        row,
+    trust = replace(
+        own,
         confidence=worse,
-        baseline_reason=base.confidence_reason if is_over_doubt or worse != row.confidence else "",
+        baseline_reason=base.reason if is_over_doubt or worse != own.confidence else "",
         is_over_doubt=is_over_doubt,
         speedup_low_ratio=None if gain is None else gain.low_ratio,
         speedup_high_ratio=None if gain is None else gain.high_ratio,
     )
+    return replace(option, trust=trust)
 
 
-def told_gain(row: StoredRow, baseline_doubts: Sequence[str]) -> Gain | None:
-    """Return the measured gain of a row that `with_baseline_trust` gave; None of the baseline and of what was not measured."""
-    if row.speedup_ratio is None or not row.is_measured or row.is_baseline:
+def told_gain(option: Option, ranking: StoredRanking) -> Gain | None:
+    """Return the measured gain of an option that `with_baseline_trust` gave; None of the baseline and of what was not measured."""
+    if option.speedup_ratio is None or not option.is_measured or ranking.is_baseline(option):
         return None
+    trust = option.trust
     return Gain(
-        row.speedup_ratio,
-        row.speedup_low_ratio,
-        row.speedup_high_ratio,
-        doubts_to_mend(row.doubts),
-        doubts_to_mend(baseline_doubts),
+        option.speedup_ratio,
+        trust.speedup_low_ratio,
+        trust.speedup_high_ratio,
+        doubts_to_mend(trust.doubts),
+        doubts_to_mend(ranking.baseline_doubts),
     )
 
 
-def _side(row: StoredRow) -> GainSide:
-    return GainSide(row.low_s, row.high_s, doubts_to_mend(row.doubts))
+def _side(option: Option) -> GainSide:
+    estimate = option.estimate
+    return GainSide(estimate.low_s, estimate.high_s, doubts_to_mend(option.trust.doubts))

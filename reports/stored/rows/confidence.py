@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.stored.answer import CONFIDENCES, Confidence, TimeSource
 from reports.text.display_text import counted
 from results.statistics.replication import width_text
+from roofline_model.core.answer import CONFIDENCES, Confidence, Estimate
 
 LEAST_PROCESS_COUNT = 3
 """Processes a measured time needs for full confidence."""
@@ -42,18 +42,17 @@ def measured_confidence(
     return CONFIDENCES[min(len(weak), 2)], said
 
 
-def predicted_confidence(
-    source: TimeSource, low_s: float | None, high_s: float | None, provenance: str, *, is_doubtful: bool = False
-) -> tuple[Confidence, str]:
+def predicted_confidence(estimate: Estimate, *, is_doubtful: bool = False) -> tuple[Confidence, str]:
     """Return the confidence in a predicted time: medium for an expected one with an interval, from constants of this chip.
 
     `is_doubtful`: these constants were measured on a busy machine.
     """
-    if source == "ideal":
+    provenance = estimate.provenance or "of unknown source"
+    if estimate.source == "ideal":
         return "low", "ideal time only, the speed of light"
     if is_doubtful:
-        return "low", f"expected, {provenance or 'of unknown source'} on a busy machine"
-    has_interval = low_s is not None and high_s is not None
-    if has_interval and provenance in OWN_PROVENANCES:
+        return "low", f"expected, {provenance} on a busy machine"
+    has_interval = estimate.low_s is not None and estimate.high_s is not None
+    if has_interval and estimate.provenance in OWN_PROVENANCES:
         return "medium", f"expected, {provenance}, with an 80 % interval"
-    return "low", f"expected, {provenance or 'of unknown source'}{'' if has_interval else ', without an interval'}"
+    return "low", f"expected, {provenance}{'' if has_interval else ', without an interval'}"

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from reports.ranking.losses import StoredLosses, pass_loss
-from reports.stored.answer import Refused, StoredRow, TimeSource
+from reports.stored.answer import Refused
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
-from reports.stored.rows.rows import RowTime, Trust, measured_interval, predicted_half_ratio, trust_of
+from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
 from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
 from results.verdicts.gain import times_faster
 from results.verdicts.model_results import PassResult, PhaseResult
 from results.verdicts.shape_verdict import Totals
-from roofline_model.core.answer import Loss
+from roofline_model.core.answer import Estimate, Evidence, Loss, Memory, Option, Times, Trust
+from roofline_model.core.finding import finding
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 
-def model_rows(
+def model_options(
     phase: PhaseResult,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
@@ -30,10 +30,10 @@ def model_rows(
     speedups: NightSpeedups,
     *,
     is_calibration_doubtful: bool = False,
-) -> tuple[list[StoredRow], list[Refused]]:
+) -> tuple[StoredOptions, list[Refused]]:
     """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the intervals
     over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
-    rows, refused = [], []
+    options, reasons, refused = [], {}, []
     baseline = phase.of(phase.judged.baseline)
     for one in phase.passes:
         if one.contender is None:
@@ -43,75 +43,68 @@ def model_rows(
         speedup = None
         if baseline is not None and one is not baseline and one.measured_s is not None:
             speedup = speedups.of(case_key, baseline.records[0].case.case_key, one.measured_speedup)
-        time = replace(_time(one, totals.get(case_key)), is_calibration_doubtful=is_calibration_doubtful)
+        times = _times(one, totals.get(case_key))
+        level = levels.get(case_key)
+        trust = trust_of(times.best, level, reference, is_calibration_doubtful=is_calibration_doubtful)
         loss = pass_loss(one, known, losses)
-        rows.append(_row(one, baseline, trust_of(time, levels.get(case_key), reference), time, loss, speedup))
-    return rows, refused
+        options.append(_option(one, times, evidence_of(level), trust, loss, speedup))
+        reasons[case_key] = _reason(one, baseline, speedup)
+    key = "" if baseline is None else baseline.records[0].case.case_key
+    return StoredOptions(options, next((option for option in options if option.key == key), None), reasons), refused
 
 
-def _row(
+def _option(
     one: PassResult,
-    baseline: PassResult | None,
+    times: Times,
+    evidence: tuple[Evidence, ...],
     trust: Trust,
-    time: RowTime,
     loss: Loss,
     speedup: NightSpeedup | None,
-) -> StoredRow:
-    assert one.contender is not None  # model_rows keeps no others
-    case, figures = one.records[0].case, one.figures
-    formats = dict(case.formats)
+) -> Option:
+    case, figures, ideal = one.records[0].case, one.figures, one.records[0].ideal
     measured_ratio = one.measured_speedup if speedup is None else speedup.ratio
     speedups = {"measured": measured_ratio, "expected": one.expected_speedup, "ideal": one.ideal_speedup}
-    confidence, confidence_reason = trust.confidence, trust.confidence_reason
-    if speedup is not None:
-        confidence, confidence_reason = speedup.trusted(confidence, confidence_reason)
-    return StoredRow(
-        rank=0,
-        identity=case.case_key,
-        label=shown(one.label, 100),
-        weight_format=formats.get("b", ""),
-        activation_format=formats.get("a", ""),
-        kernel=shown(case.kernel, 60),
+    estimate, memory_bytes = times.best, figures.whole_bytes
+    is_emulated = figures.is_emulated
+    memory = None
+    if memory_bytes is not None:
+        saved_ratio = None if figures.held_ratio is None else 1 - figures.held_ratio
+        memory = Memory(memory_bytes, saved_ratio=saved_ratio, is_measured=figures.resident_bytes is not None)
+    return Option(
+        key=case.case_key,
+        formats=case.formats,
         method=shown(figures.method, 60) or "none",
-        path="emulated" if figures.is_emulated else _path(one),
-        is_baseline=one.is_baseline,
-        time_source=time.source,
-        time_s=time.time_s,
-        low_s=time.low_s,
-        high_s=time.high_s,
-        interval_ratio=time.interval_ratio,
-        expected_s=one.contender.expected_s,
-        ideal_s=one.contender.ideal_s,
-        speedup_ratio=1.0 if one.is_baseline else speedups[time.source],
-        memory_bytes=figures.whole_bytes,
-        is_memory_measured=figures.resident_bytes is not None,
-        memory_saved_ratio=None if figures.held_ratio is None else 1 - figures.held_ratio,
+        path="emulated" if is_emulated else _path(one),
+        bound="" if ideal is None else ideal.bound,
+        times=times,
+        memory=memory,
         loss=loss,
-        confidence=confidence,
-        confidence_reason=confidence_reason,
-        reason=_reason(one, baseline, speedup),
-        doubts=trust.doubts,
-        stale_reason=trust.stale_reason,
-        nights=trust.nights,
-        tokens_per_s=figures.tokens_per_call / time.time_s,
-        speedup_basis="" if speedup is None else speedup.basis,
+        speedup_ratio=1.0 if one.is_baseline else speedups[estimate.source],
+        ideal_speedup_ratio=one.ideal_speedup,
+        label=shown(one.label, 100),
+        kernel=shown(case.kernel, 60),
+        tokens_per_s=figures.tokens_per_call / estimate.time_s,
+        evidence=evidence,
+        trust=trust if speedup is None else speedup.trusted(trust),
+        findings=(finding("emulated", case.case_key),) if is_emulated and estimate.source != "measured" else (),
     )
 
 
-def _time(one: PassResult, total: TotalInterval | None) -> RowTime:
-    """Return the best-founded time of a pass; one without any is no contender."""
+def _times(one: PassResult, total: TotalInterval | None) -> Times:
+    """Return the times of a pass; one without any is no contender."""
     contender = one.contender
-    assert contender is not None  # model_rows keeps no others
+    assert contender is not None  # model_options keeps no others
+    measured = None
     if contender.measured_s is not None:
         low_s, high_s = measured_interval(one.records, total)
-        return RowTime("measured", contender.measured_s, low_s, high_s, one.interval_ratio, "")
-    expected = next((record.expected for record in one.records if record.expected is not None), None)
-    if expected is not None:
-        half_ratio = predicted_half_ratio(expected.time_s, expected.low_s, expected.high_s)
-        return RowTime("expected", expected.time_s, expected.low_s, expected.high_s, half_ratio, expected.provenance)
-    source: TimeSource = "ideal"
-    assert contender.ideal_s is not None  # a contender is measured or predicted
-    return RowTime(source, contender.ideal_s, None, None, None, "")
+        measured = Estimate(contender.measured_s, low_s, high_s, "measured", half_width_ratio=one.interval_ratio)
+    stored = next((record.expected for record in one.records if record.expected is not None), None)
+    expected = None
+    if stored is not None:
+        half_ratio = predicted_half_ratio(stored.time_s, stored.low_s, stored.high_s)
+        expected = Estimate(stored.time_s, stored.low_s, stored.high_s, "expected", stored.provenance, half_ratio)
+    ideal = None if contender.ideal_s is None else Estimate(contender.ideal_s, source="ideal")
+    return Times(ideal, expected, measured)
 
 
 def _path(one: PassResult) -> str:

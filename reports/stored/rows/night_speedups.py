@@ -8,14 +8,15 @@ the ratios inside the nights that measured both, undisturbed ones where there ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
-from reports.stored.answer import ACROSS_RUNS, Confidence
+from reports.stored.answer import ACROSS_RUNS
 from reports.stored.rows.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
 from reports.text.display_text import counted
 from results.history.nights import UNUSABLE_FLAGS, main_branch
 from results.records.records import Record, RunInfo
+from roofline_model.core.answer import Confidence, Trust
 
 _LOWER: Mapping[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
 
@@ -44,11 +45,12 @@ class NightSpeedup:
         doubt = "" if not self.is_disturbed else ", all disturbed" if self.night_count > 1 else ", disturbed"
         return f"{many}{counted(self.night_count, 'night')}{doubt}"
 
-    def trusted(self, confidence: Confidence, reason: str) -> tuple[Confidence, str]:
-        """Return the confidence of a row with this speed-up: a step less across runs."""
+    def trusted(self, trust: Trust) -> Trust:
+        """Return the trust in an option with this speed-up: a step less across runs."""
         if not self.is_across_runs:
-            return confidence, reason
-        return _LOWER[confidence], f"{reason}, speed-up across runs"
+            return replace(trust, speedup_basis=self.basis)
+        reason = f"{trust.reason}, speed-up across runs"
+        return replace(trust, confidence=_LOWER[trust.confidence], reason=reason, speedup_basis=self.basis)
 
 
 class NightSpeedups:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from reports.stored.answer import Confidence, Night, TimeSource
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from reports.stored.rows.levels import CaseLevel, stale_reason
 from reports.text.display_text import shown
@@ -13,21 +12,17 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval
 from results.text.verdict_text import doubts_text
+from roofline_model.core.answer import Estimate, Evidence, Option, Trust
 
 
-@dataclass(frozen=True, slots=True)
-class RowTime:
-    """The time of a row as `trust_of` asks for it."""
+class StoredOptions(NamedTuple):
+    """The options of one question before they are ranked."""
 
-    source: TimeSource
-    time_s: float
-    low_s: float | None
-    high_s: float | None
-    interval_ratio: float | None
-    """± of a table: of a measured time over processes where their spread is known."""
-    provenance: str
-    is_calibration_doubtful: bool = False
-    """Of an expected time: whether the constants behind it were measured on a busy machine."""
+    options: list[Option]
+    baseline: Option | None
+    """What speed-ups are counted against, one of the options."""
+    reasons: Mapping[str, str]
+    """Key → why an option stands where it stands."""
 
 
 def measured_interval(records: Iterable[Record], total: TotalInterval | None) -> tuple[float | None, float | None]:
@@ -50,30 +45,19 @@ def predicted_half_ratio(time_s: float, low_s: float | None, high_s: float | Non
     return None if low_s is None or high_s is None else (high_s - low_s) / 2 / time_s
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """How far a row may be trusted, and on what it rests."""
-
-    confidence: Confidence
-    confidence_reason: str
-    doubts: tuple[str, ...]
-    stale_reason: str
-    nights: tuple[Night, ...]
-
-
-def trust_of(time: RowTime, level: CaseLevel | None, reference: RunInfo | None) -> Trust:
-    """Return the trust in a row. `level`: of its case, None where nothing is stored; `reference`: the chip's newest measuring run."""
-    nights = () if level is None else nights_of(level)
-    if time.source != "measured" or level is None:
-        confidence, why = predicted_confidence(
-            time.source, time.low_s, time.high_s, time.provenance, is_doubtful=time.is_calibration_doubtful
-        )
-        return Trust(confidence, shown(why), (), "", nights)
+def trust_of(
+    estimate: Estimate, level: CaseLevel | None, reference: RunInfo | None, *, is_calibration_doubtful: bool = False
+) -> Trust:
+    """Return the trust in a time. `level`: of its case, None where nothing is stored; `reference`: the chip's newest measuring
+    run; `is_calibration_doubtful`: whether the constants behind an expected time were measured on a busy machine."""
+    if estimate.source != "measured" or level is None:
+        confidence, why = predicted_confidence(estimate, is_doubtful=is_calibration_doubtful)
+        return Trust(confidence, shown(why))
     doubts = doubts_of(level)
     stale = stale_reason(level, reference) if reference is not None else ""
-    process_count = sum(night.process_count for night in nights)
-    confidence, why = measured_confidence(process_count, time.interval_ratio, doubts, stale)
-    return Trust(confidence, shown(why), doubts, shown(stale), nights)
+    process_count = sum(run.process_count for run in evidence_of(level))
+    confidence, why = measured_confidence(process_count, estimate.half_width_ratio, doubts, stale)
+    return Trust(confidence, shown(why), doubts, shown(stale))
 
 
 def doubts_of(level: CaseLevel) -> tuple[str, ...]:
@@ -84,8 +68,10 @@ def doubts_of(level: CaseLevel) -> tuple[str, ...]:
     return (*flags, *([shown(doubts_text(own), 60)] if own else []))
 
 
-def nights_of(level: CaseLevel) -> tuple[Night, ...]:
-    """Return the runs behind a level with the records of each."""
+def evidence_of(level: CaseLevel | None) -> tuple[Evidence, ...]:
+    """Return the runs behind a level with the records of each; none where nothing is stored."""
+    if level is None:
+        return ()
     by_run: dict[str, list[str]] = {}
     processes: dict[str, set[int]] = {}
     for record in level.records:
@@ -93,7 +79,7 @@ def nights_of(level: CaseLevel) -> tuple[Night, ...]:
         if record.status == "measured":
             processes.setdefault(record.run_id, set()).add(record.process.ordinal)
     return tuple(
-        Night(
+        Evidence(
             run.run_id,
             run.started_at,
             shown(run.label, 60),

@@ -96,7 +96,7 @@ def test_a_cell_says_and_colours_its_speedup(speedup, tone, text):
 
 def test_a_reason_said_of_neighbours_is_said_once(make):
     (one,) = recommend_from_run([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)], make.CPU)
-    spans = reason_spans(one.rows)
+    spans = reason_spans([row.reason for row in one.rows])
     assert sum(spans) == len(one.rows)
     assert all(
         (span == 0) == (at > 0 and one.rows[at - 1].reason == one.rows[at].reason) for at, span in enumerate(spans)

@@ -40,10 +40,10 @@ def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(night, recomm
         disturbed(night, 3, {BF16: 27e-6, INT4: 15e-6}, *both),
     ]
     row, ranking = best_of(recommend(nights))
-    assert row.time_s == pytest.approx(10e-6, rel=1e-3)
+    assert row.estimate.time_s == pytest.approx(10e-6, rel=1e-3)
     assert row.speedup_ratio == pytest.approx(1.8)  # of 2.0, 1.6 and 1.8; the levels say 2.7
-    assert row.speedup_basis == "median of 3 nights, all disturbed"
-    assert row.reason.startswith("measured 1.8× BF16")
+    assert row.trust.speedup_basis == "median of 3 nights, all disturbed"
+    assert ranking.reasons[row.key].startswith("measured 1.8× BF16")
     assert "1.8× BF16 (matmul) (median of 3 nights, all disturbed)" in ranking.summary
 
 
@@ -54,15 +54,15 @@ def test_undisturbed_nights_go_before_disturbed_ones(night, recommend) -> None:
         night(3, {BF16: 30e-6}),
     ]
     row, _ = best_of(recommend(nights))
-    assert (row.speedup_ratio, row.speedup_basis) == (pytest.approx(2.0), "1 night")
+    assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.0), "1 night")
 
 
 def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night, recommend) -> None:
     row, ranking = best_of(recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})]))
-    assert (row.speedup_ratio, row.speedup_basis) == (pytest.approx(2.2), "across runs")
-    assert row.reason.startswith("across runs 2.2× BF16")
+    assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.2), "across runs")
+    assert ranking.reasons[row.key].startswith("across runs 2.2× BF16")
     assert "2.2× BF16 (matmul) (across runs)" in ranking.summary
-    assert (row.confidence, row.confidence_reason.endswith(", speed-up across runs")) == ("medium", True)
+    assert (row.trust.confidence, row.trust.reason.endswith(", speed-up across runs")) == ("medium", True)
     # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
     found = recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})])
     assert "| 2.2× across runs |" in markdown(stored_blocks(found))
@@ -73,7 +73,7 @@ def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night,
 
 def test_levels_of_the_same_nights_need_no_words(night, recommend) -> None:
     row, _ = best_of(recommend([night(1, {BF16: 22e-6, INT4: 10e-6}), night(2, {BF16: 22e-6, INT4: 10e-6})]))
-    assert (row.speedup_ratio, row.speedup_basis) == (pytest.approx(2.2), "")
+    assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.2), "")
 
 
 def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend) -> None:
@@ -88,8 +88,8 @@ def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend
         for record in records
     ]
     row, _ = best_of(recommend([(run, few)]))
-    assert (row.low_s, row.high_s) == (None, None)
-    assert row.confidence_reason == "1 process only"
+    assert (row.estimate.low_s, row.estimate.high_s) == (None, None)
+    assert row.trust.reason == "1 process only"
     assert measured_interval(few, None) == (None, None)
     own = records[0].measurement
     assert measured_interval([records[0], few[0]], None) == (own.ci_low_s, own.ci_high_s)

@@ -10,6 +10,7 @@ from reports.advice.trade_offs import trade_groups
 from reports.document.advice_blocks import stored_blocks
 from reports.formats.markdown import markdown
 from reports.formats.ranking_json import recommendations_json
+from reports.stored.words import confidence_words
 from results.records.records import Method, PredictionRecord
 from roofline_model.chips.machine_constants import Calibration, Constant
 
@@ -40,18 +41,18 @@ def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, ke
     found = recommend([doubted(night(1, TIMES), kernel)])
     [ranking] = found.rankings
     best = ranking.best
-    assert (best.label, best.confidence) == ("INT4 W4A16 (tinygemm)", "medium" if kernel else "high")
-    assert best.confidence_words.endswith(why)
+    assert (best.label, best.trust.confidence) == ("INT4 W4A16 (tinygemm)", "medium" if kernel else "high")
+    assert confidence_words(best.trust).endswith(why)
     assert (f"{'about ' if kernel else ''}2.4× BF16 (matmul)" in ranking.summary, "about" in ranking.summary) == (
         True,
         bool(kernel),
     )
     assert ranking.summary.endswith(
-        f"({'confidence ' + best.confidence}: {best.confidence_words})" + (f"; {again}" if again else "")
+        f"({'confidence ' + best.trust.confidence}: {confidence_words(best.trust)})" + (f"; {again}" if again else "")
     )
     # The baseline alone says nothing of itself.
-    base = next(row for row in ranking.rows if row.is_baseline)
-    assert (base.confidence_words, base.is_over_doubt) == (base.confidence_reason, False)
+    base = ranking.baseline
+    assert (confidence_words(base.trust), base.trust.is_over_doubt) == (base.trust.reason, False)
 
 
 def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(night, recommend) -> None:
@@ -66,8 +67,8 @@ def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(night, recomm
     assert group.baseline_doubts == ("noisy",)
     # A limit that refuses the baseline does not hide its doubt.
     [kept] = recommend([doubted(night(1, TIMES), "matmul")], memory_limit_bytes=20e6).rankings
-    assert not any(one.is_baseline for one in kept.rows)
-    assert (kept.baseline_doubts, kept.best.confidence) == (("noisy",), "medium")
+    assert not any(map(kept.is_baseline, kept.rows))
+    assert (kept.baseline_doubts, kept.best.trust.confidence) == (("noisy",), "medium")
 
 
 def busy(chip, *flags):
@@ -104,9 +105,9 @@ def test_a_calibration_on_a_busy_machine_is_told_where_its_expected_times_are_st
     assert isinstance(night(1, TIMES)[1][0].ideal, PredictionRecord)
     for chip, doubt in ((busy(make.GPU, "contended"), True), (busy(make.GPU), False)):
         found = recommend([with_expected(night(1, {**TIMES, INT8: None}, device=chip), chip)], chips=(chip,))
-        row = next(one for one in found.rankings[0].rows if one.time_source == "expected")
-        assert row.confidence == ("low" if doubt else "medium")
-        assert row.confidence_reason.startswith(
+        row = next(one for one in found.rankings[0].rows if one.estimate.source == "expected")
+        assert row.trust.confidence == ("low" if doubt else "medium")
+        assert row.trust.reason.startswith(
             "expected, measured-here on a busy machine" if doubt else "expected, measured-here, with"
         )
         assert (

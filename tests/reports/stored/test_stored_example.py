@@ -38,10 +38,14 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
         "gemv 8x4096x4096": "INT4 W4A16 (int4pack)",
     }
     decode = recommendations.rankings[0].best
-    assert (decode.time_s, decode.confidence, decode.loss.source) == (0.010614638000000001, "medium", "measured")
+    assert (decode.estimate.time_s, decode.trust.confidence, decode.loss.source) == (
+        0.010614638000000001,
+        "medium",
+        "measured",
+    )
     assert decode.loss.kl_nats_per_token == pytest.approx(0.0354, abs=5e-4)
-    assert decode.memory_bytes == 130885888 + 1048576
-    assert decode.nights[0].label == "model_quant"
+    assert decode.memory.total_bytes == 130885888 + 1048576
+    assert decode.evidence[0].label == "model_quant"
     assert recommendations.rankings[0].summary.startswith("take INT4 W4A16: measured 10.61 ms, 2.4× BF16")
 
 
@@ -63,7 +67,7 @@ def test_a_loss_limit_and_a_chip_of_none(store) -> None:
         store, StoredQuestion(max_loss_pct=1.0, phase="decode", model="seeded-llama-156m")
     )
     assert [row.label for row in recommendations.rankings[0].rows] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
-    assert recommendations.rankings[0].refused[0].reason.startswith("loses 3.6 % (")
+    assert recommendations.rankings[0].refused[0].reason == "loses 3.6 %, the limit is 1 %"
     none = recommend_from_store(store, StoredQuestion(hardware_key="gb10"))
     assert none.rankings == ()
     assert none.missing == (f"no record on gb10 is stored; stored chips: {CPU}; `roofline runs` lists what is",)
@@ -124,7 +128,7 @@ def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(
     } == places
     shown = {case.lead.case_key: case.plus_minus_ratio for case in chip.cases}
     stored = {
-        row.identity: row.interval_ratio
+        row.key: row.estimate.half_width_ratio
         for ranking in recommendations.rankings
         for row in ranking.rows
         if row.is_measured

@@ -60,9 +60,9 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
     ]
     [ranking] = recommend(nights).rankings
     rows = {row.label: row for row in ranking.rows}
-    assert rows["INT8 (int_mm)"].stale_reason == "measured before driver 580.95 → 590.12"
-    assert rows["INT8 (int_mm)"].confidence == "medium"
-    assert not rows["BF16 (matmul)"].stale_reason
+    assert rows["INT8 (int_mm)"].trust.stale_reason == "measured before driver 580.95 → 590.12"
+    assert rows["INT8 (int_mm)"].trust.confidence == "medium"
+    assert not rows["BF16 (matmul)"].trust.stale_reason
     assert "INT4 W4A16 (tinygemm)" not in rows, "what fails now is not recommended"
     assert next(one for one in ranking.refused if one.label == "INT4 W4A16 (tinygemm)").reason == (
         "failed in run 00000002, after it was measured: relative error 0.3 exceeds 0.08"
@@ -81,7 +81,7 @@ def test_interval_and_time_are_over_the_processes_of_all_pooled_nights(night, re
         night(day, {BF16: 22e-6, INT8: 14e-6, INT4: time_s}) for day, time_s in enumerate((9.0e-6, 9.2e-6, 9.1e-6))
     ]
     best = recommend(nights).rankings[0].best
-    assert best.process_count == 9
-    assert best.time_s == pytest.approx(9.1e-6, rel=0.005)
-    assert best.low_s < 9.1e-6 < best.high_s
-    assert best.high_s / best.low_s - 1 < 0.1
+    assert sum(run.process_count for run in best.evidence) == 9
+    assert best.estimate.time_s == pytest.approx(9.1e-6, rel=0.005)
+    assert best.estimate.low_s < 9.1e-6 < best.estimate.high_s
+    assert best.estimate.high_s / best.estimate.low_s - 1 < 0.1

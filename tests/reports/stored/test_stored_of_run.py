@@ -97,7 +97,7 @@ def test_the_page_has_answers_changes_and_evidence(page, found, nights):
     assert "What moved since the last run" in section
     assert section.count('id="stored-1"') == 1
     for value in re.findall(r'<tr class="best">.*?data-value="([^"]+)"', section, re.DOTALL):
-        assert float(value) == ranking.best.time_s
+        assert float(value) == ranking.best.estimate.time_s
     link = re.search(r'<a class="evidence measured" href="#(case-\d+)">', section)[1]
     assert f'id="{link}"' in page
     assert nights[1][0].run_id[:8] in section  # evidence of another run is named

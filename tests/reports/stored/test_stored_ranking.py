@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.stored.answer import StoredRow
-from reports.stored.ordering import evidence_tier, maybe_faster_row, ordered, within_limits
+from reports.stored.ordering import evidence_tier, maybe_faster_option, rank_stored
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from roofline_model.chips.hardware import get_hardware
-from roofline_model.core.answer import Loss
-from roofline_model.core.finding import has_code
+from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Ranking, Times
+from roofline_model.core.finding import finding, has_code
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
+from roofline_model.recommend.ranking import NO_LIMITS, Limits
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 TIMES = {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}
@@ -29,36 +29,37 @@ def row(
     width: float = 0.01,
     loss: float | None = 1.0,
     memory: float | None = 1e6,
-    **more,
-):
+    path: str = "native",
+) -> Option:
     """One row; the interval is ± `width` of its time."""
-    is_measured = source == "measured"
-    return StoredRow(
-        rank=0,
-        identity=f"{number:04d}",
-        label=f"row {number}",
-        weight_format="INT4",
-        activation_format="BF16",
-        kernel="k",
+    ends = (time_s * (1 - width), time_s * (1 + width)) if source == "measured" else (None, None)
+    key = f"{number:04d}"
+    return Option(
+        key=key,
+        formats=(("a", "BF16"), ("b", "INT4")),
         method="",
-        path="native",
-        is_baseline=False,
-        time_source=source,
-        time_s=time_s,
-        low_s=time_s * (1 - width) if is_measured else None,
-        high_s=time_s * (1 + width) if is_measured else None,
-        expected_s=None,
-        ideal_s=None,
-        speedup_ratio=None,
-        memory_bytes=memory,
-        is_memory_measured=False,
-        memory_saved_ratio=None,
+        path=path,
+        bound="",
+        times=Times(**{source: Estimate(time_s, *ends, source)}),
+        memory=None if memory is None else Memory(memory),
         loss=Loss("unknown" if loss is None else "claimed", loss),
-        confidence="low",
-        confidence_reason="",
-        reason="",
-        **more,
+        speedup_ratio=None,
+        ideal_speedup_ratio=None,
+        findings=(finding("emulated", key),) if path == "emulated" and source != "measured" else (),
     )
+
+
+def ranked(rows, limits: Limits = NO_LIMITS) -> Ranking:
+    return rank_stored(Question("model", "gb10", "a model", policy="stored"), rows, None, limits)
+
+
+def within(option: Option, low_s: float | None, high_s: float | None) -> Option:
+    """The same, measured with another interval."""
+    return replace(option, times=Times(measured=replace(option.estimate, low_s=low_s, high_s=high_s)))
+
+
+def ordered(rows) -> list[str]:
+    return [option.key for option in ranked(rows).options]
 
 
 ROWS = st.lists(
@@ -74,8 +75,8 @@ ROWS = st.lists(
 )
 
 
-def losses(one: StoredRow) -> tuple[float, float]:
-    loss, memory = one.loss.pct, one.memory_bytes
+def losses(one: Option) -> tuple[float, float]:
+    loss, memory = one.loss.pct, one.memory and one.memory.total_bytes
     return (float("inf") if loss is None else loss), (float("inf") if memory is None else memory)
 
 
@@ -85,30 +86,30 @@ def test_who_is_faster_surer_smaller_and_no_worse_is_never_below_and_the_order_o
     drawn, shuffler: random.Random
 ) -> None:
     rows = [
-        replace(row(at, time_s, source, width, loss, memory), path=path)
+        row(at, time_s, source, width, loss, memory, path)
         for at, (time_s, source, width, loss, memory, path) in enumerate(drawn)
     ]
-    found = ordered(rows)
-    assert [one.rank for one in found] == list(range(1, len(rows) + 1))
+    found = ranked(rows).options
+    assert {one.key for one in found} == {one.key for one in rows}
     assert [evidence_tier(one) for one in found] == sorted(evidence_tier(one) for one in rows)
     for at, below in enumerate(found):
         for above in found[:at]:
             if evidence_tier(above) != evidence_tier(below):
                 continue
             dominated = (
-                below.time_s < above.time_s
-                and (below.high_s or below.time_s) <= (above.high_s or above.time_s)
+                below.estimate.time_s < above.estimate.time_s
+                and (below.estimate.high_s or below.estimate.time_s) <= (above.estimate.high_s or above.estimate.time_s)
                 and losses(below)[0] <= losses(above)[0]
                 and losses(below)[1] < losses(above)[1]
             )
             assert not dominated, (above, below)
     measured = [one for one in found if one.is_measured]
-    gentle = min((one for one in measured if one.loss.pct == 0), key=lambda one: one.time_s, default=None)
+    gentle = min((one for one in measured if one.loss.pct == 0), key=lambda one: one.estimate.time_s, default=None)
     for above in measured[: measured.index(gentle)] if gentle else ():
-        assert above.loss.pct == 0 or above.high_s < gentle.low_s, (above, gentle)
+        assert above.loss.pct == 0 or above.estimate.high_s < gentle.estimate.low_s, (above, gentle)
     shuffled = list(rows)
     shuffler.shuffle(shuffled)
-    assert ordered(shuffled) == found
+    assert ranked(shuffled).options == found
 
 
 def test_of_times_that_cannot_be_told_apart_the_smaller_loss_comes_first_then_the_smaller_memory() -> None:
@@ -118,30 +119,31 @@ def test_of_times_that_cannot_be_told_apart_the_smaller_loss_comes_first_then_th
         row(3, 1.005e-3, loss=0.0, memory=2e6),
     )
     slow = row(4, 2e-3, loss=0.0, memory=1.0)
-    assert [one.identity for one in ordered([fast, gentle, small, slow])] == ["0003", "0002", "0001", "0004"]
+    assert ordered([fast, gentle, small, slow]) == ["0003", "0002", "0001", "0004"]
 
 
 def test_a_loss_waits_for_what_loses_nothing_unless_the_intervals_are_apart() -> None:
     wide = row(1, 2.0e-3, width=0.07, loss=0.0)
     noisy, sure = row(2, 1.76e-3, width=0.1, loss=6.5), row(3, 1.8e-3, width=0.01, loss=6.5)
     other = row(4, 6.0e-3, width=0.9, loss=0.0)  # no reason to wait: the fastest that loses nothing has its place
-    assert [one.identity for one in ordered([other, noisy, wide])] == ["0001", "0002", "0004"]
-    assert maybe_faster_row(ordered([other, noisy, wide])).identity == "0002"
-    assert [one.identity for one in ordered([noisy, sure, wide])] == ["0003", "0001", "0002"]
-    assert maybe_faster_row(ordered([sure, wide])) is None
-    few = [replace(one, low_s=None, high_s=None) for one in (row(1, 1.04e-3, loss=0.0), row(2, 1e-3), row(3, 0.98e-3))]
-    assert [one.identity for one in ordered(few)] == ["0003", "0001", "0002"]
+    assert ordered([other, noisy, wide]) == ["0001", "0002", "0004"]
+    assert maybe_faster_option(ranked([other, noisy, wide]).options).key == "0002"
+    assert ordered([noisy, sure, wide]) == ["0003", "0001", "0002"]
+    assert maybe_faster_option(ranked([sure, wide]).options) is None
+    few = [within(one, None, None) for one in (row(1, 1.04e-3, loss=0.0), row(2, 1e-3), row(3, 0.98e-3))]
+    assert ordered(few) == ["0003", "0001", "0002"]
 
 
 def test_limits_keep_what_is_known_to_meet_them_and_say_what_is_missed() -> None:
-    kept, refused = within_limits(
-        [row(1, memory=1e9, loss=0.5), row(2, memory=3e9, loss=5.0), row(3, memory=None, loss=None)], 2e9, 1.0
-    )
-    assert [one.identity for one in kept] == ["0001"]
-    assert refused[0].reason == "needs 3 GB, the limit is 2 GB; loses 5 % (claimed), the limit is 1 %"
-    assert refused[1].reason.startswith(
-        "what it needs in memory is not known, and a limit was given; its loss is not known"
-    )
+    rows = [row(1, memory=1e9, loss=0.5), row(2, memory=3e9, loss=5.0), row(3, memory=None, loss=None)]
+    ranking = ranked(rows, Limits(2e9, 2e9, loss_pct=1.0, claimed_loss_pct=1.0))
+    assert [one.key for one in ranking.options] == ["0001"]
+    codes = {one.key: {item.code for item in one.findings} for one in ranking.excluded}
+    assert codes == {
+        "0002": {"misses-memory-limit", "misses-loss-limit"},
+        "0003": {"memory-unknown", "loss-unknown"},
+    }
+    assert len(ordered(rows)) == 3, "without a limit nothing is refused"
 
 
 @pytest.mark.parametrize(
@@ -162,28 +164,28 @@ def test_confidence_in_a_measurement_loses_a_step_for_each_weakness(arguments, e
 
 
 def test_confidence_in_a_prediction_is_medium_at_most() -> None:
-    assert predicted_confidence("expected", 1.0, 2.0, "fitted")[0] == "medium"
-    assert predicted_confidence("expected", 1.0, 2.0, "transferred-sibling")[0] == "low"
-    assert predicted_confidence("expected", None, None, "fitted")[0] == "low"
-    assert predicted_confidence("ideal", None, None, "") == ("low", "ideal time only, the speed of light")
+    assert predicted_confidence(Estimate(1.5, 1.0, 2.0, "expected", "fitted"))[0] == "medium"
+    assert predicted_confidence(Estimate(1.5, 1.0, 2.0, "expected", "transferred-sibling"))[0] == "low"
+    assert predicted_confidence(Estimate(1.5, provenance="fitted"))[0] == "low"
+    assert predicted_confidence(Estimate(1.5, source="ideal")) == ("low", "ideal time only, the speed of light")
 
 
 def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, recommend) -> None:
     found = recommend([night(1, TIMES), night(2, TIMES)], with_chip=True)
     [ranking] = found.rankings
-    assert [(one.label, one.time_source) for one in ranking.rows[:3]] == [
+    assert [(one.label, one.estimate.source) for one in ranking.rows[:3]] == [
         ("INT4 W4A16 (tinygemm)", "measured"),
         ("INT8 (int_mm)", "measured"),
         ("BF16 (matmul)", "measured"),
     ]
     later = ranking.rows[3:]
     assert later
-    assert all(not one.is_measured and not one.nights and one.confidence != "high" for one in later)
+    assert all(not one.is_measured and not one.evidence and one.trust.confidence != "high" for one in later)
     best = ranking.best
-    assert best.time_s == pytest.approx(9e-6, rel=1e-6)
+    assert best.estimate.time_s == pytest.approx(9e-6, rel=1e-6)
     assert best.speedup_ratio == pytest.approx(22 / 9)
-    assert best.confidence == "high"
-    assert (best.process_count, [one.process_count for one in best.nights]) == (6, [3, 3])
+    assert best.trust.confidence == "high"
+    assert [one.process_count for one in best.evidence] == [3, 3]
     assert len(best.record_ids) == len(set(best.record_ids)) == 6
     assert ranking.summary.startswith("take INT4 W4A16 (tinygemm): measured 9 µs, 2.4× BF16 (matmul)")
     assert found.run_count == 2
@@ -192,13 +194,13 @@ def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, re
 def test_what_was_not_measured_has_the_chips_expected_time_with_its_interval(night, recommend) -> None:
     chip = get_hardware("h200")
     found = recommend([night(1, TIMES, device=chip)], chips=(chip,))
-    expected = [one for one in found.rankings[0].rows if one.time_source == "expected"]
+    expected = [one for one in found.rankings[0].rows if one.estimate.source == "expected"]
     assert {one.weight_format for one in expected} >= {"FP8_E4M3", "NVFP4"}
-    assert all(one.low_s < one.time_s < one.high_s for one in expected)
+    assert all(one.estimate.low_s < one.estimate.time_s < one.estimate.high_s for one in expected)
     fp8 = next(one for one in expected if one.weight_format == "FP8_E4M3")
     # Expected over expected: never a prediction over the measured baseline.
     wide = predict_expected(gemm(1, 4096, 4096, a="BF16"), chip)
-    assert fp8.speedup_ratio == pytest.approx(wide.time_s / fp8.time_s)
+    assert fp8.speedup_ratio == pytest.approx(wide.time_s / fp8.estimate.time_s)
 
 
 def test_the_order_of_runs_and_records_makes_no_difference(make, night, recommend) -> None:
@@ -222,15 +224,15 @@ def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
     [small] = recommend(nights, phase="decode", memory_limit_bytes=20e6, max_loss_pct=3).rankings
     assert [one.label for one in small.rows] == ["INT8 (int_mm)"]
     assert {one.label: one.reason.partition(",")[0] for one in small.refused} == {
-        "INT4 W4A16 (tinygemm)": "loses 6.5 % (claimed)",
-        "BF16 (matmul)": "needs 0.0336 GB",
+        "INT4 W4A16 (tinygemm)": "loses 6.5 %",
+        "BF16 (matmul)": "needs 33.57 MB",
     }
     assert not has_code(small.missing, "one-measured"), "what a limit refused was measured"
 
 
 def test_wide_intervals_do_not_put_a_much_slower_time_first_for_its_loss() -> None:
-    fast = replace(row(1, 59e-6, loss=5.0), low_s=59e-6 / 8, high_s=59e-6 * 8)
-    slow = replace(row(2, 103e-6, loss=1.0), low_s=103e-6 / 8, high_s=103e-6 * 8)
-    near = replace(row(3, 64e-6, loss=1.0), low_s=64e-6 / 8, high_s=64e-6 * 8)
-    assert [one.identity for one in ordered([slow, fast])] == ["0001", "0002"]
-    assert [one.identity for one in ordered([slow, fast, near])] == ["0003", "0001", "0002"]
+    fast = within(row(1, 59e-6, loss=5.0), 59e-6 / 8, 59e-6 * 8)
+    slow = within(row(2, 103e-6, loss=1.0), 103e-6 / 8, 103e-6 * 8)
+    near = within(row(3, 64e-6, loss=1.0), 64e-6 / 8, 64e-6 * 8)
+    assert ordered([slow, fast]) == ["0001", "0002"]
+    assert ordered([slow, fast, near]) == ["0003", "0001", "0002"]
