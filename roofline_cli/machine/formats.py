@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import Column, show_json, show_table
 from roofline_cli.shared.options import FormatsFileOption, JsonOption, register_formats
+from roofline_model.formats.catalog import FORMATS
 
 if TYPE_CHECKING:
     from roofline_model.formats.catalog import NumberFormat
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False) -> None:
     """List the number formats: bits, bytes, scales, blocks, aliases."""
-    from roofline_model.formats.catalog import FORMATS
 
     catalog = [*FORMATS.values(), *register_formats(formats_file)]
     if as_json:

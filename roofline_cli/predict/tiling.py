@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.screen.output_file import check_output, written_file
+from roofline_cli.screen.tables import Column, decimal_bytes, in_prefix, shared_prefix, show_json, show_line, show_table
 from roofline_cli.shared.options import (
     ColumnsOption,
     FormatsFileOption,
@@ -15,10 +17,14 @@ from roofline_cli.shared.options import (
     InnerOption,
     JsonOption,
     RowsOption,
+    find_chip,
     parse_size,
     register_formats,
 )
-from roofline_model.core.units import counted
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.units import counted, format_percent, format_time
+from roofline_model.formats.catalog import format_pair, pair_label
+from roofline_model.operators.product import product_of_pair
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -64,11 +70,6 @@ def tiling(
     as_json: JsonOption = False,
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
-    from roofline_cli.screen.output_file import check_output
-    from roofline_cli.shared.options import find_chip
-    from roofline_model.core.errors import InvalidValueError
-    from roofline_model.formats.catalog import format_pair, pair_label
-    from roofline_model.operators.product import product_of_pair
     from roofline_model.tiling.waves import gemm_tiling as choose
 
     if cache not in ("cold", "warm"):
@@ -100,8 +101,6 @@ def tiling(
 
 
 def _show(title: str, found: Tiling) -> None:
-    from roofline_cli.screen.tables import decimal_bytes
-    from roofline_model.core.units import format_percent, format_time
 
     used = found.occupancy
     per_sm = f"{used.block_count} block{'s' if used.block_count > 1 else ''} per SM"
@@ -174,8 +173,6 @@ def _waves_meaning(found: Tiling) -> str:
 
 def _dram_meaning(found: Tiling) -> str:
     """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
-    from roofline_cli.screen.tables import decimal_bytes
-    from roofline_model.core.units import format_percent
 
     once = found.operand_bytes + found.output_bytes
     kept = 1 - found.dram_bytes / once
@@ -185,8 +182,6 @@ def _dram_meaning(found: Tiling) -> str:
 
 def _part_rows(found: Tiling) -> list[list[Any]]:
     """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected time."""
-    from roofline_cli.screen.tables import in_prefix, shared_prefix
-    from roofline_model.core.units import format_percent
 
     prefix = shared_prefix([found.expected_s])
 
@@ -209,7 +204,6 @@ def _part_rows(found: Tiling) -> list[list[Any]]:
 
 
 def _document(found: Tiling) -> dict[str, Any]:
-    from dataclasses import asdict
 
     derived = (
         "block_count",
@@ -226,7 +220,6 @@ def _document(found: Tiling) -> dict[str, Any]:
 
 def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) -> None:
     from reports.figures.tiling_plot import draw_efficiency
-    from roofline_cli.screen.output_file import written_file
     from roofline_model.tiling.waves import efficiency_curve
 
     sizes, named = dict(work.shape), dict(work.formats)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+from roofline_model.core.units import format_memory, format_percent
 
 if TYPE_CHECKING:
     from results.records.records import Record
@@ -66,7 +67,6 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         top1_text,
     )
     from results.verdicts.model_results import model_results
-    from roofline_model.core.units import format_memory, format_percent
 
     model_pass = next((model_pass for model in model_results([record]) for model_pass in model.passes), None)
     if model_pass is None:

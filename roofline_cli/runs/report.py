@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.screen.output_file import check_output, is_stdout, is_stream, one_line_errors, written_together
 from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.database import reading, shown_target
 from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.errors import InvalidValueError, RooflineError
 
 if TYPE_CHECKING:
     from reports.page.html import ReportFiles
@@ -78,8 +81,6 @@ def write_run_report(
         write_all_figures,
         write_view,
     )
-    from roofline_cli.screen.output_file import check_output, is_stdout
-    from roofline_cli.shared.database import reading, shown_target
 
     _check_options(format_name, output, baseline, is_static, as_json)
     default = _DEFAULT_FILES.get(format_name)
@@ -109,7 +110,6 @@ def write_run_report(
 
 def _check_options(format_name: str, output: Path | None, baseline: str | None, is_static: bool, as_json: bool) -> None:
     """Raise `InvalidValueError` for a format that there is not, and for options that do not go together."""
-    from roofline_model.core.errors import InvalidValueError
 
     if format_name not in FORMATS:
         raise InvalidValueError(
@@ -166,8 +166,6 @@ def _write_page(
     stored: StoredRecommendations | None,
 ) -> dict[str, Path]:
     """Write the page and the plots beside it, all or none."""
-    from roofline_cli.screen.output_file import check_output, is_stream, one_line_errors, written_together
-    from roofline_model.core.errors import InvalidValueError
 
     with one_line_errors(output):
         if is_stream(output):  # the plots would go to /dev
@@ -212,7 +210,6 @@ def _written(
 ) -> ReportFiles:
     """Write page and plots to `place`; an error names the place the user chose."""
     from reports.page.html import write_report
-    from roofline_model.core.errors import RooflineError
 
     try:
         return write_report(store, info, place, is_static=is_static, comparison=comparison, stored=stored)
