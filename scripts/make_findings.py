@@ -16,7 +16,7 @@ TARGET = ROOT / "docs" / "findings.md"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
-from roofline_model.core.finding import SEVERITIES, catalog  # noqa: E402
+from roofline_model.core.finding import SEVERITIES, CatalogEntry, catalog  # noqa: E402
 
 INTRODUCTION = """\
 # Findings
@@ -44,11 +44,15 @@ def render() -> str:
         parts.append(HEADINGS[severity])
         entries = sorted(catalog().values(), key=lambda each: each.code)
         parts += [
-            f"### {entry.code}\n\n`{entry.short}`\n\n{entry.explanation}\n"
+            f"### {entry.code}\n\n`{entry.short}`\n\n{entry.explanation}\n{_fix(entry)}"
             for entry in entries
             if entry.severity == severity
         ]
     return "\n".join(parts)
+
+
+def _fix(entry: CatalogEntry) -> str:
+    return f"\nFix: {entry.fix}\n" if entry.fix else ""
 
 
 def main(arguments: Sequence[str] | None = None, target: Path = TARGET) -> int:

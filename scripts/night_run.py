@@ -63,7 +63,7 @@ class NightRun:
                 is_dirty=bool(run["git_is_dirty"]),
                 counts=_counts(records),
                 failures=tuple(_failures(records))[:MOST_FAILURES],
-                warnings=tuple(str(warning) for warning in run["environment"]["facts"].get("warnings") or ()),
+                warnings=tuple(map(_warning, run["environment"]["facts"].get("warnings") or ())),
                 is_simulated=any(
                     "simulated" in ((record["measurement"] or {}).get("flags") or ()) for record in records
                 ),
@@ -107,3 +107,11 @@ def _failures(records: list[Mapping[str, Any]]) -> list[str]:
             why = str(record["extra"].get("test_failure") or record["reason"] or "no reason is known")
             failures.setdefault(str(record["test_id"]), (why.strip().splitlines() or [""])[0][:200])
     return [f"{name}: {why}" for name, why in failures.items()]
+
+
+def _warning(item: Mapping[str, Any] | str) -> str:
+    """Return a stored finding as its code and values, which `roofline explain` explains; older versions stored sentences."""
+    if isinstance(item, str):
+        return item
+    values = ", ".join(f"{name} {value}" for name, value in item["values"].items())
+    return f"{item['code']}{f' ({values})' if values else ''}"

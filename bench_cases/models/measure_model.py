@@ -154,11 +154,11 @@ def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text
     from bench_cases.quantization.kv.cache import make_kv_cache
 
     if case.is_saved:
-        return {"source": "none", "reason": "the model came quantised from its folder: its 16-bit original is not here"}
+        return {"source": "none", "reason": "original-missing"}
     if held.result is None and case.kv == case.model.wide:
         return {"source": "reference"}
     if reference is None:
-        return {"source": "none", "reason": "there is no room for the 16-bit original beside its quantised copy"}
+        return {"source": "none", "reason": "original-too-large"}
     if case.kv != case.model.wide:
         model = reference.loaded.model
         return quality_or_reason(

@@ -92,7 +92,7 @@ def measure_pair(request: MeasureRequest) -> MeasuredPair:
         cases = cases_of_export(document, names)
         return MeasuredPair(cases[names[0]], cases[names[1]], str(document["run"]["run_id"]))
     except (KeyError, TypeError, ValueError) as error:
-        reason = f"the export of its run has another form than this version reads ({type(error).__name__}: {error})"
+        reason = f"export unreadable ({type(error).__name__}: {error})"
         return _unmeasured(names, reason)
 
 

@@ -111,7 +111,7 @@ def export_of(path: Path) -> Mapping[str, Any] | None:
 def what_pytest_said(log: Path, code: int | None) -> str:
     """Return in one line why a run of pytest left no result: its own error where there is one, else the end of its output."""
     if code is None:
-        return "it took too long and was ended"
+        return "time limit reached"
     try:
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:

@@ -20,7 +20,16 @@ from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS, recipes_of
 from bench_cases.quantization.target import Target
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import reason_text
+from roofline_model.core.finding import (
+    LEGACY_CODE,
+    Finding,
+    code_text,
+    finding,
+    from_stored,
+    reason_text,
+    short_text,
+    stored_form,
+)
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
 from roofline_model.models.model_pass import HostTime, ModelPass
@@ -61,7 +70,7 @@ class PipelineRecommendation:
 
     baseline: PipelineCandidate
     candidates: tuple[PipelineCandidate, ...]
-    left_out: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, Finding], ...]
     """(precision, why it is not measured)."""
     too_large: tuple[PipelineCandidate, ...] = ()
     """Candidates whose weights and cache exceed the memory limit by their formats' definition."""
@@ -73,7 +82,8 @@ class PipelineRecommendation:
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values that `recommendation_from_plain` reads again."""
-        return asdict(self)
+        plain = asdict(self)
+        return {**plain, "left_out": [[name, stored_form(reason)] for name, reason in self.left_out]}
 
 
 def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation:
@@ -81,9 +91,14 @@ def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation
     return PipelineRecommendation(
         PipelineCandidate(**data["baseline"]),
         tuple(PipelineCandidate(**one) for one in data["candidates"]),
-        tuple((name, reason) for name, reason in data["left_out"]),
+        tuple((name, _read_reason(reason)) for name, reason in data["left_out"]),
         tuple(PipelineCandidate(**one) for one in data["too_large"]),
     )
+
+
+def _read_reason(form: Mapping[str, Any] | str) -> Finding:
+    """Return a stored reason; older versions stored a text."""
+    return finding(LEGACY_CODE, text=form) if isinstance(form, str) else from_stored(form)
 
 
 def pipeline_case(model: ModelReference, precision: str, settings: PipelineSettings, device: str) -> ModelCase:
@@ -109,16 +124,15 @@ def recommend_precisions(
     Raises `UnsupportedError` when none is left, with the reasons.
     """
     precisions: list[tuple[ModelCase, PipelineCandidate]] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[tuple[str, Finding]] = []
     for name in settings.formats or PRECISIONS:
-        reason = _why_not_run(name, target)
-        if reason:
+        if (reason := _why_not_run(name, target)) is not None:
             left_out.append((name, reason))
             continue
         case = pipeline_case(model, name, settings, target.device)
         precisions.append((case, _candidate(case, chip, target, None)))
     if not precisions:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
+        reasons = "; ".join(f"{name}: {short_text(reason)}" for name, reason in left_out)
         raise UnsupportedError(f"{target} runs none of the formats asked for: {reasons}")
     base_case = pipeline_case(model, model.wide, settings, target.device)
     baseline = _candidate(base_case, chip, target, host_times)
@@ -131,13 +145,16 @@ def recommend_precisions(
     return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*rest, *left_out), too_large)
 
 
-def _why_not_run(name: str, target: Target) -> str:
-    """Return why a device does not run a precision as it is, or nothing."""
+def _why_not_run(name: str, target: Target) -> Finding | None:
+    """Return why a device does not run a precision as it is; None where it does."""
     recipes = recipes_of(name, target.device)
     reasons = [recipe.reason_against_target(target) for recipe in recipes]
     if recipes and None in reasons:
-        return ""
-    return "; ".join(reason for reason in reasons if reason) or f"torchao has no {target.device} kernel for it"
+        return None
+    told = "; ".join(reason for reason in reasons if reason)
+    return (
+        finding("unsupported", reason=told) if told else finding("torchao-kernel-missing", name, device=target.device)
+    )
 
 
 def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTimes | None) -> PipelineCandidate:
@@ -158,7 +175,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     )
     work = case.work(target)
     if work is None:
-        return replace(candidate, note=f"the model's shape is not known: {case.model.why_no_shape}".rstrip(": "))
+        return replace(candidate, note=f"shape unknown: {case.model.why_no_shape}".rstrip(": "))
     host = None if host_times is None else _undisturbed(host_times(case, work))
     work = replace(work, host=host)
     memory = weights_bytes(work.shape, work.plan) + plan_kv_bytes(
@@ -168,7 +185,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     expected = work.expected(chip)
     if expected is None:
         return replace(candidate, ideal_s=ideal, memory_bytes=memory, note=reason_text(work.why_no_expected(chip)))
-    note = "" if host is not None or host_times is None else "the framework's own time could not be found here"
+    note = "" if host is not None or host_times is None else code_text("host-time-unknown")
     parts = dict(expected.parts)
     return replace(
         candidate,
@@ -208,6 +225,5 @@ def _exceeds(one: PipelineCandidate, limit_bytes: float | None) -> bool:
     return limit_bytes is not None and one.memory_bytes is not None and one.memory_bytes > MEMORY_SLACK * limit_bytes
 
 
-def _why_behind(one: PipelineCandidate, settings: PipelineSettings) -> str:
-    place = f"behind the best {settings.candidates_count} by prediction"
-    return f"{place}: {one.note}" if one.note else place
+def _why_behind(one: PipelineCandidate, settings: PipelineSettings) -> Finding:
+    return finding("behind-the-best", best_count=settings.candidates_count, note=one.note or None)

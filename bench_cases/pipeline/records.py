@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from roofline_model.core.finding import code_text
+
 DOUBTS = {
-    "contended": "other work on the machine",
+    "contended": "other work",
     "noisy": "a wide spread",
     "drift": "a drifting median",
     "few-samples": "few samples",
@@ -200,10 +202,10 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
     measured = [record for record in records if record["status"] == "measured" and record.get("measurement")]
     if not measured:
         if not records:
-            return MeasuredCase(precision, "failed", "pytest ended before it was measured")
+            return MeasuredCase(precision, "failed", "not reached")
         worst = next((record for record in records if record["status"] == "failed"), records[0])
         status = "failed" if worst["status"] == "failed" else "skipped"
-        return MeasuredCase(precision, status, " ".join(str(worst.get("reason") or "no reason was stored").split()))
+        return MeasuredCase(precision, status, " ".join(str(worst.get("reason") or "no reason stored").split()))
     first = measured[0]
     extra = first["extra"]
     model, memory = extra["model"], extra.get("memory") or {}
@@ -264,7 +266,7 @@ def _quality(data: Mapping[str, Any]) -> MeasuredQuality:
     spreads: dict[str, Any] = {name: _spread(data.get(key)) for name, key in _SPREADS.items()}
     return MeasuredQuality(
         source=str(data.get("source") or "none"),
-        reason=str(data.get("reason") or ""),
+        reason=code_text(str(data.get("reason") or "")),
         text=str(data.get("text") or ""),
         is_language=data.get("is_language") is True,
         tokens_count=data.get("tokens_count"),

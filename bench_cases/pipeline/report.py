@@ -10,7 +10,8 @@ from bench_cases.pipeline.records import MeasuredCase
 from bench_cases.pipeline.result import PipelineResult
 from bench_cases.pipeline.state import write_whole
 from bench_cases.pipeline.verdict import JudgedCandidate
-from bench_cases.pipeline.words import prediction_sentence
+from bench_cases.pipeline.words import misses_text, prediction_sentence
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_time
 
 _HEADER = (
@@ -71,9 +72,7 @@ def _table(result: PipelineResult) -> Iterator[str]:
     yield "| " + " | ".join(_HEADER) + " |"
     yield "|" + "---|" * len(_HEADER)
     verdict = result.verdict
-    yield _row(
-        [result.wide, "1", "1", "1", *_figures(verdict.baseline), "; ".join(m.text for m in verdict.baseline_misses)]
-    )
+    yield _row([result.wide, "1", "1", "1", *_figures(verdict.baseline), misses_text(verdict.baseline_misses)])
     for one in verdict.judged:
         recommendation = result.recommendation
         speedups = [_times(recommendation.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
@@ -88,7 +87,7 @@ def judgement(one: JudgedCandidate, result: PipelineResult) -> str:
     if not one.measured.is_measured:
         return f"{one.measured.status}: {one.measured.reason}"
     if one.misses:
-        return "; ".join(miss.text for miss in one.misses)
+        return misses_text(one.misses)
     if one.speedup is None:
         return "the 16-bit model was not measured beside it"
     return "slower" if one.speedup.is_slower else "faster" if one.speedup.is_faster else "no gain beyond the noise"
@@ -118,7 +117,7 @@ def _others(result: PipelineResult) -> Iterator[str]:
     if large:
         yield f"- too large for the limit: {', '.join(large)}"
     for name, reason in result.recommendation.left_out:
-        yield f"- not measured: {name}: {_cell(reason)}"
+        yield f"- not measured: {name}: {_cell(short_text(reason))}"
 
 
 def _engines(result: PipelineResult) -> Iterator[str]:

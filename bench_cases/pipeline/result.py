@@ -11,7 +11,12 @@ from bench_cases.pipeline.recommend import PipelineRecommendation
 from bench_cases.pipeline.records import MeasuredCase, quality_plain, spread_plain
 from bench_cases.pipeline.settings import PipelineSettings
 from bench_cases.pipeline.verdict import JudgedCandidate, Verdict
-from bench_cases.pipeline.words import doubt_sentence, prediction_sentence, quality_sentence
+from bench_cases.pipeline.words import (
+    sentences,
+    verdict_sentence,
+)
+from roofline_model.core.finding import short_text
+from roofline_model.core.units import format_memory
 
 REPORT_VERSION = 1
 
@@ -38,7 +43,7 @@ class PipelineResult:
     @property
     def sentence(self) -> str:
         """What to do, in one sentence."""
-        return self.verdict.sentence
+        return verdict_sentence(self.verdict, self.recommendation, self.settings.limits, self.wide)
 
     @property
     def is_within_limits(self) -> bool:
@@ -48,21 +53,7 @@ class PipelineResult:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Everything to be said beside the table: verdict, predictions against the clock, quality, what is saved, doubts."""
-        found = [self.sentence]
-        shown = self.verdict.winner
-        named = [shown] if shown is not None else [one for one in self.verdict.judged if one.speedup is not None][:1]
-        for one in named:
-            found.append(prediction_sentence(one, self.recommendation.baseline, self.wide))
-            quality = quality_sentence(one.measured, self.settings.limits, is_seeded=self.facts.is_seeded)
-            found.append(f"quality of {one.name}: {quality}")
-            if one.measured.fallbacks:
-                found.append(f"not every layer of {one.name} became it: {'; '.join(one.measured.fallbacks[:3])}")
-        if self.saved is not None:
-            found.append(saved_sentence(self.saved, self.folder))
-        doubt = doubt_sentence(self.verdict.baseline, *(one.measured for one in self.verdict.judged))
-        if doubt:
-            found.append(f"doubts about the times: {doubt}; the intervals hold what they did to the ratios")
-        return tuple(one for one in found if one)
+        return sentences(self)
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values: everything that is in report.json."""
@@ -80,42 +71,27 @@ class PipelineResult:
             },
             "outcome": verdict.outcome,
             "recommendation": self.wide if verdict.winner is None else verdict.winner.name,
-            "sentence": verdict.sentence,
+            "sentence": self.sentence,
             "sentences": list(self.sentences),
             "baseline": {
                 "precision": self.wide,
                 **_measured(verdict.baseline),
-                "misses": [baseline_miss.text for baseline_miss in verdict.baseline_misses],
+                "misses": [short_text(miss.finding) for miss in verdict.baseline_misses],
             },
             "candidates": [_judged(one, self.recommendation) for one in verdict.judged],
             "not_measured": [
                 *(
                     {
                         "precision": one.precision,
-                        "reason": f"needs {(one.memory_bytes or 0) / 1e9:.3g} GB, more than the limit",
+                        "reason": f"needs {format_memory(one.memory_bytes)}",
                     }
                     for one in self.recommendation.too_large
                 ),
-                *({"precision": name, "reason": reason} for name, reason in self.recommendation.left_out),
+                *({"precision": name, "reason": short_text(reason)} for name, reason in self.recommendation.left_out),
             ],
             "saved_model": None if self.saved is None else self.saved.plain(),
             "runs": dict(self.run_ids),
         }
-
-
-def saved_sentence(saved: SavedModel, folder: Path) -> str:
-    """Return where the model is, what was compared after reloading it, and who can load it."""
-    alike = {
-        True: "the measured model digit by digit",
-        False: "not the measured model in every digit (other threads or another library)",
-    }
-    compared = alike.get(saved.is_as_measured, "") if saved.is_as_measured is not None else ""
-    engines = [name for name, answer, _ in saved.engines if answer == "yes"]
-    unsure = [name for name, answer, _ in saved.engines if answer == "unverified"]
-    text = f"saved in {folder / saved.folder} ({saved.saved_bytes / 1e6:.4g} MB), reloaded with equal logits"
-    text += f": {compared}" if compared else ""
-    text += f"; loads in {', '.join(engines)}" if engines else ""
-    return text + (f"; unverified: {', '.join(unsure)}" if unsure else "")
 
 
 def _judged(one: JudgedCandidate, recommendation: PipelineRecommendation) -> dict[str, Any]:
@@ -140,7 +116,7 @@ def _judged(one: JudgedCandidate, recommendation: PipelineRecommendation) -> dic
             "processes_count": speedup.processes_count,
         },
         **_measured(one.measured),
-        "misses": [miss.text for miss in one.misses],
+        "misses": [short_text(miss.finding) for miss in one.misses],
     }
 
 

@@ -226,9 +226,7 @@ class _Pipeline:
             self._clock.reuse(_pair_text(pair), stored.get("took_s"))
             return pair
         count = self._settings.processes_count
-        self._clock.begin(
-            f"measuring {one.precision} beside {wide} in {count} fresh process{'es' if count > 1 else ''}"
-        )
+        self._clock.begin(f"measuring {one.precision} beside {wide}, processes: {count}")
         request = self._request(known, one)
         with one_line_os_errors(self._state.folder):
             pair = self._seams.measure(request)
@@ -289,7 +287,7 @@ class _Pipeline:
         case = pipeline_case(known.reference, winner.predicted.precision, self._settings, known.device)
         with one_line_os_errors(self._state.folder):
             saved = save_winner(case, winner.measured, self._state.folder, known.device, self._settings.text)
-        took_s = self._clock.end(f"{format_memory(saved.saved_bytes)}, reloaded with equal logits")
+        took_s = self._clock.end(f"{format_memory(saved.saved_bytes)}, equal logits")
         self._state.finish("save", {"precision": winner.predicted.precision, "saved": saved.plain(), "took_s": took_s})
         return saved
 

@@ -33,7 +33,7 @@ class MeasuredSpeedup:
 
     def __str__(self) -> str:
         if self.low_value is None or self.high_value is None:
-            return f"{_times(self.value)}× (no interval: too few samples)"
+            return f"{_times(self.value)}× (too few samples)"
         return f"{_times(self.value)}× [{_times(self.low_value)}, {_times(self.high_value)}]"
 
 

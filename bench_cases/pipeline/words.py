@@ -2,16 +2,155 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench_cases.pipeline.recommend import PipelineCandidate
+from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
 from bench_cases.pipeline.records import DOUBTS, MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
-from bench_cases.pipeline.verdict import JudgedCandidate
+from bench_cases.pipeline.verdict import JudgedCandidate, LimitExcess, Verdict, memory_excess
+from roofline_model.core.finding import findings_text, short_text
 from roofline_model.core.units import format_time
+
+if TYPE_CHECKING:
+    from bench_cases.pipeline.result import PipelineResult
+    from bench_cases.pipeline.save import SavedModel
 
 AGREES_RATIO = 0.1
 """Up to this relative difference a prediction is said to agree with the clock."""
+
+
+def sentences(result: PipelineResult) -> tuple[str, ...]:
+    """Return everything to be said beside the table: verdict, predictions against the clock, quality, what is saved, doubts."""
+    lines = [result.sentence]
+    verdict = result.verdict
+    named = (
+        [verdict.winner]
+        if verdict.winner is not None
+        else [one for one in verdict.judged if one.speedup is not None][:1]
+    )
+    for one in named:
+        lines.append(prediction_sentence(one, result.recommendation.baseline, result.wide))
+        quality = quality_sentence(one.measured, result.settings.limits, is_seeded=result.facts.is_seeded)
+        lines.append(f"quality of {one.name}: {quality}")
+        if one.measured.fallbacks:
+            lines.append(f"not every layer of {one.name} became it: {'; '.join(one.measured.fallbacks[:3])}")
+    if result.saved is not None:
+        lines.append(saved_sentence(result.saved, result.folder))
+    doubt = doubt_sentence(verdict.baseline, *(one.measured for one in verdict.judged))
+    if doubt:
+        lines.append(f"doubts about the times: {doubt}; the intervals hold what they did to the ratios")
+    return tuple(line for line in lines if line)
+
+
+def verdict_sentence(
+    verdict: Verdict, recommendation: PipelineRecommendation, limits: PipelineLimits, wide: str
+) -> str:
+    """Return what to do with the model, in one sentence."""
+    if verdict.winner is not None:
+        if verdict.outcome == "faster":
+            return _faster_sentence(verdict.winner, wide)
+        return _fits_sentence(verdict.winner, verdict.baseline_misses, wide)
+    if verdict.outcome == "nothing-helps":
+        return _nothing_helps_sentence(verdict.judged, recommendation, wide)
+    return _nothing_fits_sentence(verdict.judged, verdict.baseline_misses, recommendation, limits, wide)
+
+
+def _faster_sentence(winner: JudgedCandidate, wide: str) -> str:
+    held, original = winner.measured.held_bytes, winner.measured.original_bytes
+    memory = f" and holds {held / 1e6:.4g} MB in place of {original / 1e6:.4g} MB" if held and original else ""
+    return f"take {winner.name}: measured {winner.speedup} as fast as {wide}{memory}"
+
+
+def _fits_sentence(winner: JudgedCandidate, misses: Sequence[LimitExcess], wide: str) -> str:
+    return (
+        f"take {winner.name}: {wide} {misses_text(misses)}, and {winner.name} keeps the limits; "
+        f"it is measured {winner.speedup} as fast"
+    )
+
+
+def _nothing_helps_sentence(
+    judged: Sequence[JudgedCandidate], recommendation: PipelineRecommendation, wide: str
+) -> str:
+    timed = [one for one in judged if one.speedup is not None]
+    text = f"nothing helps: keep {wide}"
+    barred = [one for one in timed if one.misses and one.speedup is not None and one.speedup.is_faster]
+    usable = [one for one in timed if one.is_usable]
+    if usable:
+        text += f"; nearest is {usable[0].name}, {how_it_misses(usable[0])}"
+    if barred:
+        text += f"; {barred[0].name} is faster, {barred[0].speedup}, but {misses_text(barred[0].misses)}"
+    if not timed:
+        reasons = [f"{one.name}: {one.measured.reason}" for one in judged]
+        reasons += [f"{one.precision} is too large" for one in recommendation.too_large]
+        text += f"; no candidate could be measured ({'; '.join(reasons) or 'there is none'})"
+    return text
+
+
+def how_it_misses(one: JudgedCandidate) -> str:
+    """Return in words why a candidate is no improvement: slower by so much, or not told apart from the noise."""
+    speedup = one.speedup
+    assert speedup is not None, "only of a measured candidate"
+    if speedup.is_slower:
+        return f"measured {speedup} as fast: {100 * (1 / speedup.value - 1):.3g} % slower"
+    if speedup.low_value is None:
+        return f"measured {speedup} as fast, from too few samples to rely on"
+    if speedup.value > 1:
+        return (
+            f"measured {speedup} as fast: the interval reaches down to {speedup.low_value:.2f}, so that it is not faster beyond the noise; "
+            "more processes (--processes) narrow it"
+        )
+    return f"measured {speedup} as fast: no gain, within the noise"
+
+
+def _nothing_fits_sentence(
+    judged: Sequence[JudgedCandidate],
+    base_misses: Sequence[LimitExcess],
+    recommendation: PipelineRecommendation,
+    limits: PipelineLimits,
+    wide: str,
+) -> str:
+    nearest: list[tuple[float, str]] = []
+    for one in judged:
+        if one.misses and all(miss.excess_ratio is not None for miss in one.misses):
+            worst = max(miss.excess_ratio or 0.0 for miss in one.misses)
+            nearest.append((worst, f"{one.name} {misses_text(one.misses)}"))
+    if limits.memory_bytes is not None:
+        for large in recommendation.too_large:
+            excess = memory_excess(large.memory_bytes or 0.0, limits.memory_bytes)
+            nearest.append(
+                (excess.excess_ratio or 0.0, f"{large.precision} {short_text(excess.finding)} (by its formats' sizes)")
+            )
+    told = f"{wide} {misses_text(base_misses)}"
+    nearest.append((max(miss.excess_ratio or 0.0 for miss in base_misses), told))
+    ordered = sorted(nearest)
+    text = f"nothing keeps the limits; nearest: {ordered[0][1]}"
+    if ordered[0][1] != told:
+        text += f"; {told}"
+    failed = [f"{one.name}: {one.measured.reason}" for one in judged if not one.measured.is_measured]
+    return text + (f"; not measured: {'; '.join(failed)}" if failed else "")
+
+
+def misses_text(misses: Sequence[LimitExcess]) -> str:
+    """Return the limits that a model misses, and by how much."""
+    return findings_text(miss.finding for miss in misses)
+
+
+def saved_sentence(saved: SavedModel, folder: Path) -> str:
+    """Return where the model is, what was compared after reloading it, and who can load it."""
+    alike = {
+        True: "the measured model digit by digit",
+        False: "not the measured model in every digit (other threads or another library)",
+    }
+    compared = alike.get(saved.is_as_measured, "") if saved.is_as_measured is not None else ""
+    engines = [name for name, answer, _ in saved.engines if answer == "yes"]
+    unsure = [name for name, answer, _ in saved.engines if answer == "unverified"]
+    text = f"saved in {folder / saved.folder} ({saved.saved_bytes / 1e6:.4g} MB), reloaded with equal logits"
+    text += f": {compared}" if compared else ""
+    text += f"; loads in {', '.join(engines)}" if engines else ""
+    return text + (f"; unverified: {', '.join(unsure)}" if unsure else "")
 
 
 def prediction_sentence(one: JudgedCandidate, baseline: PipelineCandidate, wide: str) -> str:

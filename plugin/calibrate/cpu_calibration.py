@@ -21,6 +21,7 @@ from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError
+from roofline_model.core.finding import advice_text, finding, short_text
 from roofline_model.core.units import counted
 from roofline_model.operators.case import short_hash
 
@@ -31,8 +32,6 @@ FIRST_BUDGET_S = 12.0
 """What `--hw auto` spends on a machine it does not know yet."""
 FULL_BUDGET_S = 40.0
 """What a longer look spends on the ceilings, where nobody says otherwise."""
-
-CEILINGS_ONLY = "kernels not timed: no expected times before `roofline calibrate` (two minutes)"
 
 CALIBRATION_SHAPES = "calibration"
 """The set of shapes at which `roofline calibrate` times the kernels."""
@@ -78,7 +77,7 @@ def cpu_device(
         cached = None if forget else read_cache(file)
         if cached is not None and not refresh:
             return build_device(machine, cached)
-        report(f"measuring this CPU's ceilings{'' if refresh else ', once'} (about {budget_s:.0f} s)")
+        report(short_text(finding("measuring-ceilings", budget_s=budget_s)))
         with LoadWatch() as load:
             readings = measure_cpu_ceilings(
                 machine.cache_bytes,
@@ -89,9 +88,7 @@ def cpu_device(
             )
         calibration = _calibration(machine, readings, load)
         if calibration.disturbed_by:
-            report(
-                f"this machine was busy ({', '.join(calibration.disturbed_by)}): ceilings may be too low; `roofline calibrate` measures again"
-            )
+            report(advice_text(finding("ceilings-disturbed", disturbed_by=calibration.disturbed_by)))
         calibration = calibration if cached is None else merge(calibration, cached)
         write_cache(file, calibration, report)
         return build_device(machine, calibration)
@@ -116,9 +113,7 @@ def keep_kernel_times(
         calibration = read_cache(file) or ceilings
         earlier = () if forget else calibration.kernels
         if disturbed_by and earlier and not calibration.kernels_disturbed_by:
-            report(
-                f"this machine was busy ({', '.join(disturbed_by)}): this look at the kernels is left out, earlier ones stand"
-            )
+            report(short_text(finding("kernel-times-left-out", disturbed_by=disturbed_by)))
             return build_device(machine, calibration)
         if calibration.kernels_disturbed_by and not disturbed_by:
             earlier = ()
@@ -140,7 +135,11 @@ def calibration_note(device: Device, *, is_timing_kernels: bool = False) -> str:
     newcomer. `is_timing_kernels`: this very session is the one that times them.
     """
     text = calibration_text(device)
-    return f"{text}; {CEILINGS_ONLY}" if has_ceilings_only(device) and not is_timing_kernels else text
+    return (
+        f"{text}; {advice_text(finding('ceilings-alone'))}"
+        if has_ceilings_only(device) and not is_timing_kernels
+        else text
+    )
 
 
 def calibration_text(device: Device) -> str:
@@ -150,11 +149,7 @@ def calibration_text(device: Device) -> str:
         return ""
     told = [f"{name} {calibration.conditions[name]}" for name in ("driver", "torch") if name in calibration.conditions]
     told += [calibration.threads_text] if calibration.threads_text else []
-    busy = (
-        f", while other work ran: doubtful ({', '.join(calibration.kernels_disturbed_by)})"
-        if calibration.kernels_disturbed_by
-        else ""
-    )
+    busy = f", doubtful ({', '.join(calibration.kernels_disturbed_by)})" if calibration.kernels_disturbed_by else ""
     return f"calibrated {calibration.date}" + (f" ({', '.join(told)})" if told else "") + busy
 
 
@@ -326,10 +321,7 @@ def write_cache(file: Path, calibration: Calibration, report: Report) -> None:
         partial.write_text(json.dumps({"calibration": calibration.to_dict()}, indent=1))
         partial.replace(file)  # two runs at once: the last one wins, neither reads a half-written file
     except OSError as error:
-        report(
-            f"not kept: {file.parent} cannot be written ({error.strerror}); "
-            "`roofline calibrate -o FILE` keeps it elsewhere, ROOFLINE_CACHE names another folder"
-        )
+        report(advice_text(finding("calibration-unwritable", folder=str(file.parent), error=error.strerror or "")))
 
 
 @contextlib.contextmanager

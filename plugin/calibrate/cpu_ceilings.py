@@ -122,10 +122,10 @@ def measure_cpu_ceilings(
         whole = scaling.get(str(torch.get_num_threads()))
         if whole is not None and whole.best_value > dram["read"].best_value:
             dram["read"] = whole  # the same kernels on all threads, at another moment
-        report(f"memory {_gigabytes(dram)}, after a second look")
+        report(f"memory, second look: {_gigabytes(dram)}")
     # On a shared host a moment can be so bad that memory looks faster than the cache: then the cache was not seen.
     cached = {mix: rate for mix, rate in cached.items() if rate.best_value > 1.1 * _best(dram).best_value}
-    report(f"cache {_gigabytes(cached)}" if cached else "no cache faster than memory was seen")
+    report(f"cache {_gigabytes(cached)}" if cached else "no faster cache")
     return CpuReadings(dram, cached, peaks, floors, casts, scaling, time.perf_counter() - began)
 
 

@@ -27,6 +27,7 @@ from plugin.sensors.nvml import NvmlDevice, open_nvml_device
 from roofline_model.chips.hardware import ComputePath, Device, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import advice_text, finding
 from roofline_model.operators.case import short_hash
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def gpu_device(
             fingerprint=fingerprint,
         )
         if new.disturbed_by:
-            report("another process used the GPU: ceilings may be too low; `roofline calibrate` measures again")
+            report(advice_text(finding("ceilings-disturbed", disturbed_by=new.disturbed_by)))
         calibration = new if cached is None else merge(new, cached)
         write_cache(file, calibration, report)
     return with_calibration(chip, calibration)

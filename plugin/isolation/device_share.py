@@ -21,8 +21,6 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 
-CPU_REASON = "several xdist workers on one CPU disturb each other's times: leave out -n"
-
 
 def xdist_worker(environ: Mapping[str, str]) -> tuple[int, int] | None:
     """Return (position, number of workers) of this xdist worker, or None outside xdist."""

@@ -32,6 +32,7 @@ IMPORT_LIMIT_S = 120.0
 """A fresh worker's first case may spend this long in imports (torch, Triton) on top of the watchdog's limit."""
 END_LIMIT_S = 20.0
 """For a worker's fixtures to end; it is killed then."""
+_STOPPED_EARLY = "stopped before it was ready"
 MAX_FAILED_STARTS = 3
 _ABOUT_A_TEST = ("report", "record", "declared", "done")
 _STACK_LINES = 20
@@ -97,7 +98,7 @@ class Supervisor:
             worker.send({"kind": "run", "test": running.asked, "next": following.nodeid if following else None})
             self._listen(worker, running)
         except WorkerDied as death:
-            self._bury(running, str(death), began_s)
+            self._bury(running, death, began_s)
         except pytest.fail.Exception as error:  # a watchdog of somebody else's, such as pytest-timeout's
             self._bury(running, self._stopped_by(error), began_s)
         except BaseException:  # Ctrl-C, SIGTERM, a lost database
@@ -149,7 +150,7 @@ class Supervisor:
             except WorkerDied as death:
                 worker.kill()
                 failed.append(str(death))
-                self._note_end(str(death))
+                self._note_end(death.end)
                 if len(failed) == MAX_FAILED_STARTS:
                     raise CannotStart(_start_failure(failed, worker.output_tail())) from None
             except BaseException:
@@ -189,7 +190,7 @@ class Supervisor:
                 return
             else:
                 self._serve(worker, message)
-        raise WorkerDied(f"was not ready after {STARTUP_LIMIT_S:g} s{_at(worker.stack())}")
+        raise WorkerDied.was(f"not ready after {STARTUP_LIMIT_S:g} s{_at(worker.stack())}")
 
     # A test's messages ---------------------------------------------------------------------------------------
 
@@ -209,20 +210,21 @@ class Supervisor:
             if is_importing and time.monotonic() < began_s + self.limit_s + IMPORT_LIMIT_S:
                 until_s = time.monotonic() + min(self.limit_s, 5.0)
                 continue
-            raise WorkerDied(f"timeout after {self.limit_s:g} s: raise it with --roofline-timeout SECONDS{_at(stack)}")
+            end = f"timeout after {self.limit_s:g} s"
+            raise WorkerDied(end, f"{end}: raise it with --roofline-timeout SECONDS{_at(stack)}")
 
-    def _stopped_by(self, error: BaseException) -> str:
-        """Return what to say of a worker that somebody else's time limit stopped. Raises `CannotStart` for the third start."""
+    def _stopped_by(self, error: BaseException) -> WorkerDied:
+        """Return the death of a worker that somebody else's time limit stopped. Raises `CannotStart` for the third start."""
         if self._worker is not None:
-            return f"was stopped: {error}"
+            return WorkerDied.was(f"stopped: {error}")
         self._interrupted_starts += 1
         if self._interrupted_starts == MAX_FAILED_STARTS:
-            self._note_end("was stopped before it was ready")
+            self._note_end(_STOPPED_EARLY)
             raise CannotStart(
                 f"roofline: {MAX_FAILED_STARTS} workers in a row were stopped before they were ready ({error}): raise that "
                 "limit, or measure in pytest's own process with --roofline-isolate none"
             ) from None
-        return f"was stopped before it was ready: {error}"
+        return WorkerDied.was(f"{_STOPPED_EARLY}: {error}")
 
     def _take(self, worker: WorkerProcess, running: _Running, message: Message) -> None:
         kind = message["kind"]
@@ -303,14 +305,14 @@ class Supervisor:
             self.kill()
             raise KeyboardInterrupt(done["interrupt"])
 
-    def _bury(self, running: _Running, how: str, began_s: float) -> None:
+    def _bury(self, running: _Running, death: WorkerDied, began_s: float) -> None:
         """Store and log what a dead worker leaves behind: its case failed, what it had measured before stays."""
         worker = self._worker
         self.kill()
         stack = worker.crash_stack() if worker else []
         output = worker.output_tail() if worker else ""
-        reason = how if how.startswith("timeout") else f"the worker {how}"
-        self._note_end(how)
+        reason = str(death)
+        self._note_end(death.end)
         for plain in list(running.declared.values()):
             record = from_plain(Record, plain, "record")
             if record.status == "measured":
@@ -350,9 +352,8 @@ class Supervisor:
         if phase == "call":
             log("teardown", "passed", None, now)
 
-    def _note_end(self, how: str) -> None:
-        reason = how.removeprefix("was ").split(": raise it")[0]
-        self.session.end_process(self._process, reason[:300])
+    def _note_end(self, end: str) -> None:
+        self.session.end_process(self._process, end[:300])
 
 
 def _own_frames(stack: Sequence[str]) -> list[str]:
@@ -369,7 +370,7 @@ def _start_failure(reasons: Sequence[str], output: str) -> str:
     said = [line.strip() for line in output.splitlines() if line.strip()]
     last = f" ({said[-1][:200]})" if said else ""
     return (
-        f"roofline: {len(reasons)} workers in a row died before they were ready: the last {reasons[-1]}{last}; "
+        f"roofline: {len(reasons)} workers in a row died before they were ready; the last: {reasons[-1]}{last}; "
         "--roofline-isolate none measures in pytest's own process"
     )
 

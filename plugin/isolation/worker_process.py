@@ -37,7 +37,17 @@ sys.exit(pytest.main(given["arguments"]))
 
 
 class WorkerDied(Exception):
-    """The worker is gone, or no longer makes sense; the text says how."""
+    """The worker is gone, or no longer makes sense; its text is what the running test fails with."""
+
+    def __init__(self, end: str, message: str = "") -> None:
+        """`end`: how the process ended, as it is stored: `killed by SIGABRT`, `timeout after 60 s`."""
+        super().__init__(message or f"the worker {end}")
+        self.end = end
+
+    @classmethod
+    def was(cls, end: str) -> WorkerDied:
+        """Return the death of a worker to which something was done: `killed by SIGABRT`, `stopped: …`."""
+        return cls(end, f"the worker was {end}")
 
 
 @dataclass(slots=True)
@@ -96,7 +106,7 @@ class WorkerProcess:
         try:
             send(self._commands, message)
         except OSError:
-            raise WorkerDied(self._how_it_ended()) from None
+            raise self._death() from None
 
     def wait(self, until_s: float) -> Message | None:
         """Return the next message, or None when there is none before `until_s`. Raises `WorkerDied`.
@@ -111,9 +121,9 @@ class WorkerProcess:
             try:
                 is_closed = self._read()
             except ProtocolError as error:
-                raise WorkerDied(f"was stopped: {error}") from None
+                raise WorkerDied.was(f"stopped: {error}") from None
             if not self._messages and (has_ended or is_closed):
-                raise WorkerDied(self._how_it_ended())
+                raise self._death()
         return self._messages.popleft()
 
     def _poll(self, left_s: float) -> bool:
@@ -167,7 +177,7 @@ class WorkerProcess:
 
     def end(self) -> str | None:
         """Return how the worker has ended, or None while it lives."""
-        return None if self.process.poll() is None else self._how_it_ended()
+        return None if self.process.poll() is None else self._death().end
 
     def kill(self) -> None:
         """End the worker and everything in its process group at once. May be called again."""
@@ -180,15 +190,15 @@ class WorkerProcess:
                 if descriptor is not None:
                     os.close(descriptor)
 
-    def _how_it_ended(self) -> str:
+    def _death(self) -> WorkerDied:
         try:
             code = self.process.wait(timeout=_DUMP_WAIT_S)
         except subprocess.TimeoutExpired:
-            return "closed its pipe to pytest and lived on"
+            return WorkerDied("closed its pipe to pytest and lived on")
         if code >= 0:
-            return f"ended itself (exit code {code})"
+            return WorkerDied(f"ended itself (exit code {code})")
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return f"was killed by {name}{self._memory_note() if name == 'SIGKILL' else ''}"
+        return WorkerDied.was(f"killed by {name}{self._memory_note() if name == 'SIGKILL' else ''}")
 
     def _memory_note(self) -> str:
         now = oom_kill_count()

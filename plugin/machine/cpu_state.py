@@ -75,10 +75,10 @@ def boost(root: Path = ROOT) -> bool | None:
 def hypervisor(root: Path = ROOT) -> str | None:
     """Return the virtual machine's maker, "unknown" where only the processor's flag says there is one, or None."""
     folder = root / "sys/class/dmi/id"
-    text = f"{_read(folder / 'sys_vendor') or ''} {_read(folder / 'product_name') or ''}".lower()
+    board = f"{_read(folder / 'sys_vendor') or ''} {_read(folder / 'product_name') or ''}".lower()
     for part, title in _HYPERVISOR_NAMES.items():
-        is_real = "metal" in text or (part == "microsoft" and "virtual" not in text)
-        if part in text and not is_real:
+        is_real = "metal" in board or (part == "microsoft" and "virtual" not in board)
+        if part in board and not is_real:
             return title
     kind = _read(root / "sys/hypervisor/type")
     if kind:

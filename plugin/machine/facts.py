@@ -14,6 +14,7 @@ from typing import Literal
 
 from plugin.sensors.nvml import open_nvml_device
 from roofline_model.chips.hardware import Device, DeviceFacts, match_device
+from roofline_model.core.finding import finding, optional_text
 
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 _DEVICE_TREE_MODEL = Path("/proc/device-tree/model")
@@ -82,15 +83,15 @@ def _find_gpu() -> tuple[DeviceFacts | None, str]:
             return DeviceFacts(
                 name, device.compute_capability(), None, device.memory_total_bytes()
             ), "found through NVML"
-        why_not = "NVML gives no device name"
+        why_not = finding("sensors-missing", error="NVML gives no device name")
     for information in sorted(_PROC_GPUS.glob("*/information")):
         match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
         if match:
-            return DeviceFacts(match.group(1).strip()), f"found in the driver's files ({why_not})"
+            return DeviceFacts(match.group(1).strip()), f"found in the driver's files ({optional_text(why_not)})"
     model = _read(_DEVICE_TREE_MODEL)
     if model and "jetson" in model.lower():
         return DeviceFacts(model, memory_bytes=_memory_bytes()), "found in the device tree"
-    return None, why_not
+    return None, optional_text(why_not) or ""
 
 
 def cpu_name() -> str:

@@ -17,6 +17,7 @@ from plugin.sensors.bounded_sensors import bounded
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import ThrottleWatch, gained_s
 from results.records.state_records import MachineState
+from roofline_model.core.finding import Finding, finding
 
 LOOK_S = 0.2
 """How long the CPUs are watched for other load before a run."""
@@ -100,117 +101,74 @@ class StateWatch:
         return ("shared-device",) if max(self._process_counts, default=0) > 0 else ()
 
 
-def warnings(sensors: Sensors | None, machine: Machine, device: str | None, load: LoadWatch | None = None) -> list[str]:
-    """Return what makes this machine's times untrustworthy or unrepeatable, each with the command that mends it.
+def warnings(
+    sensors: Sensors | None, machine: Machine, device: str | None, load: LoadWatch | None = None
+) -> list[Finding]:
+    """Return what makes this machine's times untrustworthy or unrepeatable.
 
     For the start of a run, once. On a CPU `load` is a window that has ended; without one the CPUs are watched for 0.2 s.
     """
-    if device is None:
-        return []
-    cpu = cpu_facts()
-    found = []
     if device == "cuda" and sensors is not None:
         guarded = bounded(sensors)
         facts = guarded.ask(getattr(sensors, "facts", dict)) or {}
         name = machine.facts.name if machine.facts else ""
-        found += gpu_warnings(facts, name, guarded.other_process_count())
-        if guarded.is_frozen:
-            found.append(
-                "the GPU's sensors do not answer: state, power and energy stay empty; `nvidia-smi -q` shows whether it does"
-            )
+        findings = gpu_warnings(facts, name, guarded.other_process_count())
+        return [*findings, finding("sensors-frozen")] if guarded.is_frozen else findings
     if device == "cpu":
-        found += cpu_warnings(cpu, machine.thread_count, len(allowed_cpus()) or machine.cpu_count)
-        found += load_warnings(load if load is not None else _look())
-    return found
+        allowed_count = len(allowed_cpus()) or machine.cpu_count
+        findings = cpu_warnings(cpu_facts(), machine.thread_count, allowed_count)
+        return findings + load_warnings(load if load is not None else _look())
+    return []
 
 
-def gpu_warnings(facts: Mapping[str, Any], name: str, other_processes: int | None) -> list[str]:
+def gpu_warnings(facts: Mapping[str, Any], name: str, other_processes: int | None) -> list[Finding]:
     """Return the warnings for a GPU from `NvmlDevice.facts`; what is None is not known and not warned of."""
-    found = []
+    findings = []
     if facts.get("clock_lock_hz") is None and facts.get("max_clock_hz") is not None:
-        found.append(_unlocked(name, facts["max_clock_hz"]))
+        is_gb10 = _GB10.search(name) is not None
+        clock_mhz = f"{facts['max_clock_hz'] / 1e6:.0f}"
+        findings.append(finding("clock-unlocked-gb10") if is_gb10 else finding("clock-unlocked", clock_mhz=clock_mhz))
     if facts.get("persistence") is False:
-        found.append(
-            "persistence mode is off: the driver unloads between runs and clocks start cold; `sudo nvidia-smi -pm 1`"
-        )
+        findings.append(finding("persistence-off"))
     if other_processes:
-        found.append(
-            f"{_count(other_processes, 'other process has', 'other processes have')} work on this GPU: times are too long; "
-            "`nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` names them, stop them or wait"
-        )
+        findings.append(finding("shared-device", process_count=other_processes))
     if facts.get("mig"):
-        found.append(
-            "MIG is on: this is a part of the chip, predictions are for the whole; `sudo nvidia-smi -mig 0` joins it again"
-        )
+        findings.append(finding("mig-on"))
     if facts.get("ecc") and _GDDR.search(name):
-        found.append(
-            "ECC is on: on GDDR memory it takes a share of the bandwidth that the datasheet does not know of; "
-            "`sudo nvidia-smi -e 0` and a reboot switch it off, or keep it on in every run that is compared"
-        )
+        findings.append(finding("ecc-on"))
     if None not in (facts.get("ecc"), facts.get("ecc_pending")) and facts["ecc"] != facts["ecc_pending"]:
-        found.append(
-            "a change of ECC waits for the next reboot (`nvidia-smi -q -d ECC`): runs before and after it do not compare"
-        )
+        findings.append(finding("ecc-changes"))
     limit_w, default_w = facts.get("power_limit_w"), facts.get("power_limit_default_w")
     if limit_w is not None and default_w is not None and limit_w < default_w:
-        found.append(
-            f"the power limit is {limit_w:.0f} W, the default {default_w:.0f} W; `sudo nvidia-smi -pl {default_w:.0f}` restores it"
-        )
-    return found
+        findings.append(finding("power-limited", limit_w=f"{limit_w:.0f}", default_w=f"{default_w:.0f}"))
+    return findings
 
 
-def _unlocked(name: str, max_hz: float) -> str:
-    if _GB10.search(name):
-        return (
-            "no clock lock shows on this GB10: it heats up and slows down; `sudo nvidia-smi -lgc 0,2100` held 65 instead of 91 °C in one "
-            "report. Its slow state shows in no clock, only in the canary kernel; unplugging the power supply clears it. "
-            "NVML cannot see every lock: if -lgc is set, ignore this"
-        )
-    return (
-        f"no clock lock shows: the SM clock moves with heat and power; `sudo nvidia-smi -lgc {max_hz / 1e6:.0f}` locks it "
-        "(choose a clock it can hold; `sudo nvidia-smi -rgc` undoes it). NVML cannot see every lock: if -lgc is set, ignore this"
-    )
-
-
-def cpu_warnings(facts: Mapping[str, Any], thread_count: int, allowed_count: int) -> list[str]:
+def cpu_warnings(facts: Mapping[str, Any], thread_count: int, allowed_count: int) -> list[Finding]:
     """Return the warnings for a CPU from `cpu_state.cpu_facts`; what is None is not known and not warned of."""
-    found = []
+    findings = []
     governor, quota = facts.get("governor"), facts.get("cpu_quota_ratio")
     if governor is not None and governor != "performance":
-        found.append(
-            f"the CPU governor is {governor}: the clock follows the load; `sudo cpupower frequency-set -g performance`"
-        )
+        findings.append(finding("governor-unsteady", governor=governor))
     if quota is not None and quota < thread_count:
-        found.append(
-            f"this container may use {quota:.3g} CPUs, and {_count(thread_count, 'thread runs', 'threads run')}: they are stopped again "
-            f"and again; `OMP_NUM_THREADS={max(1, int(quota))}` fits, or start the container with `--cpus={thread_count}`"
-        )
+        fitting_count = max(1, int(quota))
+        findings.append(finding("cpu-quota", quota_cpus=quota, thread_count=thread_count, fitting_count=fitting_count))
     if thread_count > allowed_count:
-        found.append(
-            f"{thread_count} threads share {_count(allowed_count, 'CPU', 'CPUs')} (`taskset -pc $$` shows which): "
-            f"they wait for each other; `OMP_NUM_THREADS={allowed_count}` fits"
-        )
+        findings.append(finding("threads-exceed-cpus", thread_count=thread_count, allowed_count=allowed_count))
     swap_bytes = facts.get("swap_used_bytes")
     if swap_bytes is not None and swap_bytes > SWAP_BYTES:
-        found.append(
-            f"{swap_bytes / 2**20:.0f} MiB of swap are in use: operands may be read from disk; `sudo swapoff -a && sudo swapon -a` empties it"
-        )
-    return found
+        findings.append(finding("swap-used", used_bytes=swap_bytes))
+    return findings
 
 
-def load_warnings(load: LoadWatch) -> list[str]:
+def load_warnings(load: LoadWatch) -> list[Finding]:
     """Return the warnings for work that is not ours, from a window that has ended."""
-    found = []
+    findings = []
     if load.others_ratio is not None and load.others_ratio > CONTENDED_RATIO:
-        found.append(
-            f"other processes use {load.others_ratio:.0%} of the CPUs: times are too long; `top -o %CPU` names them, stop them or wait"
-        )
+        findings.append(finding("contended", others_ratio=load.others_ratio))
     if load.stolen_ratio is not None and load.stolen_ratio > STOLEN_RATIO:
-        found.append(
-            f"the hypervisor gives {load.stolen_ratio:.0%} of our CPUs to other machines (`vmstat 1`, column st): "
-            "use a dedicated host or instance type, nothing inside this machine mends it"
-        )
-    return found
+        findings.append(finding("stolen", stolen_ratio=load.stolen_ratio))
+    return findings
 
 
 def _no_pause(seconds: float) -> None:
@@ -222,7 +180,3 @@ def _look() -> LoadWatch:
     with load:
         time.sleep(LOOK_S)
     return load
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"

@@ -31,7 +31,7 @@ from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
 from roofline_model.chips.hardware import ceilings_doubt
 from roofline_model.core.errors import InvalidValueError, RooflineError
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import advice_text, finding, from_stored, short_text
 from roofline_model.core.units import counted
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
@@ -147,15 +147,15 @@ class RooflineHooks:
         is_timing_kernels = self.options.shapes == CALIBRATION_SHAPES
         if note := calibration_note(chip, is_timing_kernels=is_timing_kernels):
             self._report(note)
-        for warning in facts.get("warnings", ()):
-            self._report(f"warning: {warning}")
+        for item in map(from_stored, facts.get("warnings", ())):
+            self._report(f"warning: {advice_text(item)}")
         if self.options.profiler is not None:
             for command in ncu_commands(ours):
                 self._report(command, prefix="")
         if chip.calibration is not None and chip.calibration.disturbed_by and not is_timing_kernels:
             self._report(short_text(ceilings_doubt(chip.key, chip.calibration)))
         if self.options.power and (missing := self.session.instruments.no_sensors_reason):
-            self._report(f"--roofline-power: power and energy stay empty: {missing}")
+            self._report(f"--roofline-power: power and energy stay empty: {advice_text(missing)}")
         if not self.target.can_measure:
             self._report(f"predictions only: {self.target.reason}")
         if self.config.pluginmanager.hasplugin("benchmark") and all(
@@ -329,8 +329,8 @@ class RooflineHooks:
         lines = [
             f"{name}: {terminal.count_line(self._session.records)} · run {self._session.run.run_id[:8]} → {self._session.database}"
         ]
-        if self.target.reason == device_share.CPU_REASON:
-            lines.append(f"nothing was measured: {device_share.CPU_REASON}")
+        if self.target.is_shared_cpu:
+            lines.append(f"nothing was measured: {self.target.reason}")
         return lines
 
     def _explain_nothing(self, reporter: Any) -> None:
@@ -388,7 +388,8 @@ def _share_machine(config: pytest.Config, options: BenchOptions, target: Target)
         device_share.refuse_too_many(device_share.controller_worker_count(config), devices)
     worker = device_share.xdist_worker(os.environ) if _is_xdist_worker(config) else None
     if worker is not None and worker[1] > 1 and target.device == "cpu":
-        target.can_measure, target.reason = False, device_share.CPU_REASON
+        target.can_measure, target.is_shared_cpu = False, True
+        target.reason = advice_text(finding("cpu-shared-by-workers"))
 
 
 def _is_ours(item: pytest.Item) -> bool:

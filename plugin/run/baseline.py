@@ -11,21 +11,16 @@ from plugin.run.outcome import clean
 from plugin.terminal.notes import MOST_WIDTH, wrapped
 from plugin.terminal.table import Line
 from roofline_model.core.errors import RooflineError, StoreError
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import finding, short_text
 
 if TYPE_CHECKING:
     from plugin.run.options import BenchOptions
     from results.diff.case_diff import SuiteDiff
     from results.diff.gate import GateResult
-    from results.diff.rules import Verdict
     from results.records.records import Record, RunInfo
 
-MOST_LINES = 20
-"""Cases listed; `roofline diff` lists all."""
 _FAILING = (1, 4, 5)
 """Exit codes of `roofline diff` that fail a session with --roofline-fail-on: a gate that could not judge is not green."""
-_COLOURS = {"SLOWER": "red", "GONE": "red", "FASTER": "green"}
-_LISTED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 
 
 @dataclass(slots=True)
@@ -51,9 +46,7 @@ class BaselineCheck:
         with open_store(options.db, create=False, read_only=True) as store:
             wanted = find_baseline(options.baseline, (run,), store.runs, store.resolve_run)
         if not wanted.chosen:
-            report(
-                f"--roofline-baseline {options.baseline}: nothing to compare with yet; this run can be the first baseline"
-            )
+            report(short_text(finding("no-baseline", baseline=options.baseline)))
             return None
         return cls(options, run)
 
@@ -62,12 +55,14 @@ class BaselineCheck:
         try:
             diff, result = self._compared(records)
         except RooflineError as error:
-            self.lines = [Line(f"no comparison with the baseline: {error}", "yellow")]
+            self.lines = [Line(short_text(finding("comparison-failed", error=str(error))), "yellow")]
             return bool(self.options.fail_on)
+        from plugin.terminal.comparison import comparison_lines
+
         width = min(max(shutil.get_terminal_size((80, 24)).columns, 80), MOST_WIDTH)
         self.lines = [
             part
-            for line in _lines(diff, result)
+            for line in comparison_lines(diff, result)
             for part in wrapped(
                 f"{'  ' * line.text.startswith('  ')}{clean(line.text)}", line.colour, width, indent="    "
             )
@@ -91,31 +86,3 @@ class BaselineCheck:
         rules = parse_fail_on(self.options.fail_on) if self.options.fail_on else ()
         diff = compare_suites(older, newer, noise, DiffRules())
         return diff, gate(diff, rules)
-
-
-def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
-    from results.diff.rules import REASONS
-    from results.diff.sentences import (
-        case_sentence,
-        counts_text,
-        incomparable_texts,
-        listed_headline,
-        runs_text,
-        sensitivity_text,
-    )
-
-    colour = "red" if result.exit_code == 1 else "yellow" if result.exit_code else "green"
-    lines = [Line(f"against {runs_text(diff.before)}: {listed_headline(diff, result)}", colour)]
-    cases = [case for verdict in _LISTED for case in diff.of(verdict)]
-    for case in cases[:MOST_LINES]:
-        remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *map(short_text, case.set_aside)])
-        lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
-    codes = dict.fromkeys(case.reason for case in cases[:MOST_LINES] if case.reason in REASONS)
-    lines += [Line(f"  {code}: {catalog_entry(code).short}", "light") for code in codes]
-    if len(cases) > MOST_LINES:
-        lines.append(
-            Line(f"  and {len(cases) - MOST_LINES} more; `roofline diff {diff.after[0].run_id[:8]}` lists all")
-        )
-    lines += [Line(text) for text in (counts_text(diff), sensitivity_text(diff)) if text and diff.cases]
-    lines += [Line(f"differs, not comparable: {text}") for text in incomparable_texts(diff)]
-    return [*lines, *(Line(f"differs: {difference.text}") for difference in diff.permitted)]

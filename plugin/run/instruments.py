@@ -32,6 +32,7 @@ from plugin.timers.timers import MonotonicTimer, Timer
 from results.records.records import Method
 from results.records.state_records import CanaryReading
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 
 BURST_BUDGET_FACTOR = 5
@@ -93,16 +94,16 @@ class Instruments:
         return self._sensors_or_reason[0]
 
     @property
-    def no_sensors_reason(self) -> str:
-        """Why no power can be read here; empty where it can, and where nobody asks."""
+    def no_sensors_reason(self) -> Finding | None:
+        """Why no power can be read here; None where it can, and where nobody asks."""
         return self._sensors_or_reason[1]
 
     @cached_property
-    def _sensors_or_reason(self) -> tuple[Sensors | None, str]:
+    def _sensors_or_reason(self) -> tuple[Sensors | None, Finding | None]:
         if self._simulated is not None and not self._simulated.settings.has_sensors:
-            return None, "the simulated device has sensors with power=300 in --roofline-timer simulated:… only"
+            return None, finding("sensors-simulated")
         if self._options.power is False or self.is_simulated or not self._target.can_measure:
-            return None, ""
+            return None, None
         sensors, reason = open_nvml_device() if self._target.device == "cuda" else open_cpu_sensors()
         return None if sensors is None else bounded(sensors), reason
 

@@ -18,7 +18,7 @@ from plugin.run.telemetry import Telemetry, median_of
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import CaseTiming
-from plugin.sensors.energy import disagreement_note, measure_energy, measure_idle_power
+from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import RetrySchedule, is_capped
 from plugin.timers.nvtx import case_range
@@ -142,7 +142,7 @@ def with_energy(
     flags = list(observed.flags)
     if abs(energy.call_s / timing.stats.median_s - 1) > PACE_RATIO:
         flags.append("energy-pace")
-    if disagreement_note(energy) is not None:
+    if disagrees(energy):
         flags.append("energy-disagrees")
     return replace(observed, energy=energy, flags=tuple(flags))
 

@@ -28,6 +28,7 @@ from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInf
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.target import SPOOL_FOLDER, parse_target
 from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import advice_text, finding, short_text, stored_form
 
 if TYPE_CHECKING:
     from results.store.delivery.outbox import Undelivered
@@ -120,7 +121,7 @@ class BenchSession:
         for delivery in deliveries:
             if delivery.outcome == "delivered":
                 self._report(
-                    f"results that an earlier run kept back are stored now: {delivery.added_count} new ({delivery.path.name})"
+                    short_text(finding("delivered", record_count=delivery.added_count, file=delivery.path.name))
                 )
             elif delivery.outcome == "failed":
                 self._report(f"warning: {delivery.reason}")
@@ -131,7 +132,7 @@ class BenchSession:
         info = capture_environment(machine, self.target.device if self.target.can_measure else machine.kind)
         measures = self.target.can_measure and not self.instruments.is_simulated and not self.options.predict_only
         if measures and (remarks := warnings(self.instruments.sensors, machine, self.target.device)):
-            return replace(info, facts={**info.facts, "warnings": remarks})
+            return replace(info, facts={**info.facts, "warnings": [stored_form(item) for item in remarks]})
         return info
 
     def add(self, record: Record) -> None:
@@ -254,7 +255,7 @@ class BenchSession:
         """Send what the database would not take during the run; what it still does not take stays in its file, and is said."""
         undelivered: Undelivered | None = self._store.deliver()
         if undelivered is not None:
-            self._report(f"warning: {undelivered.sentence}")
+            self._report(f"warning: {advice_text(undelivered.finding)}")
         return undelivered
 
     def _known(self, status: RunStatus, exit_code: int) -> dict[str, Any]:

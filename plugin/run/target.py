@@ -26,6 +26,8 @@ class Target:
     """Why this machine may measure for that chip, or why not."""
     is_forced: bool
     load_hardware: Callable[[], Device]
+    is_shared_cpu: bool = False
+    """Whether several xdist workers share this CPU, so that they predict only."""
     _hardware: Device | None = field(default=None)
 
     @property

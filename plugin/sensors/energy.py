@@ -131,15 +131,9 @@ def measure_idle_power(
     return window.counter_power_w if window.counter_power_w is not None else window.sampled_power_w
 
 
-def disagreement_note(reading: EnergyReading) -> str | None:
-    """Return one sentence when counter and integrated power are more than 10 % apart, else None."""
-    ratio = reading.disagreement_ratio
-    if ratio is None or abs(ratio) <= DISAGREEMENT_RATIO:
-        return None
-    return (
-        f"energy: integrated power gives {ratio:+.0%} against {reading.source}; the sensor misses part of the time, "
-        "lags behind, or covers another scope: trust neither beyond that"
-    )
+def disagrees(reading: EnergyReading) -> bool:
+    """Return whether counter and integrated power are more than 10 % apart."""
+    return reading.disagreement_ratio is not None and abs(reading.disagreement_ratio) > DISAGREEMENT_RATIO
 
 
 def _stretches(

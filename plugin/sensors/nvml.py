@@ -29,6 +29,7 @@ from plugin.sensors.nvml_fields import (
     read_fields,
     throttle_fields,
 )
+from roofline_model.core.finding import Finding, finding
 
 THROTTLE_REASONS = {
     0x1: "idle", 0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
@@ -306,24 +307,24 @@ class NvmlDevice:
         }
 
 
-def open_nvml_device() -> tuple[NvmlDevice | None, str]:
-    """Return the first visible GPU, and why there is none otherwise. Honours CUDA_VISIBLE_DEVICES (index or UUID)."""
+def open_nvml_device() -> tuple[NvmlDevice | None, Finding | None]:
+    """Return the first visible GPU, or why there is none. Honours CUDA_VISIBLE_DEVICES (index or UUID)."""
     try:
         import pynvml
     except ImportError:
-        return None, "nvidia-ml-py is not installed (pip install nvidia-ml-py)"
+        return None, finding("nvidia-ml-py-missing")
     try:
         pynvml.nvmlInit()
         visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")]
         if not visible[0] or visible[0] == "-1":
-            return None, "CUDA_VISIBLE_DEVICES hides every GPU"
+            return None, finding("gpus-hidden")
         if visible[0].isdecimal():
             handle = pynvml.nvmlDeviceGetHandleByIndex(int(visible[0]))
         else:
             handle = pynvml.nvmlDeviceGetHandleByUUID(visible[0])
-        return NvmlDevice(pynvml, handle), ""
+        return NvmlDevice(pynvml, handle), None
     except Exception as error:
-        return None, f"NVML: {error}"
+        return None, finding("sensors-missing", error=f"NVML: {error}")
 
 
 def device_count() -> int | None:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plugin.machine import cpu_state
+from roofline_model.core.finding import Finding, finding
 
 ROOT = Path("/")
 MIN_POWER_INTERVAL_S = 0.02
 """Power is energy over time between two readings at least this far apart; the counter updates about every millisecond."""
-OPEN_COMMAND = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 _CPU_HEAT = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 _CPU_ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal", "soc-thermal", "CPU-therm")
 
@@ -136,19 +136,19 @@ class CpuSensors:
         return None
 
 
-def open_cpu_sensors(root: Path = ROOT) -> tuple[CpuSensors | None, str]:
-    """Return the CPU's sensors, and why they give no energy ("" where they do).
+def open_cpu_sensors(root: Path = ROOT) -> tuple[CpuSensors | None, Finding | None]:
+    """Return the CPU's sensors, and why they give no energy (None where they do).
 
     Without readable counters the sensors still tell throttling, frequency and temperature; None only where the system
     has no such files at all.
     """
     counters, reason = _find_counters(root)
     if not counters and not (root / "proc/stat").exists():
-        return None, "this system has no /proc and /sys: CPU sensors are read on Linux only"
+        return None, finding("cpu-sensors-of-linux")
     return CpuSensors(counters, root), reason
 
 
-def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], str]:
+def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], Finding | None]:
     """Return (counter file, range) of each package, and why there is none."""
     powercap = root / "sys/class/powercap"
     find_counters = []
@@ -159,16 +159,10 @@ def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], str]:
     if not find_counters:
         find_counters = _amd_energy(root)
     if not find_counters:
-        return (
-            [],
-            "no CPU energy counter here (/sys/class/powercap is empty: a virtual machine, a container or an Arm CPU)",
-        )
+        return [], finding("cpu-energy-missing")
     if any(_number(path) is None for path, _ in find_counters):
-        return (
-            [],
-            f"the CPU energy counters cannot be read (root only, as a rule); `{OPEN_COMMAND}` opens them until the next boot",
-        )
-    return find_counters, ""
+        return [], finding("cpu-energy-unreadable")
+    return find_counters, None
 
 
 def _amd_energy(root: Path) -> list[tuple[Path, int | None]]:

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from plugin.terminal.table import Line, folded
-from results.records.flags import DOUBTFUL_FLAGS, FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading
 from results.verdicts.gain import times_faster
+from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
 
 LEAST_WIDTH = 60
@@ -38,7 +39,7 @@ def flag_lines(
     lines += _quarantine_lines(by_flag.get("quarantined", []), measured, canaries, width)
     if capped := by_flag.get("capped", []):
         lines += wrapped(
-            f"{_of(capped, measured)} capped: {meaning('capped')}. Lock a lower clock or cool the machine, then run "
+            f"{_of(capped, measured)} capped: {code_text('capped')}. Lock a lower clock or cool the machine, then run "
             f"{'it' if len(capped) == 1 else 'them'} again ({_named(capped)})",
             "yellow",
             width,
@@ -46,7 +47,7 @@ def flag_lines(
     lines += _worker_lines(records, processes, width)
     if impossible := by_flag.get("above-roof", []):
         lines += wrapped(
-            f"above-roof (!): {_counted(impossible)}: {meaning('above-roof')} ({_named(impossible)})",
+            f"above-roof (!): {_counted(impossible)}: {code_text('above-roof')} ({_named(impossible)})",
             "yellow",
             width,
         )
@@ -62,7 +63,7 @@ def flag_lines(
         count = len(by_flag.get(flag, []))
         if count and flag not in _TOLD_APART:
             mark = " (!)" if flag in DOUBTFUL_FLAGS else ""
-            text = f"{flag}{mark}: {_counted(by_flag[flag])}: {meaning(flag)}"
+            text = f"{flag}{mark}: {_counted(by_flag[flag])}: {code_text(flag)}"
             lines += wrapped(text, "yellow" if flag in DOUBTFUL_FLAGS else "", width)
     return lines
 
@@ -94,7 +95,7 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
     if not cases:
         return wrapped(f"canary: {said}; no case lay beside it", "yellow", width)
     lines = wrapped(
-        f"{_of(cases, measured)} quarantined: {said or meaning('quarantined')} ({_named(cases)})", "yellow", width
+        f"{_of(cases, measured)} quarantined: {said or code_text('quarantined')} ({_named(cases)})", "yellow", width
     )
     return lines + wrapped(
         "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "

@@ -19,6 +19,7 @@ from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import PredictionRecord, Record
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import TotalInterval, total_intervals, width_text
+from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.core.units import format_achieved, format_percent, format_time
 from roofline_model.ideal.roofline import error_ratio
@@ -145,7 +146,7 @@ def summary_lines(
     for key, rows in kernels.items():
         lines += _block(key, rows, width, left_out)
         if key in verdicts:
-            lines += wrapped(f"  → {verdicts[key].sentence}", "bold", width, indent="    ")
+            lines += wrapped(f"  → {verdict_text(verdicts[key])}", "bold", width, indent="    ")
         lines.append(Line(""))
     lines += model_lines(records, totals, width)
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)

@@ -75,8 +75,7 @@ def _alone(result: ShapeResult) -> str:
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
-    judged = result.verdict.removeprefix(f"{result.title}: ")
-    return f"{result.title}: stay at {result.best.label}; {judged}"
+    return f"{result.title}: stay at {result.best.label}; {result.judgement}"
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:

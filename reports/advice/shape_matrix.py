@@ -126,7 +126,7 @@ class ShapeEntry:
     @property
     def verdict(self) -> str:
         """The sentence without the title."""
-        return self.result.verdict.removeprefix(f"{self.title}: ")
+        return self.result.judgement
 
 
 @dataclass(frozen=True, slots=True)

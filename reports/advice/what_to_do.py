@@ -14,7 +14,8 @@ from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import Configuration, ShapeResult
 from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
-from results.text.model_text import phase_sentence
+from results.text.model_text import phase_advice
+from results.text.verdict_text import doubt_text
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
 from results.verdicts.shape_verdict import ShapeVerdict
@@ -72,12 +73,9 @@ def _of_model(model: ModelResult) -> list[Action]:
         best = phase.of(phase.judged.best)
         if best is None:
             continue
-        take, _, evidence = phase_sentence(phase).partition(": ")
+        advice = phase_advice(phase)
         caveats = [] if best.measured_s is not None else ["nobody measured it here"]
-        doubts = f" (doubtful: {', '.join(phase.judged.doubts)})"  # the caveat says so
-        if phase.judged.doubts:
-            caveats.append(_model_doubt(phase.judged))
-            evidence = evidence.removesuffix(doubts)
+        caveats += [_model_doubt(phase.judged)] if phase.judged.doubts else []
         if best.figures.quality_source not in ("measured", "reference"):
             caveats.append("its loss was not measured")
         elif best.figures.quality_source == "measured" and not best.figures.is_language:
@@ -88,8 +86,8 @@ def _of_model(model: ModelResult) -> list[Action]:
         found.append(
             Action(
                 shown(f"{model_title(model)}: {phase.phase}", 180),
-                shown(take, 200),
-                shown(evidence or "nothing to compare with", 500),
+                shown(advice.take, 200),
+                shown(advice.evidence or "nothing to compare with", 500),
                 shown("; ".join(caveats)),
                 tuple(record.record_id for record in best.records),
             )
@@ -101,7 +99,7 @@ def _model_doubt(judged: ShapeVerdict) -> str:
     """Return which times behind a phase's advice are in doubt, and what to do."""
     gain = None if judged.best is judged.baseline else measured_gain(judged.best, judged.baseline)
     if gain is not None and gain.is_doubtful:
-        return gain.doubt_text
+        return doubt_text(gain)
     return f"times behind it are doubtful ({', '.join(judged.doubts)}): measure again"
 
 

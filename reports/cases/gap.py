@@ -9,20 +9,22 @@ from roofline_model.expected.gap import Gap, explain_gap
 if TYPE_CHECKING:
     from reports.cases.summary import CaseSummary
 
-LABELS = {
-    "ideal": "ideal roof",
-    "memory": "memory efficiency: bandwidth that is reached, not printed",
-    "tiles": "tiles and waves: tensor pipe with padding, tail and delivered rate",
-    "exp": "exp bound: the softmax's unit, not the tensor pipe",
-    "launch": "launch floor",
-    "widening": "dequantising, casting, split-K sums",
-    "host": "the framework on the host, between the kernels",
-    "supply": "operand supply from L2, latency, imperfect overlap",
-    "kernel": "this kernel beyond the machine's ceilings, as calibrated",
-    "clock": "clock below nominal, where the SMs bind the time",
-    "unexplained": "unexplained",
+_PARTS = {
+    "ideal": ("ideal roof", ""),
+    "memory": ("memory efficiency", "bandwidth that is reached, not printed"),
+    "tiles": ("tiles and waves", "tensor pipe with padding, tail and delivered rate"),
+    "exp": ("exp bound", "the softmax's unit, not the tensor pipe"),
+    "launch": ("launch floor", ""),
+    "widening": ("dequantising, casting, split-K sums", ""),
+    "host": ("the framework on the host, between the kernels", ""),
+    "supply": ("operand supply from L2, latency, imperfect overlap", ""),
+    "kernel": ("this kernel beyond the machine's ceilings, as calibrated", ""),
+    "clock": ("clock below nominal, where the SMs bind the time", ""),
+    "unexplained": ("unexplained", ""),
 }
 """Part of a measured time → its name for readers, and what it means; in the order of the split (`PARTS`)."""
+NAMES = {part: name for part, (name, _) in _PARTS.items()}
+LABELS = {part: f"{name}: {meaning}" if meaning else name for part, (name, meaning) in _PARTS.items()}
 
 
 def case_gap(case: CaseSummary) -> Gap | None:

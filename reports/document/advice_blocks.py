@@ -439,5 +439,8 @@ def _stored_blocks(report: Report, one: StoredRanking) -> Iterator[Block]:
     if runnable:
         label = f"All runs: ranking for {one.title} on {one.hardware_name}"
         yield _ranked_table(label, columns, runnable, one.baseline_label, ", ".join(one.baseline_doubts))
-    others = (*((refused.label, refused.reason) for refused in one.refused), *(("", text) for text in one.missing))
+    others = (
+        *((refused.label, refused.reason) for refused in one.refused),
+        *(("", short_text(item)) for item in one.missing),
+    )
     yield from _excluded(one.rows, others)

@@ -35,11 +35,10 @@ from reports.document.report import ChipPart, case_column, flag_span, flags_cell
 from reports.formats.figure_files import figure_suffix
 from reports.text.display_text import counted, prefixed, shown
 from reports.text.regime import regime_words
-from results.records.flags import meaning
 from results.records.records import Measurement
 from results.records.state_records import KernelAttribution
 from results.statistics.replication import width_text
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import code_text, short_text
 from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
 from roofline_model.expected.gap import Gap
 
@@ -232,7 +231,7 @@ def cases_section(part: ChipPart) -> Section | None:
     blocks: list[Block] = [Paragraph(intro, "quiet", "page"), Live("cases", part.index, tuple(still))]
     view = report.view
     regimes = view.regimes if len(view.regimes) > 1 else ()
-    meanings: tuple[tuple[Rich, Rich], ...] = (*((flag_span(flag), meaning(flag)) for flag in view.flags), *regimes)
+    meanings: tuple[tuple[Rich, Rich], ...] = (*((flag_span(flag), code_text(flag)) for flag in view.flags), *regimes)
     if meanings:
         blocks.append(Definitions(meanings))
     if regimes:

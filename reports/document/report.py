@@ -10,7 +10,8 @@ from reports.cases.rows import CaseRow
 from reports.document.blocks import Cell, Column, Span
 from reports.text.display_text import counted
 from reports.view.views import ChipView, ReportView, case_anchors, record_anchors
-from results.records.flags import DOUBTFUL_FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS
+from roofline_model.core.finding import code_text
 
 if TYPE_CHECKING:
     from reports.stored.answer import StoredRecommendations
@@ -97,7 +98,7 @@ def case_column(row_of: Callable[[Any], CaseRow]) -> Column:
 
 def flag_span(flag: str) -> Span:
     """Return a flag, marked where it puts the time in doubt, with its meaning."""
-    return Span(flag, "flag doubt" if flag in DOUBTFUL_FLAGS else "flag", meaning(flag))
+    return Span(flag, "flag doubt" if flag in DOUBTFUL_FLAGS else "flag", code_text(flag))
 
 
 def flags_cell(flags: tuple[str, ...]) -> Cell:
@@ -108,7 +109,7 @@ def flags_cell(flags: tuple[str, ...]) -> Cell:
 
 def meanings(flags: tuple[str, ...]) -> str:
     """Return flags with what they mean, as a mark tells them."""
-    return "; ".join(f"{flag}: {meaning(flag)}" for flag in flags)
+    return "; ".join(f"{flag}: {code_text(flag)}" for flag in flags)
 
 
 def left_out(count: int, noun: str, where: str) -> str:

@@ -54,11 +54,8 @@ const plain = (text) => text.replace(/\.$/, "");
 const rankedBy = ({ phase, ranked_by: kind }) =>
   `Ranked for ${phase} by ${kind === "expected" ? "the end of the 80 % interval of the expected time" : `${kind} time`}.`;
 
-/** Return the API's sentence, its decision (what stands before the colon) in bold. */
-function decision(text) {
-  const [what, ...why] = capitalized(plain(text)).split(": ");
-  return [el("strong", {}, what), why.length ? `: ${why.join(": ")}.` : "."];
-}
+/** Return the API's sentence in bold. */
+const decision = (text) => el("strong", {}, `${capitalized(plain(text))}.`);
 
 function ofProduct(answer) {
   const { best } = answer;

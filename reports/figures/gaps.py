@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reports.cases.gap import LABELS, case_gap, has_parts
+from reports.cases.gap import LABELS, NAMES, case_gap, has_parts
 from reports.cases.summary import CaseSummary
 from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
 from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
@@ -83,7 +83,7 @@ def _figure(
     ]
     parts = tuple(
         Part(
-            LABELS[name].split(":")[0],
+            NAMES[name],
             LABELS[name],
             PART_COLOURS[name],
             tuple(split.parts.get(name) for split in splits),

@@ -79,7 +79,7 @@ def _levels(history: CaseHistory, first: Night, unit_s: float) -> Iterator[Line]
 
 def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[float]) -> Iterator[Marks]:
     for is_used, name in ((False, "not used"), (True, "used")):
-        places = [place for place, night in enumerate(nights) if bool(night.doubt) is not is_used]
+        places = [place for place, night in enumerate(nights) if night.is_used is is_used]
         if places:
             yield Marks(
                 name,
@@ -96,7 +96,7 @@ def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[f
 
 def _legend(nights: Sequence[Night], steps: Sequence[Change]) -> Iterator[LegendEntry]:
     yield LegendEntry("a night", _COLOUR)
-    if any(night.doubt for night in nights):
+    if any(night.doubts for night in nights):
         yield LegendEntry("not used", _COLOUR, fill="hollow")
     yield LegendEntry("level", INK, "line")
     for is_open, text in ((True, "open step"), (False, "step")):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from reports.formats.diff_json import diff_document
 from reports.view.comparison import Comparison, against_text
-from results.diff.document import diff_document
 from results.diff.gate import parse_fail_on
 
 

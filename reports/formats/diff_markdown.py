@@ -9,7 +9,7 @@ from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
 from results.diff.rules import REASONS, VERDICTS
-from results.diff.sentences import (
+from results.text.diff_text import (
     change_text,
     common_text,
     counts_text,
@@ -24,7 +24,7 @@ from results.diff.sentences import (
     time_text,
     told_metrics,
 )
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
 from roofline_model.core.units import format_time
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
@@ -42,8 +42,8 @@ named after a person would notify them from every comment."""
 def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
     """Return the verdict, a table of what changed, what differs in the environment, and what could have been seen."""
     lines = [f"### {SIGNS[result.exit_code]} {escaped(listed_headline(diff, result))}", ""]
-    if result.why and result.exit_code != EXIT_NOT_COMPARABLE:
-        lines += [f"Exit code {result.exit_code}: {escaped(result.why)}.", ""]
+    if result.reasons and result.exit_code != EXIT_NOT_COMPARABLE:
+        lines += [f"Exit code {result.exit_code}: {escaped(findings_text(result.reasons))}.", ""]
     for verdict in VERDICTS:
         cases = diff.of(verdict)
         if cases and verdict != "SAME":
@@ -55,7 +55,7 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
     codes = dict.fromkeys(case.reason for case in diff.cases if case.verdict != "SAME" and case.reason in REASONS)
     if codes:
         lines += ["", "<details><summary>Reason codes</summary>", ""]
-        lines += [f"- `{code}`: {escaped(catalog_entry(code).short)}" for code in codes]
+        lines += [f"- `{code}`: {escaped(code_text(code))}" for code in codes]
         lines += ["", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -115,5 +115,5 @@ def _sides(diff: SuiteDiff) -> list[str]:
     ]
     lines += [f"- differs, **not comparable**: {escaped(text)}" for text in incomparable_texts(diff)]
     lines += [f"- differs: {escaped(one.text)}" for one in diff.permitted]
-    lines += [f"- quarantine list: {escaped(text)}" for text in diff.unused_quarantine]
+    lines += [f"- {escaped(subject_text(item))}" for item in diff.unused_quarantine]
     return lines

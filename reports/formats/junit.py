@@ -7,8 +7,8 @@ from xml.etree import ElementTree as xml
 from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
-from results.diff.sentences import case_sentence, incomparable_texts, listed_headline, run_text, told_metrics
-from roofline_model.core.finding import catalog_entry, short_text
+from results.text.diff_text import case_sentence, incomparable_texts, listed_headline, run_text, told_metrics
+from roofline_model.core.finding import code_text, findings_text, short_text
 
 SUITE = "roofline diff"
 
@@ -27,7 +27,9 @@ def diff_junit(diff: SuiteDiff, result: GateResult) -> str:
         _add(suite, case, whys.get(case.case_key, []), differing)
     if result.exit_code != EXIT_SAME and not result.failures:
         lone = xml.SubElement(suite, "testcase", classname=SUITE, name="comparable")
-        xml.SubElement(lone, "error", message=_text(result.why), type=f"exit code {result.exit_code}")
+        xml.SubElement(
+            lone, "error", message=_text(findings_text(result.reasons)), type=f"exit code {result.exit_code}"
+        )
     runs = [run_text(run) for run in (*diff.before, *diff.after)]
     output = xml.SubElement(suite, "system-out")
     output.text = _text(f"{listed_headline(diff, result)} | {' → '.join(runs)} | differs: {differing}", 4000)
@@ -47,7 +49,7 @@ def _add(suite: xml.Element, case: CaseDiff, whys: list[str], differing: str) ->
     )
     if case.after_s is not None:
         test.set("time", f"{case.after_s:.9f}")
-    said = f"{case.verdict}: {case_sentence(case)} ({catalog_entry(case.reason).short})"
+    said = f"{case.verdict}: {case_sentence(case)} ({code_text(case.reason)})"
     parts = [said, case.detail, *map(short_text, case.set_aside), *told_metrics(case)]
     text = _text("; ".join(part for part in parts if part), 2000)
     if whys:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reports.formats.answer_json import answer_json
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.words import confidence_words
-from roofline_model.core.finding import first_with, optional_json
+from roofline_model.core.finding import first_with, optional_json, short_text
 
 if TYPE_CHECKING:
     from reports.stored.answer import StoredRanking, StoredRecommendations
@@ -91,7 +91,7 @@ def ranking_json(one: StoredRanking) -> dict[str, Any]:
         "summary": one.summary,
         "rows": [stored_row_json(row, one) for row in one.rows],
         "refused": [answer_json(refused) for refused in one.refused],
-        "missing": list(one.missing),
+        "missing": list(map(short_text, one.missing)),
         "compared": one.compared or None,
         "changes": [answer_json(change) for change in one.changes],
     }

@@ -19,7 +19,8 @@ from reports.ranking.model_results import model_json
 from reports.ranking.shape_results import Configuration, ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
-from results.records.flags import DOUBTFUL_FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS
+from roofline_model.core.finding import code_text
 
 if TYPE_CHECKING:
     from reports.stored.answer import StoredRecommendations
@@ -64,7 +65,7 @@ def report_json(
             "warnings": list(view.state.warnings),
         },
         "flags": [
-            {"key": flag, "is_doubtful": flag in DOUBTFUL_FLAGS, "meaning": meaning(flag)} for flag in view.flags
+            {"key": flag, "is_doubtful": flag in DOUBTFUL_FLAGS, "meaning": code_text(flag)} for flag in view.flags
         ],
         "environment": dict(view.environment),
     }

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from reports.text.display_text import shown
-from results.text.model_text import phase_sentence, text_source, verdict_lines
+from results.text.model_text import phase_advice, text_source, verdict_lines
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 
 SENTENCE_CHARACTERS = 600
@@ -76,7 +76,7 @@ def _phase_json(phase: PhaseResult) -> dict[str, Any]:
     best = phase.of(phase.judged.best)
     return {
         "phase": phase.phase,
-        "verdict": phase_sentence(phase),
+        "verdict": phase_advice(phase).text,
         "is_win": phase.judged.is_win,
         "best": None if best is None else best.label,
         "passes": [pass_json(one) for one in phase.passes],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.text.display_text import shown
+from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss
 from roofline_model.core.finding import Finding, first_with, optional_text
 
@@ -35,7 +36,8 @@ class RankedRow:
     memory_saved_ratio: float | None
     """Share of the weight's 16-bit bytes that the format saves."""
     loss: Loss
-    reason: str
+    reason_rest: str
+    """Why it stands here, but for a measured speed-up."""
     record_ids: tuple[str, ...]
     """The stored records behind the row."""
     doubts: tuple[str, ...] = ()
@@ -58,6 +60,16 @@ class RankedRow:
     def kernel_gap(self) -> str:
         """Why no kernel is known to run it on the chip; empty for the others."""
         return shown(optional_text(first_with(self.findings, "kernel-gap")) or "")
+
+    is_gain: bool = False
+    """Whether the reason begins with the measured speed-up."""
+
+    @property
+    def reason(self) -> str:
+        """Why it stands here."""
+        if not self.is_gain or self.speedup is None:
+            return self.reason_rest
+        return f"measured {times_faster(self.speedup)} {self.reason_rest}"
 
     @property
     def is_emulated(self) -> bool:

@@ -178,7 +178,8 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Optio
         speedup=measured if one.is_measured else likely,
         memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
         loss=product_loss(one.weight_format, one.activation_format),
-        reason=_reason(one, baseline, predicted, measured, promised),
+        reason_rest=_reason(one, baseline, predicted, measured, promised),
+        is_gain=measured is not None and baseline is not None and one is not baseline,
         record_ids=tuple(row.record_id for row in one.rows),
         doubts=one.contender.doubts,
         case_key=one.case_key,
@@ -265,7 +266,7 @@ def _row_of_candidate(
         speedup=baseline_s / time_s if baseline_s else None,
         memory_saved_ratio=weight_saved_ratio(None, operands["b"]),
         loss=product_loss(operands["b"], operands["a"]),
-        reason=shown(findings_text(candidate.findings)),
+        reason_rest=shown(findings_text(candidate.findings)),
         record_ids=(),
         memory_bytes=None if candidate.memory is None else candidate.memory.total_bytes,
         expected_s=time_s if is_expected else None,
@@ -300,7 +301,7 @@ def _reason(
         promises = [f"expected {times_faster(likely)}"] if likely is not None else []
         promises += [f"ideal {times_faster(predicted)}"] if predicted is not None else []
         ideal = f" ({', '.join(promises)})" if promises else ""
-        words.append(f"measured {times_faster(measured)} {baseline.precision}{ideal}")
+        words.append(f"{baseline.precision}{ideal}")
     elif one.is_measured:
         words.append("measured; no measured 16-bit or FP32 kernel to compare with")
     elif likely is not None and predicted is not None and baseline is not None:

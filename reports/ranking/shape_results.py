@@ -10,6 +10,7 @@ from reports.text.display_text import shown
 from reports.text.regime import regime_rank
 from results.records.case_names import pass_name
 from results.statistics.replication import total_intervals
+from results.text.verdict_text import verdict_text
 from results.verdicts.gain import Gain, measured_gain
 from results.verdicts.shape_verdict import (
     Contender,
@@ -99,8 +100,13 @@ class ShapeResult:
     best: Configuration | None
     level_with: Configuration | None
     """What the best is level with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
-    verdict: str
-    """The title and the sentence that the terminal prints, too."""
+    judgement: str
+    """The line on the shape that the terminal prints, too."""
+
+    @property
+    def verdict(self) -> str:
+        """The title and the line."""
+        return f"{self.title}: {self.judgement}"
 
     @property
     def op(self) -> str:
@@ -177,17 +183,22 @@ class ShapeResult:
 
     @property
     def standing(self) -> str:
-        """What may be said of `best` among all: `fastest`, `fastest, level with INT8 (int_mm) and 2 more` where the intervals
-        name no best, empty where nothing competes. The first name is the one that the verdict gives."""
+        """The best among all: `fastest`, `fastest, level with INT8 (int_mm) and 2 more`; empty where nothing competes."""
         if self.best is None or not self.is_contest:
             return ""
+        return ", ".join(filter(None, ("fastest", self.level_text)))
+
+    @property
+    def level_text(self) -> str:
+        """What the intervals leave open: `level with INT8 (int_mm) and 2 more`; empty where they name a best. The first name
+        is the one that the verdict gives."""
         if self.is_clear:
-            return "fastest"
+            return ""
         named = self.level_with or next(iter(self.leaders[1:]), None)
         if named is None:  # only expected: further behind than what is level, inside the interval
-            return "fastest, by less than its interval"
+            return "by less than its interval"
         more = len(self.leaders) - 2
-        return f"fastest, level with {named.label}{f' and {more} more' if more > 0 else ''}"
+        return f"level with {named.label}{f' and {more} more' if more > 0 else ''}"
 
     @property
     def _rivals(self) -> tuple[Configuration, ...]:
@@ -270,8 +281,8 @@ def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeRe
     title = _title(key, rows[0].shape_label)
     baseline, best = _find(ranked, judged.baseline), _find(ranked, judged.best)
     other = next((one for one in judged.level_pair or () if one is not judged.best), None)
-    verdict = f"{title}: {shown(judged.sentence, VERDICT_CHARACTERS)}"
-    return ShapeResult(judged, title, ranked, baseline, best, _find(ranked, other), verdict)
+    judgement = shown(verdict_text(judged), VERDICT_CHARACTERS)
+    return ShapeResult(judged, title, ranked, baseline, best, _find(ranked, other), judgement)
 
 
 def _is_level(best: Configuration, other: Configuration) -> bool:

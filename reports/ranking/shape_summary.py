@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from reports.ranking.ranked_row import RankedRow
 from reports.ranking.shape_results import Configuration
-from results.verdicts.gain import Gain, maybe_faster_words, measured_gain, times_faster
+from results.text.verdict_text import doubt_text, maybe_faster_text
+from results.verdicts.gain import Gain, measured_gain, times_faster
 from results.verdicts.shape_verdict import are_level
 from roofline_model.core.units import format_time
 
@@ -32,8 +33,8 @@ def shape_summary(
     text = f"{best.label}: {evidence} {format_time(best.time_s)}{told}{level}{_worth_trying(rows)}"
     if rival is not None:
         over = measured_gain(rival.contender, baseline.contender) if baseline else None
-        return f"{text}{maybe_faster_words(rival.label, over, name)}"
-    return f"{text}; {gain.doubt_text}" if gain and gain.is_doubtful else text
+        return f"{text}{maybe_faster_text(rival.label, over, name)}"
+    return f"{text}; {doubt_text(gain)}" if gain and gain.is_doubtful else text
 
 
 def _gain(timed: Sequence[Configuration], baseline: Configuration | None) -> Gain | None:

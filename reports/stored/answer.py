@@ -11,7 +11,7 @@ from typing import Literal
 
 from reports.text.display_text import counted
 from roofline_model.core.answer import Option
-from roofline_model.core.finding import has_code
+from roofline_model.core.finding import Finding, has_code
 
 Subject = Literal["shape", "model"]
 ACROSS_RUNS = "across runs"
@@ -75,7 +75,7 @@ class StoredRanking:
     """What speed-ups are counted against, ranked or beyond a limit; None where it has no time."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Key of a row → why it stands there."""
-    missing: tuple[str, ...] = ()
+    missing: tuple[Finding, ...] = ()
     """What is not known of this ranking, and what would tell."""
     calibration_doubt: str = ""
     """Why its expected times are in doubt: the calibration they rest on was of a busy machine; empty where it was not."""

@@ -10,10 +10,10 @@ from reports.text.display_text import shown
 from reports.text.environment_words import change_words
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
-from results.diff.sentences import interval_text, percent, short
 from results.records.records import RunInfo
+from results.text.diff_text import interval_text, percent, short
 from roofline_model.core.answer import Option
-from roofline_model.core.finding import catalog_entry
+from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
 from roofline_model.recommend.loss import loss_text
 
@@ -69,7 +69,7 @@ def change_sentence(move: Move, moves: Sequence[Move], now: StoredRanking) -> st
         verb = "rose" if _is_above(move.after_rank, move.before_rank) else "fell"
         lead = f"{move.label} {verb} from {_ordinal(move.before_rank)} to {_ordinal(move.after_rank)}"
     own = own_cause(move)
-    cause = own or _cause_of_others(move, moves) or _not_compared(move, moves) or NOISE_WORDS
+    cause = own.sentence if own else _cause_of_others(move, moves) or _not_compared(move, moves) or NOISE_WORDS
     # What differs between the machines explains a measured time and nothing else.
     is_of_time = move.diff is not None and own and move.environment
     blocked = ", so roofline diff calls the runs not comparable" if move.is_blocked else ""
@@ -81,22 +81,37 @@ def has_cause(move: Move, moves: Sequence[Move]) -> bool:
     return move.before is None or move.after is None or bool(own_cause(move) or _cause_of_others(move, moves))
 
 
-def own_cause(move: Move) -> str:
-    """Return what of the row itself moved; empty where nothing did."""
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What moved a row."""
+
+    text: str
+    is_its: bool = True
+    """Whether `its` stands before it in a sentence about the row."""
+
+    @property
+    def sentence(self) -> str:
+        """As it is said of the row itself."""
+        return f"its {self.text}" if self.is_its else self.text
+
+
+def own_cause(move: Move) -> Cause | None:
+    """Return what of the row itself moved; None where nothing did."""
     before, after = move.before, move.after
     if before is None or after is None:
-        return ""
+        return None
     if after.is_measured and not before.is_measured:
-        return _first_evidence(move, after)
+        return Cause(_first_evidence(move, after), is_its=False)
     if before.is_measured and not after.is_measured:
-        return "its measurement does not stand any more"
+        return Cause("measurement does not stand any more")
     if text := _time_text(move):
-        return text
+        return Cause(text)
     if before.loss.pct != after.loss.pct:
-        return f"its loss is {loss_text(after.loss)}, before {loss_text(before.loss)}"
+        return Cause(f"loss is {loss_text(after.loss)}, before {loss_text(before.loss)}")
     if not after.is_measured and abs(after.estimate.time_s / before.estimate.time_s - 1) > _PREDICTION_MOVED_RATIO:
-        return f"its {after.estimate.source} time changed from {format_time(before.estimate.time_s)} to {format_time(after.estimate.time_s)}"
-    return ""
+        times = f"{format_time(before.estimate.time_s)} to {format_time(after.estimate.time_s)}"
+        return Cause(f"{after.estimate.source} time changed from {times}")
+    return None
 
 
 def environment_texts(differences: Sequence[Difference]) -> tuple[str, ...]:
@@ -122,10 +137,8 @@ def _time_text(move: Move) -> str:
     verb = "rose" if ratio > 0 else "fell"
     interval = f" (95 %: {interval_text(diff)})" if diff.low_ratio is not None else ""
     between = f"between {run_words(move.run_before)} and {run_words(move.run_after)}"
-    weak = (
-        "" if diff.verdict in ("SLOWER", "FASTER") else f", {diff.verdict.lower()}: {catalog_entry(diff.reason).short}"
-    )
-    return f"its measured time {verb} {percent(abs(ratio))}{interval} {between}{weak}"
+    weak = "" if diff.verdict in ("SLOWER", "FASTER") else f", {diff.verdict.lower()}: {code_text(diff.reason)}"
+    return f"measured time {verb} {percent(abs(ratio))}{interval} {between}{weak}"
 
 
 def _not_compared(move: Move, moves: Sequence[Move]) -> str:
@@ -134,7 +147,7 @@ def _not_compared(move: Move, moves: Sequence[Move]) -> str:
         if one.diff is not None and one.diff.verdict == "INVALID" and one.diff.change_ratio is None:
             detail = f" ({short(shown(one.diff.detail), _SHOWN_DETAIL)})" if one.diff.detail else ""
             whose = "its times" if one is move else f"the times of {one.label}"
-            return f"{whose} are not comparable: {catalog_entry(one.diff.reason).short}{detail}"
+            return f"{whose} are not comparable: {code_text(one.diff.reason)}{detail}"
     return ""
 
 
@@ -157,9 +170,8 @@ def _cause_of_others(move: Move, moves: Sequence[Move]) -> str:
     with_cause = [(other, cause) for other in passed if (cause := own_cause(other))]
     if with_cause:
         other, cause = with_cause[0]
-        told = cause.replace("its ", "", 1) if cause.startswith("its ") else cause
         side = "passed it" if _is_above(other.after_rank, move.after_rank) else "fell behind it"
-        return f"{other.label} {side} ({told})"
+        return f"{other.label} {side} ({cause.text})"
     came = [other.label for other in moves if other.before is None and _is_above(other.after_rank, move.after_rank)]
     went = [other.label for other in moves if other.after is None and _is_above(other.before_rank, move.before_rank)]
     if came or went:

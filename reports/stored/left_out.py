@@ -9,20 +9,12 @@ from reports.stored.rows.levels import CaseLevel, SetAside
 from reports.text.display_text import counted, shown
 from reports.text.environment_words import change_words
 from results.diff.environments import differences, method_difference
-from results.diff.sentences import run_name
+from results.records.flags import FLAGS
 from results.records.records import RunInfo
+from roofline_model.core.finding import Finding, short_text
 
 _SHOWN_FACTS = 2
 _SHOWN_RUNS = 3
-_DISTURBANCES = {
-    "above-roof": "measured shorter than any kernel of this work can take",
-    "capped": "measured while the clock was held down",
-    "contended": "measured while other work ran",
-    "quarantined": "measured while the machine was in a slow state",
-    "shared-device": "measured while another process used the GPU",
-    "stolen": "measured while the hypervisor gave the CPUs away",
-}
-"""Flag that makes a night doubtful → what happened."""
 
 
 def left_out_notes(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> tuple[str, ...]:
@@ -33,7 +25,7 @@ def left_out_notes(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> 
     for run_id in sorted(lost, key=lambda one: (runs[one].started_at, one), reverse=True):
         for why, count in lost[run_id].items():
             part = f" for {counted(count, 'case')}" if run_id in used or len(lost[run_id]) > 1 else ""
-            alike.setdefault(f"{part}: {why}", []).append(shown(run_name(runs[run_id]), 60))
+            alike.setdefault(f"{part}: {why}", []).append(shown(runs[run_id].short_name, 60))
     return tuple(_line(names, why) for why, names in alike.items())
 
 
@@ -42,7 +34,7 @@ def left_out_runs(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> d
     levels = tuple(levels)
     used = _used(levels)
     return {
-        run_id: LeftOut("; ".join(whys), _line([shown(run_name(runs[run_id]), 60)], f": {next(iter(whys))}"))
+        run_id: LeftOut("; ".join(whys), _line([shown(runs[run_id].short_name, 60)], f": {next(iter(whys))}"))
         for run_id, whys in _lost(levels, runs).items()
         if run_id not in used
     }
@@ -77,7 +69,7 @@ def _line(names: list[str], why: str) -> str:
 def _why(run: RunInfo, one: SetAside, level: CaseLevel) -> str:
     """Return what kept a run out of a level; empty where nothing that is stored did."""
     told = [_incomparable(run, one, level)] if one.is_incomparable else []
-    told += [_doubt_words(one.doubt)] if one.doubt else []
+    told += map(_doubt_text, one.doubts)
     return shown("; ".join(text for text in told if text), 400)
 
 
@@ -92,15 +84,12 @@ def _incomparable(run: RunInfo, one: SetAside, level: CaseLevel) -> str:
     told = [f"{what} ({_first(texts)})" for what, texts in found.items() if texts]
     if not told:
         return ""
-    return f"not comparable with run {run_name(level.newest)}, {' and '.join(told)}; `roofline diff` lists all"
+    return f"not comparable with run {level.newest.short_name}, {' and '.join(told)}; `roofline diff` lists all"
 
 
-def _doubt_words(doubt: str) -> str:
-    """Return the doubt of a night as what happened: `measured while other work ran (contended)`."""
-    flags = doubt.split(", ")
-    if not all(flag in _DISTURBANCES for flag in flags):
-        return doubt  # the run is interrupted, or of another branch
-    return f"{' and '.join(_DISTURBANCES[flag] for flag in flags)} ({doubt})"
+def _doubt_text(item: Finding) -> str:
+    """Return a doubt of a night, a flag with its key: `another process used the GPU: times are too long (shared-device)`."""
+    return f"{short_text(item)} ({item.code})" if item.code in FLAGS else short_text(item)
 
 
 def _first(texts: Iterable[str]) -> str:

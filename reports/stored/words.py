@@ -8,10 +8,11 @@ from reports.stored.answer import ACROSS_RUNS, StoredRanking
 from reports.stored.ordering import level_with, maybe_faster_option
 from reports.stored.rows.baseline_trust import doubts_to_mend, told_gain
 from reports.stored.rows.levels import CaseLevel
-from reports.text.display_text import counted, shown
-from results.verdicts.gain import maybe_faster_words, times_faster
+from reports.text.display_text import shown
+from results.text.verdict_text import doubtful_side, maybe_faster_text
+from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Option, Trust
-from roofline_model.core.finding import first_with, has_code, short_text
+from roofline_model.core.finding import Finding, finding, first_with, has_code, short_text
 from roofline_model.core.units import format_time
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
@@ -62,7 +63,7 @@ def rival_words(ranking: StoredRanking) -> str:
     rival = maybe_faster_option(ranking.rows)
     if rival is None:
         return ""
-    return maybe_faster_words(rival.label, told_gain(rival, ranking), ranking.baseline_label)
+    return maybe_faster_text(rival.label, told_gain(rival, ranking), ranking.baseline_label)
 
 
 def _again_words(ranking: StoredRanking, best: Option) -> str:
@@ -70,7 +71,7 @@ def _again_words(ranking: StoredRanking, best: Option) -> str:
     gain = told_gain(best, ranking)
     if gain is None:
         return "; measure it again" if best.is_measured and doubts_to_mend(best.trust.doubts) else ""
-    return f"; measure {gain.to_measure} again" if gain.is_doubtful else ""
+    return f"; measure {doubtful_side(gain)} again" if gain.is_doubtful else ""
 
 
 def _overlap_words(ranking: StoredRanking, best: Option) -> str:
@@ -81,33 +82,31 @@ def _overlap_words(ranking: StoredRanking, best: Option) -> str:
     return ", though their intervals overlap" if base.estimate.low_s <= best.estimate.high_s else ""
 
 
-def missing_of(ranking: StoredRanking, rows: Sequence[Option], levels: Sequence[CaseLevel]) -> tuple[str, ...]:
+def missing_of(ranking: StoredRanking, rows: Sequence[Option], levels: Sequence[CaseLevel]) -> tuple[Finding, ...]:
     """Return what is not known of a ranking, and what would tell. `rows`: all of it, those beyond the limits too."""
-    found = []
+    findings = []
     measured = [row for row in rows if row.is_measured]
     if not measured:
-        found.append("nothing of it was measured on this chip: every time is a prediction")
+        findings.append(finding("none-measured"))
     elif len(measured) == 1:
-        found.append(f"only {measured[0].label} was measured: there is nothing measured to compare it with")
+        findings.append(finding("one-measured", measured[0].label))
     if not ranking.baseline_label:
-        found.append("no 16-bit or FP32 configuration: speed-ups have nothing to refer to (measure BF16)")
+        findings.append(finding("baseline-missing"))
     elif measured and not any(ranking.is_baseline(row) and row.is_measured for row in rows):
-        found.append(
-            f"the baseline {ranking.baseline_label} was not measured: measured speed-ups have nothing to refer to"
-        )
+        findings.append(finding("baseline-unmeasured", ranking.baseline_label))
     unknown = [row for row in rows if row.loss.source == "unknown"]
     if unknown:
-        found.append(f"no quality is known of {_listed(unknown)}")
-    forced = sum(level.runs[-1].is_forced for level in levels)
-    if forced:
-        found.append(f"{counted(forced, 'case')} measured by force on another machine: not used")
+        findings.append(finding("losses-unknown", options=_labels(unknown)))
+    forced_count = sum(level.runs[-1].is_forced for level in levels)
+    if forced_count:
+        findings.append(finding("forced-unused", case_count=forced_count))
     stale = [row for row in rows if row.trust.stale_reason]
     if stale:
-        found.append(f"stale: {_listed(stale)} ({stale[0].trust.stale_reason}): measure again")
+        findings.append(finding("stale", options=_labels(stale), reason=stale[0].trust.stale_reason))
     classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
     if len(classes) > 1:
-        found.append("measured times come from different machines or software: compare them with care")
-    return tuple(found)
+        findings.append(finding("environments-mixed"))
+    return tuple(findings)
 
 
 def _worth_trying(ranking: StoredRanking, best: Option) -> str:
@@ -123,9 +122,9 @@ def _worth_trying(ranking: StoredRanking, best: Option) -> str:
     return f"; worth trying: {promise.label}, {promise.estimate.source} {gain} and not measured here"
 
 
-def _listed(rows: Sequence[Option]) -> str:
+def _labels(rows: Sequence[Option]) -> tuple[str, ...]:
     names = list(dict.fromkeys(row.label for row in rows))
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else []))
 
 
 def speedup_words(option: Option) -> str:

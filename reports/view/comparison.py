@@ -11,7 +11,13 @@ from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on
 from results.diff.rules import REASONS, VERDICTS, DiffRules
-from results.diff.sentences import (
+from results.diff.stored_sides import baseline_side, side_of
+from results.diff.suites import compare_suites
+from results.history.alerts import Change
+from results.history.case_history import CaseHistory, HistoryOptions, case_histories
+from results.records.metrics import get_metric
+from results.records.records import RunInfo
+from results.text.diff_text import (
     change_text,
     common_text,
     counts_text,
@@ -27,13 +33,7 @@ from results.diff.sentences import (
     time_text,
     told_metrics,
 )
-from results.diff.stored_sides import baseline_side, side_of
-from results.diff.suites import compare_suites
-from results.history.alerts import Change
-from results.history.case_history import CaseHistory, HistoryOptions, case_histories
-from results.records.metrics import get_metric
-from results.records.records import RunInfo
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import code_text, findings_text, short_text
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
@@ -138,7 +138,7 @@ def gate_text(comparison: Comparison) -> str:
     diff, result = comparison.diff, comparison.result
     if diff is None or result is None or not result.exit_code:
         return ""
-    why = "not comparable" if incomparable_texts(diff) else shown(result.why, 400).rstrip(".")
+    why = "not comparable" if incomparable_texts(diff) else shown(findings_text(result.reasons), 400).rstrip(".")
     return f"{why[:1].upper()}{why[1:]}"
 
 
@@ -174,5 +174,5 @@ def _row(case: CaseDiff) -> ComparedRow:
         probability=probability(case.adjusted_p_value),
         sensitivity="–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
         reason=shown("; ".join([case.reason, *parts]), 400),
-        meaning=catalog_entry(case.reason).short if case.reason in REASONS else "",
+        meaning=code_text(case.reason) if case.reason in REASONS else "",
     )

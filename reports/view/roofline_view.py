@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from reports.cases.rows import CaseRow
 from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
 from reports.text.display_text import counted, shown
+from results.text.verdict_text import in_doubt_text
 from results.verdicts.gain import times_faster
 from roofline_model.chips.hardware import Device
 from roofline_model.core.units import GIGA, TERA, format_time
@@ -290,7 +291,7 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     elif result.is_contest and result.level_with is None:
         lines += _gain_lines(result, evidence)
     if result.is_contest and not result.is_clear:
-        lines.append(result.standing.removeprefix("fastest, "))
+        lines.append(result.level_text)
     return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
 
 
@@ -300,7 +301,7 @@ def _gain_lines(result: ShapeResult, evidence: str) -> list[str]:
         return []
     name, gain = result.baseline.precision, result.gain
     if gain is not None:
-        doubt = [f"{gain.in_doubt}: measure again"] if gain.is_doubtful else []
+        doubt = [f"{in_doubt_text(gain)}: measure again"] if gain.is_doubtful else []
         return [f"{gain.over(name)}, {evidence}", *doubt]
     likely = result.expected_speedup if evidence == "expected" else result.predicted_speedup
     return [] if likely is None else [f"{times_faster(likely)} {name}, {evidence}"]

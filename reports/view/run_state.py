@@ -10,7 +10,9 @@ from reports.cases.summary import CaseSummary
 from reports.text.display_text import counted, shown
 from results.records.records import Record, RunInfo
 from results.records.state_records import CanaryReading
+from results.records.stored_findings import read_findings
 from results.verdicts.gain import times_faster
+from roofline_model.core.finding import advice_text
 from roofline_model.core.units import format_time
 
 
@@ -119,8 +121,10 @@ def _restarts(records: tuple[Record, ...]) -> tuple[str, ...]:
 
 
 def _stored_warnings(run: RunInfo) -> tuple[str, ...]:
-    warnings = run.environment.facts.get("warnings")
-    return tuple(shown(warning) for warning in warnings) if isinstance(warnings, list | tuple) else ()
+    try:
+        return tuple(shown(advice_text(item)) for item in read_findings(run.environment.facts.get("warnings")))
+    except ValueError:  # nothing stored, or no findings
+        return ()
 
 
 def seconds_since(start_s: float | None, timestamp: str) -> float | None:

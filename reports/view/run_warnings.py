@@ -10,8 +10,9 @@ from reports.cases.error_summary import comparable_rows
 from reports.cases.summary import CaseSummary
 from reports.text.display_text import counted
 from reports.view.run_state import RunState
-from results.records.flags import DOUBTFUL_FLAGS, FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import RunInfo
+from roofline_model.core.finding import code_text
 
 if TYPE_CHECKING:
     from reports.view.views import ChipView
@@ -110,7 +111,7 @@ def _flagged(cases: tuple[CaseSummary, ...], said_already: set[str]) -> list[str
     for flag in FLAGS:
         ids = [case.lead.case_id for case in cases if flag in case.flags]
         if ids and flag in DOUBTFUL_FLAGS and flag not in said_already:
-            found.append(f"{counted(len(ids), 'case')} flagged {flag} ({_named(ids)}): {meaning(flag)}.")
+            found.append(f"{counted(len(ids), 'case')} flagged {flag} ({_named(ids)}): {code_text(flag)}.")
     return found
 
 

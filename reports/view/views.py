@@ -339,7 +339,7 @@ def _machine(run: RunInfo) -> str:
 
 
 def _environment(run: RunInfo) -> tuple[tuple[str, str], ...]:
-    """Flatten the stored facts into sorted rows of name and value."""
+    """Flatten the stored facts into sorted rows of name and value; warnings are told with the state of the machine."""
     pairs: list[tuple[str, str]] = []
 
     def collect(prefix: str, value: Any) -> None:
@@ -351,7 +351,7 @@ def _environment(run: RunInfo) -> tuple[tuple[str, str], ...]:
         else:
             pairs.append((shown(prefix, 80), "–" if value is None else shown(value, 400)))
 
-    collect("", run.environment.facts)
+    collect("", {name: value for name, value in run.environment.facts.items() if name != "warnings"})
     return tuple(pairs)
 
 

@@ -87,7 +87,7 @@ class SuiteDiff:
     """Cases of the older side that the newer one was not asked for: they are not among `cases`, and not GONE."""
     selection: str = ""
     """What the newer side was selected by, as typed: `-k gemv`; empty where nothing was left out for it."""
-    unused_quarantine: tuple[str, ...] = ()
+    unused_quarantine: tuple[Finding, ...] = ()
     """Entries of the quarantine list that matched nothing or have expired."""
 
     @property

@@ -1,4 +1,4 @@
-"""From a diff to an exit code: what was asked to fail, what did, and one sentence about it. Pure."""
+"""From a diff to an exit code: what was asked to fail, what did, and why. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.rules import MACHINE_REASONS
 from results.diff.significance.metrics import MetricChange, directed
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.units import counted
+from roofline_model.core.finding import Finding, finding
 
 ExitCode = Literal[0, 1, 3, 4, 5]
 EXIT_SAME: ExitCode = 0
@@ -54,8 +54,8 @@ class GateResult:
 
     exit_code: ExitCode
     failures: tuple[Failure, ...]
-    why: str
-    """What the exit code says, in words; empty for 0."""
+    reasons: tuple[Finding, ...] = ()
+    """Why the exit code is not 0; empty for 0."""
 
 
 def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
@@ -86,18 +86,15 @@ def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int 
     )
     if failures:
         count = len({failure.case.case_key for failure in failures})
-        rules = ", ".join(dict.fromkeys(failure.rule.text for failure in failures))
-        return GateResult(EXIT_REGRESSION, failures, f"{count} case{'s' * (count > 1)} failed on {rules}")
-    if why := _machine(watched):
-        return GateResult(EXIT_MACHINE, (), why)
+        rules = tuple(dict.fromkeys(failure.rule.text for failure in failures))
+        return GateResult(EXIT_REGRESSION, failures, (finding("gate-failed", case_count=count, rules=rules),))
+    if (reason := _machine(watched)) is not None:
+        return GateResult(EXIT_MACHINE, (), (reason,))
     ambiguous = sum(case.verdict == "AMBIGUOUS" for case in watched)
     if max_ambiguous_count is not None and ambiguous > max_ambiguous_count:
-        return GateResult(
-            EXIT_AMBIGUOUS,
-            (),
-            f"{counted(ambiguous, 'case is', 'cases are')} ambiguous, more than {max_ambiguous_count}",
-        )
-    return GateResult(EXIT_SAME, (), "")
+        reason = finding("too-ambiguous", case_count=ambiguous, limit_count=max_ambiguous_count)
+        return GateResult(EXIT_AMBIGUOUS, (), (reason,))
+    return GateResult(EXIT_SAME, ())
 
 
 def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
@@ -128,23 +125,22 @@ def _loss_ratio(change: MetricChange) -> float:
     return directed(change.change_ratio, change.is_higher_better)
 
 
-def _machine(watched: Sequence[CaseDiff]) -> str:
-    """Return why the machine's state, not the code, decides what was seen; empty where it does not."""
+def _machine(watched: Sequence[CaseDiff]) -> Finding | None:
+    """Return why the machine's state, not the code, decides what was seen; None where it does not."""
     invalid = [case for case in watched if case.verdict == "INVALID" and case.reason in MACHINE_REASONS]
-    slow = [case for case in invalid if case.reason == "quarantined"]
-    if slow:
-        return f"the machine was in a slow state (canary) for {len(slow)} case{'s' * (len(slow) > 1)}"
-    both = [case for case in watched if case.before_s is not None and case.after_s is not None]
-    if len(invalid) > MOST_INVALID_RATIO * len(both):
-        return f"the machine's state makes {len(invalid)} of {counted(len(both), 'case')} invalid"
-    clocks = [case for case in watched if case.verdict == "SLOWER" and case.reason == "clock-lower"]
-    if clocks:
-        return f"{len(clocks)} case{'s are' if len(clocks) > 1 else ' is'} slower at equal cycles: the clock was lower"
-    return ""
+    slow_count = sum(case.reason == "quarantined" for case in invalid)
+    if slow_count:
+        return finding("quarantined", case_count=slow_count)
+    both_count = sum(case.before_s is not None and case.after_s is not None for case in watched)
+    if len(invalid) > MOST_INVALID_RATIO * both_count:
+        return finding("machine-state-invalid", invalid_count=len(invalid), case_count=both_count)
+    clock_count = sum(case.verdict == "SLOWER" and case.reason == "clock-lower" for case in watched)
+    return finding("clock-lower", case_count=clock_count) if clock_count else None
 
 
-def _not_comparable(diff: SuiteDiff) -> str:
+def _not_comparable(diff: SuiteDiff) -> tuple[Finding, ...]:
     """Return all that stands in the way at once, what cannot be allowed first."""
-    told = [f"measured by different methods ({diff.method_difference})"] if diff.method_difference else []
-    told += [one.text for one in diff.blocking]
-    return f"not comparable: {'; '.join(told) or 'the two sides have no measured case in common'}"
+    reasons = [finding("method-differs", methods=diff.method_difference)] if diff.method_difference else []
+    if diff.blocking:
+        reasons.append(finding("environment-differs", differences=tuple(one.text for one in diff.blocking)))
+    return tuple(reasons) or (finding("no-common-case"),)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from results.diff.case_sides import CaseSide, case_sides, joined
 from results.diff.expected_changes import reason_of_change
 from results.diff.rules import DiffRules, Verdict
-from results.diff.sentences import run_name
 from results.diff.significance.evidence import ratio_of
 from results.diff.significance.pair_tests import SidePair, judge_times
 from results.diff.suites import SuiteSide
@@ -109,7 +108,7 @@ def _add_unusable(
     """Note the nights of cases that were measured and cannot be used; a case that was not measured is no night."""
     for key, side in own.items():
         if key not in usable and side.was_measured:
-            night = run_name(run)
+            night = run.short_name
             flag = None if side.is_judgeable else side.set_aside[0][0]
             why = finding("night-other-method" if flag is None else "night-flagged", _BEFORE, night=night, flag=flag)
             levels.setdefault(key, _Level([])).set_aside.append(why)
@@ -158,9 +157,9 @@ def _join(level: _Level, night: _Night, verdict: Verdict, expected: str) -> None
 
 
 def _restart(level: _Level, nights: list[_Night], code: str, reason: str | None = None) -> None:
-    level.set_aside += [finding(code, _BEFORE, night=run_name(old.run), reason=reason) for old in level.nights]
+    level.set_aside += [finding(code, _BEFORE, night=old.run.short_name, reason=reason) for old in level.nights]
     level.nights = nights
 
 
 def _unused(night: _Night, code: str) -> Finding:
-    return finding(code, _BEFORE, night=run_name(night.run), change_ratio=night.change_ratio)
+    return finding(code, _BEFORE, night=night.run.short_name, change_ratio=night.change_ratio)

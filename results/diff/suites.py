@@ -151,7 +151,7 @@ def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseS
     ]
     if not both or not all(_are_methods_two(one, other) for one, other in both):
         return ""
-    return _methods(*both[0]) or "several on one side"
+    return _methods(*both[0]) or "method mixed"
 
 
 def _methods(before: CaseSide, after: CaseSide) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from results.records.records import Measurement, PredictionRecord
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.operators.case import Case
 
@@ -103,8 +104,8 @@ class ForeignRow:
     """None: it is no pass of a known model."""
     predictions: tuple[PredictionRecord, ...] = ()
     """Those of a row that names its chip itself."""
-    reason: str = ""
-    """Why there is no prediction, or no expected one."""
+    reason: Finding | None = None
+    """Why there is no prediction, or no expected one; None where there are both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from results.records.plain_form import FormError
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.fitting.table import KernelTable, phase_of, read_kernel_table
 from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
@@ -78,15 +78,15 @@ def _row(prediction: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
     where = f"row {table.line_numbers[i]}"
     measured_s = float(table.numbers["time_s"][i])
     ask: ModelAsk | None = None
-    reason = prediction.reasons[i]
+    bare_reason = prediction.bare_reason(i)
+    reason = finding("unsupported", reason=bare_reason) if bare_reason else None
     predictions: tuple[PredictionRecord, ...] = ()
     tokens: int | None = None
     try:
         if table.texts["op"][i] == "model":
             case, ask, measured_s, tokens, reason = _model_row(table, i, measured_s)
             if ask is not None and chip is not None:
-                predictions, missing = model_predictions(ask, chip.device, measured_s)
-                reason = "; ".join(missing)
+                predictions, reason = model_predictions(ask, chip.device, measured_s)
         elif table.texts["op"][i] == "copy":
             case = Case("copy", (("bytes", int(table.numbers["bytes"][i])),), (), _kernel(table, i), "none")
         else:
@@ -183,7 +183,9 @@ def _predictions(
     return first, expected
 
 
-def _model_row(table: KernelTable, i: int, measured_s: float) -> tuple[Case, ModelAsk | None, float, int, str]:
+def _model_row(
+    table: KernelTable, i: int, measured_s: float
+) -> tuple[Case, ModelAsk | None, float, int, Finding | None]:
     """Return case, question, seconds and tokens of one pass, and why there is no question."""
     from results.exchange.foreign import Stated
 
@@ -192,5 +194,5 @@ def _model_row(table: KernelTable, i: int, measured_s: float) -> tuple[Case, Mod
     named = NamedModel(row.shape.name, row.shape, "named", "", row.formats, row.kv, row.weight_bytes)
     stated = Stated(device_count=row.device_count, link_bytes_per_s=LINK_BYTES_PER_S if row.device_count > 1 else None)
     words: list[Any] = [_kernel(table, i), f"tp{row.device_count}" if row.device_count > 1 else ""]
-    case, ask, reason = model_case(named, row.phase, (run,), kernel_name(*words), stated, "")
+    case, ask, reason = model_case(named, row.phase, (run,), kernel_name(*words), stated, None)
     return case, ask, measured_s / row.steps_count, row.batch_count * row.new_count, reason

@@ -12,6 +12,7 @@ from results.exchange.measured import from_samples
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_names import KnownModel, model_of_gguf, quantization_of, stated_model
 from results.records.plain_form import FormError
+from roofline_model.core.finding import Finding, finding
 
 _CACHE_FORMATS = {
     "f32": "FP32",
@@ -112,7 +113,7 @@ def _foreign_row(row: BenchRow, stated: Stated) -> ForeignRow:
     reason = _not_comparable(fields, known, stated) or reason
     tokens = row.prompt_count + row.new_count
     samples_s = [time_s / steps for time_s in row.samples_s]
-    facts: dict[str, Any] = {"statistic": "mean of the repetitions" if row.is_mean else "samples", "test": test}
+    facts: dict[str, Any] = {"statistic": "mean" if row.is_mean else "samples", "test": test}
     if row.rate_std_per_s is not None:
         facts["rate_std_tokens_per_s"] = row.rate_std_per_s
     facts |= {
@@ -139,9 +140,9 @@ def _picked(fields: Fields, names: Sequence[str]) -> dict[str, Any]:
     return {key: int(value) if isinstance(value, bool) else value for key, value in found.items()}
 
 
-def _model(fields: Fields, description: str, stated: Stated) -> tuple[KnownModel | None, str]:
+def _model(fields: Fields, description: str, stated: Stated) -> tuple[KnownModel | None, Finding | None]:
     if stated.model is not None:
-        return stated_model(stated.model), ""
+        return stated_model(stated.model), None
     count = fields.number("model_n_params", least=1) if fields.has("model_n_params") else None
     return model_of_gguf(fields.text("model_filename", ""), description, count)
 
@@ -202,18 +203,18 @@ def _passes(row: BenchRow) -> tuple[str, tuple[PassRun, ...], int]:
     return "generate", (prefill, PassRun("decode", 1, middle, 1, float(new))), 1
 
 
-def _not_comparable(fields: Fields, known: KnownModel | None, stated: Stated) -> str:
-    """Return why one chip's prediction would be of something else than what ran; empty where it is not."""
+def _not_comparable(fields: Fields, known: KnownModel | None, stated: Stated) -> Finding | None:
+    """Return why one chip's prediction would be of something else than what ran; None where it is not."""
     backend = fields.text("backends", _old_backend(fields))
     if backend == "CPU" and stated.hardware is not None and stated.hardware.kind == "gpu":
-        return f"it ran on a CPU, {stated.hardware.key} is a GPU"
+        return finding("ran-on-cpu", hardware=stated.hardware.key)
     layers = fields.data.get("n_gpu_layers")
     if backend != "CPU" and known is not None and isinstance(layers, int) and 0 <= layers < known.shape.layer_count:
-        return f"only {layers} of {known.shape.layer_count} layers were on the GPU"
+        return finding("layers-off-gpu", gpu_count=layers, layer_count=known.shape.layer_count)
     if fields.data.get("n_cpu_moe") not in (None, 0):
-        return "experts were computed on the CPU"
+        return finding("experts-off-gpu")
     if fields.data.get("no_kv_offload") in (True, 1):
-        return "the KV cache was not on the GPU"
+        return finding("cache-off-gpu")
     if fields.text("split_mode", "layer") in ("row", "tensor") and "," in fields.text("gpu_info", ""):
-        return "every layer was divided among several GPUs, whose link the file does not tell"
-    return ""
+        return finding("layers-divided")
+    return None

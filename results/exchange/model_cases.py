@@ -8,6 +8,7 @@ from typing import Any
 
 from results.exchange.foreign import ModelAsk, PassRun, Stated
 from results.exchange.model_names import plan_formats
+from roofline_model.core.finding import Finding, finding
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.operators.case import Case
 
@@ -49,18 +50,18 @@ def model_case(
     passes: tuple[PassRun, ...],
     kernel: str,
     stated: Stated,
-    why_unknown: str,
+    why_unknown: Finding | None,
     *,
     output_count: int = 0,
-) -> tuple[Case, ModelAsk | None, str]:
+) -> tuple[Case, ModelAsk | None, Finding | None]:
     """Return the case of a measured call, the question to `predict model`, and why there is none.
 
     `phase` generate: a prompt and the steps behind it in one call, with sizes B, Sin and Sout, `output_count` new tokens.
     """
     formats: tuple[tuple[str, str], ...] = ()
     reason = why_unknown
-    if not reason and named.formats is None:
-        reason = "the file does not say in which formats the weights are: give --formats"
+    if reason is None and named.formats is None:
+        reason = finding("formats-unstated")
     if named.shape is not None and named.formats is not None:
         formats, wrong = plan_formats(named.formats, named.kv_format, named.shape)
         reason = reason or wrong
@@ -81,4 +82,4 @@ def model_case(
         stated.device_count,
         stated.link_bytes_per_s,
     )
-    return case, ask, ""
+    return case, ask, None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_registry import get_model, list_models, shipped_model
 from roofline_model.models.model_shapes import ModelShape
@@ -80,7 +81,9 @@ def model_of_hub_id(name: str) -> tuple[KnownModel | None, str | None]:
     return None, None
 
 
-def model_of_gguf(file_name: str, description: str, parameter_count: float | None) -> tuple[KnownModel | None, str]:
+def model_of_gguf(
+    file_name: str, description: str, parameter_count: float | None
+) -> tuple[KnownModel | None, Finding | None]:
     """Return the model of a GGUF file, or None and why not.
 
     By the file's name without its quantisation; else the model of ours with as many parameters, where there is one shape.
@@ -89,25 +92,24 @@ def model_of_gguf(file_name: str, description: str, parameter_count: float | Non
     stem = re.sub(r"-\d{5}-of-\d{5}$", "", stem)
     named = shipped_model(_FILE_QUANT.sub("", stem)) if stem else None
     if named is not None and _agrees(named, parameter_count):
-        return KnownModel(named, f"file {stem[:80]}"), ""
+        return KnownModel(named, f"file {stem[:80]}"), None
     if parameter_count is None:
-        return None, f"{description[:60]!r} names no model that is known here: give --model"
+        return None, finding("model-unknown", model=description[:60])
     near = [
         (abs(count / parameter_count - 1), shape)
         for shape, count in _counted()
         if abs(count / parameter_count - 1) <= COUNT_TOLERANCE_RATIO
     ]
     if not near:
-        return None, (
-            f"no known model has {parameter_count / 1e9:.2f} billion parameters like {description[:60]!r}: give --model NAME or its config.json"
-        )
+        billions = f"{parameter_count / 1e9:.2f}"
+        return None, finding("model-unknown", model=description[:60], billion_parameters=billions)
     nearest = min(distance for distance, _ in near)
     best = [shape for distance, shape in near if distance <= nearest + 1e-9]
     family = [shape for shape in best if _family(shape.name) == _family(description)] or best
     if len({_sizes(shape) for shape in family}) > 1:
-        names = ", ".join(shape.name for shape in family)
-        return None, f"{description[:60]!r} may be {names}: give --model"
-    return KnownModel(family[0], f"{parameter_count / 1e9:.2f} billion parameters"), ""
+        candidates = tuple(shape.name for shape in family)
+        return None, finding("model-ambiguous", model=description[:60], candidates=candidates)
+    return KnownModel(family[0], f"{parameter_count / 1e9:.2f} billion parameters"), None
 
 
 def quantization_of(description: str, file_name: str) -> Quantization | None:
@@ -167,12 +169,14 @@ def _sizes(shape: ModelShape) -> tuple[object, ...]:
     )
 
 
-def plan_formats(formats: str, kv_format: str | None, shape: ModelShape) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return the formats of a case (a, b, kv) under a plan, and why there are none; one of the two is empty."""
+def plan_formats(
+    formats: str, kv_format: str | None, shape: ModelShape
+) -> tuple[tuple[tuple[str, str], ...], Finding | None]:
+    """Return the formats of a case (a, b, kv) under a plan, or none and why."""
     from roofline_model.models.format_plan import plan_from_text
 
     try:
         plan = plan_from_text(formats, shape, kv=kv_format)
     except RooflineError as error:
-        return (), str(error)
-    return (("a", plan.base.activations), ("b", plan.base.weights), ("kv", plan.kv)), ""
+        return (), finding("unsupported", reason=str(error))
+    return (("a", plan.base.activations), ("b", plan.base.weights), ("kv", plan.kv)), None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from results.exchange.foreign import ModelAsk, PassRun
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.ideal.roofline import error_ratio, weakest_provenance
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ PASSES_VERSION = "imported-pass-1"
 
 def model_predictions(
     ask: ModelAsk, device: Device, measured_s: float
-) -> tuple[tuple[PredictionRecord, ...], tuple[str, ...]]:
+) -> tuple[tuple[PredictionRecord, ...], Finding | None]:
     """Return the ideal and, where the chip has one, the expected time of a call, and why something is missing.
 
     Weights are counted as the file stores them where it says how many bytes there are. The interval is the one that
@@ -34,10 +34,10 @@ def model_predictions(
         one = _predicted(ask, run, device)
         priced.append((run, one, priced_pass(one, device, ask.weight_bytes)))
     ideal = _ideal(priced, device, measured_s)
-    missing = tuple(dict.fromkeys(one.problem for _, _, one in priced if one.expected_s is None))
+    problems = dict.fromkeys(one.problem for _, _, one in priced if one.expected_s is None)
     expected_s = math.fsum(run.times_count * one.expected_s for run, _, one in priced if one.expected_s is not None)
-    if missing:
-        return (ideal,), missing
+    if problems:
+        return (ideal,), finding("unsupported", reason="; ".join(problems))
     least_s = math.fsum(run.times_count * one.least_s for run, _, one in priced)
     low, high = INTERVAL
     expected = PredictionRecord(
@@ -63,7 +63,7 @@ def model_predictions(
         findings=(finding("model-not-fitted"),),
         error_ratio=error_ratio(expected_s, measured_s),
     )
-    return (ideal, expected), ()
+    return (ideal, expected), None
 
 
 def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:

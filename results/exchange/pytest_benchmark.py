@@ -16,6 +16,7 @@ from results.exchange.foreign import ForeignFile, ForeignRow, Stated
 from results.exchange.measured import FLAGS, STOP_REASON, from_one_figure, from_samples
 from results.records.plain_form import FormError, UnclearFormError
 from results.records.records import Measurement
+from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case
 
 KIND = "pytest-benchmark"
@@ -102,7 +103,7 @@ def _row(fields: Fields, started: str, facts: Mapping[str, Any]) -> ForeignRow:
         created_at=started,
         test_id=name,
         facts={"statistic": "samples" if measurement.samples_s else "statistics", **extra},
-        reason="a test of your own: its work is not declared, so there is nothing to predict",
+        reason=finding("work-undeclared"),
     )
 
 

@@ -23,6 +23,7 @@ from results.records.records import (
 from results.store.run_names import LONGEST_LABEL
 from roofline_model.chips.hardware import Device, DeviceFacts, list_hardware, match_device
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, finding, stored_form
 
 METHOD_VERSION = "imported-1"
 """Changes whenever the same file would become other samples."""
@@ -42,15 +43,13 @@ class ForeignRun:
     """Rows that stand in the file twice."""
     chip: Device | None
     """The chip that predictions were asked of; None: not known, or each row its own."""
-    chip_reason: str
-    """Why that chip, or why none."""
 
 
 def to_records(
     foreign: ForeignFile, stated: Stated, *, started_at: str, advance: Callable[[int, int], None] | None = None
 ) -> ForeignRun:
     """Return the run of a file; `started_at` is taken where the file has no date."""
-    chip, why = measured_chip(foreign.device_name, stated.hardware)
+    chip, why_no_chip = measured_chip(foreign.device_name, stated.hardware)
     said = stated.identity()
     ids = [record_id(foreign.kind, row.content, said) for row in foreign.rows]
     run = run_id(foreign.kind, ids[0])
@@ -60,12 +59,12 @@ def to_records(
     records: dict[str, Record] = {}
     for position, (row, identity) in enumerate(zip(foreign.rows, ids, strict=True)):
         if identity not in records:
-            records[identity] = _record(row, identity, run, foreign, chip, why, process, created)
+            records[identity] = _record(row, identity, run, foreign, chip, why_no_chip, process, created)
         if advance is not None:
             advance(position + 1, len(ids))
     devices = (*foreign.devices, *([chip] if chip is not None else []))
     keys = {device.key for device in devices}
-    dated = {} if foreign.started_at else {"date_source": "the file's own time stamp, it holds no date"}
+    dated = {} if foreign.started_at else {"date_source": "file's time stamp"}
     info = RunInfo(
         run_id=run,
         started_at=created,
@@ -90,28 +89,26 @@ def to_records(
         tuple(records.values()),
         len(ids) - len(records),
         chip,
-        why,
     )
 
 
-def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | None, str]:
-    """Return the chip of a file and why: the stated one unless the file names another, else the one its name matches.
+def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | None, Finding | None]:
+    """Return the chip of a file, or none and why: the stated one unless the file names another, else the one its name matches.
 
     A number measured on one chip is never set beside the prediction of another.
     """
     if not device_name:
-        return (stated, "stated") if stated is not None else (None, "the file does not name the chip: give --hw")
+        return stated, None if stated is not None else finding("chip-unnamed")
     facts = DeviceFacts(device_name)
     if stated is None:
         chip, _ = match_device(facts)
         if chip is not None:
-            return chip, f"the file names {device_name[:80]}"
-        several = [device.key for device in list_hardware() if match_device(facts, [device])[0] is not None]
-        which = f"it may be {' or '.join(several)}" if several else "which is no known chip"
-        return None, f"the file names {device_name[:80]}, {which}: give --hw"
+            return chip, None
+        several = tuple(device.key for device in list_hardware() if match_device(facts, [device])[0] is not None)
+        return None, finding("chip-unclear", device=device_name[:80], candidates=several or None)
     if not stated.match.device_names or match_device(facts, [stated])[0] is not None:
-        return stated, "stated"
-    return None, f"the file names {device_name[:80]}, which is not {stated.key}"
+        return stated, None
+    return None, finding("chip-contradicted", device=device_name[:80], hardware=stated.key)
 
 
 def _record(
@@ -120,18 +117,18 @@ def _record(
     run: str,
     foreign: ForeignFile,
     chip: Device | None,
-    why_chip: str,
+    why_no_chip: Finding | None,
     process: ProcessInfo,
     created: str,
 ) -> Record:
     predictions, reason = row.predictions, row.reason
     if row.ask is not None and not predictions:
-        predictions, reason = _asked(row, chip, why_chip)
+        predictions, reason = _asked(row, chip, why_no_chip)
     extra: dict[str, object] = {
         "imported": {"from": foreign.kind, "file": foreign.name, "where": row.where, **row.facts}
     }
     if reason:
-        extra["unpredicted"] = reason
+        extra["unpredicted"] = stored_form(reason)
     phase, _, name = row.case.op.partition(":")
     if row.tokens_per_call is not None:
         extra["tokens_per_call"] = row.tokens_per_call
@@ -156,15 +153,16 @@ def _record(
     )
 
 
-def _asked(row: ForeignRow, chip: Device | None, why_chip: str) -> tuple[tuple[PredictionRecord, ...], str]:
+def _asked(
+    row: ForeignRow, chip: Device | None, why_no_chip: Finding | None
+) -> tuple[tuple[PredictionRecord, ...], Finding | None]:
     assert row.ask is not None  # asked by _record
     if chip is None:
-        return (), why_chip
+        return (), why_no_chip
     try:
-        found, missing = model_predictions(row.ask, chip, row.measurement.median_s)
+        return model_predictions(row.ask, chip, row.measurement.median_s)
     except RooflineError as error:
-        return (), str(error)
-    return found, "; ".join(missing)
+        return (), finding("unsupported", reason=str(error))
 
 
 def record_id(kind: str, content: Mapping[str, Any], stated: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from results.exchange.measured import from_one_figure, from_samples
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_names import KnownModel, model_of_hub_id, stated_model
 from results.records.plain_form import FormError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 
 SERVE, LATENCY, THROUGHPUT = "vllm-serve", "vllm-latency", "vllm-throughput"
@@ -88,9 +89,9 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
     prompt = _mean_tokens(fields, "total_input_tokens", completed, stated.input_count)
     output = _mean_tokens(fields, "total_output_tokens", completed, stated.output_count)
     named, why_unknown = _named(fields.text("model_id", ""), stated)
-    in_flight, how_many = _in_flight(fields, completed, output, stated)
+    in_flight, source, why_unknown_count = _in_flight(fields, completed, output, stated)
     facts = {key: value for key, value in fields.data.items() if _PERCENTILE.fullmatch(key) or key in _RATES}
-    facts |= {"mean_input_tokens": prompt, "mean_output_tokens": output, "in_flight": how_many}
+    facts |= {"mean_input_tokens": prompt, "mean_output_tokens": output, "in_flight": source}
     content = {key: fields.data[key] for key in ("date", "model_id", "label", "backend", *_RATES) if key in fields.data}
     content |= {key: value for key, value in facts.items() if _PERCENTILE.fullmatch(key)}
     words = [f"tp{stated.device_count}"] if stated.device_count > 1 else []
@@ -109,7 +110,7 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
             "tpot",
             PassRun("decode", in_flight or 1, max(prompt + output // 2, 1), 1, 1.0),
             in_flight or 1,
-            how_many if in_flight is None else "",
+            why_unknown_count,
         ),
         (
             "prefill",
@@ -169,32 +170,30 @@ def _mean_tokens(fields: Fields, name: str, completed: int, stated: int | None) 
     return stated if stated is not None else round(fields.count(name) / completed)
 
 
-def _waiting(in_flight: int | None) -> str:
-    if in_flight == 1:
-        return ""
-    return "time to first token includes waiting for other requests: only one request at a time is a prefill"
+def _waiting(in_flight: int | None) -> Finding | None:
+    return None if in_flight == 1 else finding("prefill-waited")
 
 
-def _in_flight(fields: Fields, completed: int, output: int, stated: Stated) -> tuple[int | None, str]:
-    """Return how many sequences a decode step served, and how that is known (or why not).
+def _in_flight(fields: Fields, completed: int, output: int, stated: Stated) -> tuple[int | None, str, Finding | None]:
+    """Return how many sequences a decode step served, how that is known, and why it is not.
 
     Stated; else `max_concurrency` under an unlimited request rate; else by Little's law, L = λ·W (J. D. C. Little, "A proof
     for the queuing formula: L = λW", Operations Research 9(3), 1961): requests per second times the mean time of one, and
     never more than `max_concurrency` let in.
     """
     if stated.batch_count is not None:
-        return stated.batch_count, "stated"
+        return stated.batch_count, "stated", None
     unlimited = fields.data.get("request_rate", "inf") in ("inf", math.inf)
     most = min(fields.count("max_concurrency", least=1), completed) if fields.has("max_concurrency") else completed
     if unlimited and fields.has("max_concurrency"):
-        return most, "max_concurrency"
-    missing = [name for name in ("duration", "mean_ttft_ms", "mean_tpot_ms") if not fields.has(name)]
+        return most, "max_concurrency", None
+    missing = tuple(name for name in ("duration", "mean_ttft_ms", "mean_tpot_ms") if not fields.has(name))
     if missing:
-        return None, f"without {' and '.join(missing)} nobody knows how many requests ran together: give --batch"
+        return None, "", finding("batch-unknown", missing=missing)
     each_s = 1e-3 * (
         fields.number("mean_ttft_ms", least=0) + fields.number("mean_tpot_ms", least=0) * max(output - 1, 0)
     )
-    return min(max(1, round(completed / fields.time_s("duration") * each_s)), most), "Little's law"
+    return min(max(1, round(completed / fields.time_s("duration") * each_s)), most), "Little's law", None
 
 
 def _latency_row(fields: Fields, stated: Stated) -> ForeignRow:
@@ -215,7 +214,7 @@ def _latency_row(fields: Fields, stated: Stated) -> ForeignRow:
     if absent or batch is None or prompt is None or output is None:
         label = " ".join(named.name.split())
         case, ask = Case(f"generate:{label}", (), (), kernel, "none", "eager"), None
-        reason = f"the file does not say how many tokens: give {', '.join(absent)}"
+        reason: Finding | None = finding("tokens-unstated", options=tuple(absent))
     else:
         passes = _generation(batch, prompt, output)
         case, ask, reason = model_case(
@@ -292,11 +291,11 @@ def _throughput_row(fields: Fields, stated: Stated) -> ForeignRow:
         test_id=f"{named.name} throughput",
         facts={"statistic": "one run", **named.facts},
         tokens_per_call=tokens,
-        reason="the engine decided which requests ran together: a throughput is no pass that could be predicted",
+        reason=finding("throughput-unpredictable"),
     )
 
 
-def _named(model_id: str, stated: Stated) -> tuple[NamedModel, str]:
+def _named(model_id: str, stated: Stated) -> tuple[NamedModel, Finding | None]:
     """Return the model of a result and why it is not known; vLLM names a checkpoint, whose formats are its own."""
     from roofline_model.models.format_plan import AS_PUBLISHED
 
@@ -308,13 +307,9 @@ def _named(model_id: str, stated: Stated) -> tuple[NamedModel, str]:
         model, formats = model_of_hub_id(model_id)
     else:
         model = None
-    why = ""
+    why_unknown = None
     if model is None:
-        why = (
-            f"{model_id[:80]!r} is no model that is known here: give --model"
-            if model_id
-            else "the file does not name the model: give --model"
-        )
+        why_unknown = finding("model-unknown", model=model_id[:80]) if model_id else finding("model-unnamed")
     plan = stated.formats or formats or (AS_PUBLISHED if model is not None else None)
     name = model.shape.name if model is not None else model_id or "unnamed"
     return NamedModel(
@@ -324,4 +319,4 @@ def _named(model_id: str, stated: Stated) -> tuple[NamedModel, str]:
         quantization="" if plan in (None, AS_PUBLISHED) else str(plan),
         formats=plan,
         kv_format=stated.kv_format,
-    ), why
+    ), why_unknown

@@ -14,16 +14,8 @@ from results.watch.annotations import Annotation
 from roofline_model.operators.case import short_hash
 
 Status = Literal["open", "annotated", "quarantined", "fixed", "superseded", "drifting", "better", "withdrawn"]
-STATUSES: Mapping[Status, str] = {
-    "open": "worse, and nobody has said why",
-    "annotated": "expected: see its annotation",
-    "quarantined": "the case is on the quarantine list",
-    "fixed": "a later level is back where it was, or better",
-    "superseded": "the case is measured by another method or for another chip since",
-    "drifting": "part of a slow movement, which is told as a drift",
-    "better": "no worse than before: nothing to do",
-    "withdrawn": "later nights did not show it",
-}
+"""Of a change: open, annotated and quarantined ones are worse; a superseded case is measured by another method or for another
+chip since; a drifting step is part of a drift; later nights did not show a withdrawn one."""
 
 DRIFT_SHARE = 0.5
 """A step is part of the drift of its new level when that moves the same way by at least this share of the step."""

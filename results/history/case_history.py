@@ -13,6 +13,7 @@ from results.records.metrics import Metric, get_metric
 from results.records.records import Record, RunInfo
 from results.watch.annotations import Annotation
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
@@ -241,14 +242,14 @@ def _history(
     return CaseHistory(case, metric, segments, changes, about, reason, branch, options.since)
 
 
-def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) -> tuple[str, ...]:
-    """Return in words which annotations and quarantine entries match no case, have expired, or name a commit of no night.
+def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) -> tuple[Finding, ...]:
+    """Return which annotations and quarantine entries match no case, have expired, or name a commit of no night.
 
     `histories`: of every case. An annotation that merely covers no change is not told: it outlives its step on purpose.
     """
     names = [(history.name, history.case.case_key) for history in histories]
     entries = [
-        f"annotation {annotation.match} (matches no case)"
+        finding("entry-unmatched", f"annotation {annotation.match}")
         for annotation in options.annotations
         if not any(annotation.covers_case(*name) for name in names)
     ]
@@ -260,10 +261,10 @@ def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) ->
         if night.git_commit is not None
     }
     entries += [
-        f"annotation {annotation.match} (no night is of commit {annotation.commit})"
+        finding("entry-without-night", f"annotation {annotation.match}", commit=annotation.commit)
         for annotation in options.annotations
         if annotation.commit and not any(commit.startswith(annotation.commit) for commit in commits)
     ]
     if options.quarantine is not None:
-        entries += [f"quarantine entry {text}" for text in options.quarantine.unused(names)]
+        entries += options.quarantine.unused(names)
     return tuple(entries)

@@ -9,6 +9,7 @@ from statistics import fmean, median
 from results.diff.rules import INVALIDATING_FLAGS
 from results.records.metrics import Metric
 from results.records.records import Record, RunInfo
+from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 
 UNUSABLE_FLAGS = frozenset(INVALIDATING_FLAGS)
@@ -56,14 +57,14 @@ class Night:
     """In the metric's unit."""
     process_count: int
     flags: tuple[str, ...]
-    doubt: str
+    doubts: tuple[Finding, ...]
     """Why it is shown hollow and not searched for steps; empty for a night that counts."""
     sm_clock_hz: float | None = None
 
     @property
     def is_used(self) -> bool:
         """Whether the night takes part in the search for steps."""
-        return not self.doubt
+        return not self.doubts
 
 
 def nights_of(
@@ -88,13 +89,13 @@ def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch:
     if any(member.flags for member in members):
         flags = tuple(sorted({flag for member in members for flag in member.flags}))
         clear = [member for member in members if UNUSABLE_FLAGS.isdisjoint(member.flags)]
-    doubt = ""
+    doubts: tuple[Finding, ...] = ()
     if run.status != "complete":
-        doubt = f"the run is {run.status}"
+        doubts = (finding("run-unfinished", status=run.status),)
     elif branch is not None and run.git_branch is not None and run.git_branch != branch:
-        doubt = f"branch {run.git_branch}"
+        doubts = (finding("other-branch", branch=run.git_branch),)
     elif 2 * len(clear) < len(members):
-        doubt = ", ".join(sorted(UNUSABLE_FLAGS.intersection(flags)))
+        doubts = tuple(map(Finding, sorted(UNUSABLE_FLAGS.intersection(flags))))
     by_process: dict[int, list[float]] = {}
     for one in clear or members:
         by_process.setdefault(one.process_ordinal, []).append(one.value)
@@ -109,7 +110,7 @@ def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch:
         value=_mean(by_process, metric),
         process_count=len(by_process),
         flags=flags,
-        doubt=doubt,
+        doubts=doubts,
         sm_clock_hz=median(clocks) if clocks else None,
     )
 

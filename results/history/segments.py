@@ -141,7 +141,7 @@ def split_reasons(
     if its_first.method_version != first.method_version:
         reasons.append(f"method {its_first.method_version or 'unknown'} → {first.method_version or 'unknown'}")
     elif its_first.method_hash != first.method_hash:
-        reasons.append("settings of the measuring method")
+        reasons.append(f"method settings {its_first.method_hash[:8]} → {first.method_hash[:8]}")
     if its_first.prediction_version != first.prediction_version:
         reasons.append(f"prediction by {its_first.prediction_version} → {first.prediction_version}")
     # The nights next to each other in time: facts may come and go inside a segment that went on meanwhile.

@@ -20,6 +20,7 @@ from results.store.store import ResultStore
 from results.store.write import MEASUREMENT, RECORD, TELEMETRY
 from results.watch.lists import name_matches
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding
 
 KEPT_NEWEST = 10
 """Complete runs of each machine, chip and branch whose samples stay however old they are: `latest` and the rolling
@@ -54,7 +55,7 @@ class ProtectedRun:
     """A run that is old enough and keeps everything all the same."""
 
     run: RunInfo
-    reason: str
+    reason: Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def prune(
     older_than: datetime.timedelta,
     *,
     now: datetime.datetime,
-    kept: Mapping[str, str],
+    kept: Mapping[str, Finding],
     kept_newest: int = KEPT_NEWEST,
     ignored_labels: Sequence[str] = (),
     is_dry: bool = False,
@@ -128,7 +129,7 @@ def prune(
     for run in runs:
         started = _started(run)
         if started is None:
-            protected.append(ProtectedRun(run, f"its start {run.started_at[:40]!r} is no date"))
+            protected.append(ProtectedRun(run, finding("run-undated", started_at=run.started_at[:40])))
         elif started < before and run.run_id in reasons:
             protected.append(ProtectedRun(run, reasons[run.run_id]))
         elif started < before:
@@ -141,9 +142,9 @@ def prune(
     return PruneReport(before.isoformat(timespec="seconds"), found, tuple(protected))
 
 
-def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequence[str]) -> dict[str, str]:
+def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequence[str]) -> dict[str, Finding]:
     """Return why a run keeps everything, by run id; `runs` are newest first."""
-    reasons: dict[str, str] = {}
+    reasons: dict[str, Finding] = {}
     labels = set()
     of_series: Counter[Hashable] = Counter()
     for run in runs:
@@ -155,18 +156,13 @@ def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequ
         )
         if is_wish and (run.label, machine) not in labels:
             labels.add((run.label, machine))
-            reasons[run.run_id] = label_reason(run)
+            reasons[run.run_id] = finding("run-labelled", label=run.label[:40])
         if run.status == "complete" and _started(run) is not None:
             series = (machine, run.git_branch)
             of_series[series] += 1
             if of_series[series] <= kept_newest:
-                reasons[run.run_id] = f"one of the {kept_newest} newest of its machine, chip and branch"
+                reasons[run.run_id] = finding("run-among-newest", run_count=kept_newest)
     return reasons
-
-
-def label_reason(run: RunInfo) -> str:
-    """Return why the newest run of a label keeps everything."""
-    return f"the label {run.label[:40]!r} names it"
 
 
 def _drop_of(store: ResultStore, run: RunInfo, *, is_dry: bool) -> RunDrop:

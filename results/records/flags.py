@@ -30,8 +30,3 @@ FLAGS: tuple[str, ...] = (
 
 DOUBTFUL_FLAGS = frozenset(flag for flag in FLAGS if catalog_entry(flag).severity != "info")
 """Flags that put the measured time in doubt."""
-
-
-def meaning(flag: str) -> str:
-    """Return what a flag says, in one line without a capital or full stop; of an unknown one that it is unknown."""
-    return catalog_entry(flag).short if flag in FLAGS else "a flag that this version does not know"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from results.records.records import Record
+from roofline_model.core.finding import code_text
 from roofline_model.recommend.search.losses_file import loss_pct
 
 
@@ -139,7 +140,7 @@ def model_figures(record: Record) -> ModelFigures | None:
         peak_bytes=_count(memory.get("peak_bytes")),
         process_bytes=_count(memory.get("process_bytes")),
         quality_source=_text(quality.get("source")),
-        quality_reason=_text(quality.get("reason")),
+        quality_reason=code_text(_text(quality.get("reason"))),
         quality_text=_text(quality.get("text")),
         is_language=quality.get("is_language") is True,
         quality_tokens_count=_count(quality.get("tokens_count")),

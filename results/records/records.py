@@ -111,6 +111,11 @@ class RunInfo:
     plugin_version: str = ""
     environment: EnvironmentInfo = EnvironmentInfo({}, {})
 
+    @property
+    def short_name(self) -> str:
+        """Its short id and label: `3f2a91c0 nightly`."""
+        return f"{self.run_id[:8]} {self.label[:60]}".rstrip()
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:

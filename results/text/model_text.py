@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
+from results.text.verdict_text import comparison, level_text, verdict_text
 from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, gentler
-from results.verdicts.shape_verdict import comparison, level_text
 from roofline_model.core.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"
@@ -37,10 +37,28 @@ def model_tables(model: ModelResult) -> list[TextTable]:
 
 def verdict_lines(model: ModelResult) -> list[str]:
     """Return one sentence per phase: what to take, how much faster it is (expected, ideal, measured), and at what loss."""
-    return [f"{phase.phase}: {phase_sentence(phase)}" for phase in model.phases]
+    return [f"{phase.phase}: {phase_advice(phase).text}" for phase in model.phases]
 
 
-def phase_sentence(phase: PhaseResult) -> str:
+@dataclass(frozen=True, slots=True)
+class PhaseAdvice:
+    """What to take in a phase of a model."""
+
+    take: str
+    """`take INT4 W4A16`, `stay at BF16`; the whole verdict where there is nothing to choose."""
+    evidence: str = ""
+    """What it rests on; empty where `take` is the whole verdict."""
+    doubts: tuple[str, ...] = ()
+    """Flags that put times behind it in doubt."""
+
+    @property
+    def text(self) -> str:
+        """The whole line."""
+        doubts = f" (doubtful: {', '.join(self.doubts)})" if self.doubts else ""
+        return f"{self.take}: {self.evidence}{doubts}" if self.evidence else self.take
+
+
+def phase_advice(phase: PhaseResult) -> PhaseAdvice:
     """Return what to take in a phase, or that nothing helps; the ideal speed-up never stands alone where one is expected."""
     judged = phase.judged
     best, baseline = phase.of(judged.best), phase.of(judged.baseline)
@@ -51,34 +69,35 @@ def phase_sentence(phase: PhaseResult) -> str:
         or baseline.contender is None
         or len(judged.ranked) < 2
     ):
-        return judged.sentence
-    doubts = f" (doubtful: {', '.join(judged.doubts)})" if judged.doubts else ""
+        return PhaseAdvice(verdict_text(judged))
     pair = judged.level_pair
     if pair is not None:
         one, other = phase.of(pair[0]), phase.of(pair[1])
         if one is not None and other is not None:
             also = f"; it holds {saved}" if not one.is_baseline and (saved := _saved_text(one.figures)) else ""
             if judged.best is judged.baseline:  # no median is shorter: a wide interval is no reason to change
-                return f"stay at {other.label}: nothing is faster; {one.label} is level with it, {level_text(*pair)}{also}{doubts}"
-            return (
-                f"nothing is clearly faster; {one.label} is level with {other.label}: {level_text(*pair)}{also}{doubts}"
-            )
+                evidence = f"nothing is faster; {one.label} is level with it, {level_text(*pair)}{also}"
+                return PhaseAdvice(f"stay at {other.label}", evidence, judged.doubts)
+            take = f"nothing is clearly faster; {one.label} is level with {other.label}"
+            return PhaseAdvice(take, f"{level_text(*pair)}{also}", judged.doubts)
     if judged.is_win:
         verb = "take" if best.measured_s is not None else "try"
         facts = [comparison(best.contender, baseline.contender)]
         facts += [f"{tokens_text(best.tokens_per_s)} tokens/s"] if best.tokens_per_s else []
         facts += [f"holds {saved}"] if (saved := _saved_text(best.figures)) else []
-        facts += [loss_text(best.figures)] if loss_text(best.figures) else []
+        facts += [text] if (text := loss_text(best.figures)) else []
         equals = [equal.label for one in judged.equals if (equal := phase.of(one)) is not None]
         level = f"; level with it: {_listed(equals)}" if equals else ""
-        return f"{verb} {best.label}: {', '.join(facts)}{level}{_gentler_text(phase, best)}{doubts}"
+        evidence = f"{', '.join(facts)}{level}{_gentler_text(phase, best)}"
+        return PhaseAdvice(f"{verb} {best.label}", evidence, judged.doubts)
     rival = phase.of(judged.rival)
     if rival is None or rival.contender is None:
-        return judged.sentence
+        return PhaseAdvice(verdict_text(judged))
     others = f"{rival.label} {comparison(rival.contender, baseline.contender)}"
     holds = [saved for one in phase.passes if not one.is_baseline and (saved := _saved_text(one.figures))]
     smaller = "; narrower formats help its memory alone" if holds and best.measured_s is not None else ""
-    return f"nothing helps, keep {best.label} ({best.contender.time_text}): {others}{smaller}{doubts}"
+    take = f"nothing helps, keep {best.label} ({best.contender.time_text})"
+    return PhaseAdvice(take, f"{others}{smaller}", judged.doubts)
 
 
 def model_notes(models: Iterable[ModelResult]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How sure a measured speed-up is, and how it is told: never finer than both of its times bear.
+"""How sure a measured speed-up is, and how it is printed: never finer than both of its times bear.
 
 Its interval is that of both times, 95 % each, joined on the logarithmic scale as `results.statistics.replication.agree` joins them. A flag
 that puts either time in doubt makes it "about": an interval knows how a time scatters, not what else slowed it.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from results.records.flags import FLAGS
 from results.verdicts.contenders import Contender
 
 WIDE_GAIN_RATIO = 0.10
@@ -74,32 +73,6 @@ class Gain:
         low, high = self.low_ratio, self.high_ratio
         return "" if low is None or high is None else f" ({roughly(low)} to {roughly(high)})"
 
-    @property
-    def in_doubt(self) -> str:
-        """Which time is in doubt: `its time is doubtful`, `the baseline's time is doubtful`, `both times are doubtful`; empty for none."""
-        if self.doubts and self.baseline_doubts:
-            return "both times are doubtful"
-        return (
-            "its time is doubtful" if self.doubts else "the baseline's time is doubtful" if self.baseline_doubts else ""
-        )
-
-    @property
-    def to_measure(self) -> str:
-        """What is to be measured again: `it`, `the baseline`, `both`; empty where nothing is in doubt."""
-        if self.doubts and self.baseline_doubts:
-            return "both"
-        return "it" if self.doubts else "the baseline" if self.baseline_doubts else ""
-
-    @property
-    def doubt_text(self) -> str:
-        """The same with the reason and what to do: `the baseline's time is doubtful (noisy): measure it again`."""
-        if not self.is_doubtful:
-            return ""
-        found = {*self.doubts, *self.baseline_doubts}
-        why = [*(key for key in FLAGS if key in found), *sorted(found.difference(FLAGS))]
-        them = "both" if self.doubts and self.baseline_doubts else "it"
-        return f"{self.in_doubt} ({', '.join(why)}): measure {them} again"
-
 
 def gain_of(ratio: float, one: GainSide, baseline: GainSide) -> Gain:
     """Return a measured speed-up between two times."""
@@ -131,9 +104,3 @@ def times_faster(ratio: float) -> str:
 def roughly(ratio: float) -> str:
     """Print a speed-up of which nobody knows the second digit: `8×`, `2.4×`."""
     return f"{ratio:.0f}×" if ratio >= 4.95 else times_faster(ratio)
-
-
-def maybe_faster_words(label: str, gain: Gain | None, baseline_name: str) -> str:
-    """Return what is said of `maybe_faster` behind the one that is taken: figure, range, and what would tell."""
-    told = "" if gain is None else f", {gain.figure} {baseline_name}{gain.range_text}"
-    return f"; {label} may be faster{told}, but their intervals overlap: measure both again"

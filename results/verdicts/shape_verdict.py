@@ -15,7 +15,6 @@ from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import Record
 from results.statistics.replication import total_intervals
 from results.verdicts.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format, standing
-from results.verdicts.gain import measured_gain, times_faster
 from roofline_model.recommend.ranking import UNKNOWN_LEVEL_RATIO, are_level_predictions
 
 __all__ = [
@@ -26,22 +25,18 @@ __all__ = [
     "Totals",
     "are_level",
     "baseline_of",
-    "comparison",
     "contenders",
     "expected_speedup",
     "group_key",
     "groups",
+    "has_few_samples",
     "judge",
-    "level_text",
-    "promise",
     "shape_verdicts",
     "speedups",
 ]
 
 BASELINE_TIE_RATIO = 0.05
 """16-bit kernels closer than this are one baseline, and BF16 names it."""
-
-_ORIGIN_FLAGS = {"forced": "not measured on the predicted chip", "simulated": "times of a simulated timer"}
 
 GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
 
@@ -140,58 +135,14 @@ class ShapeVerdict:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Flags that put the measured comparison in doubt, on either side."""
-        return tuple(sorted(DOUBTFUL_FLAGS & self._flags()))
+        return tuple(sorted(DOUBTFUL_FLAGS & self.flags))
 
     @property
-    def sentence(self) -> str:
-        """One plain line, e.g. `INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×`, and what weakens it."""
-        doubts, flags = self.doubts, self._flags()
-        remarks = [f"doubtful: {', '.join(doubts)}"] if doubts else []
-        remarks += [f"{flag}: {text}" for flag, text in _ORIGIN_FLAGS.items() if flag in flags]
-        return self._judgement() + (f" ({'; '.join(remarks)})" if remarks else "")
-
-    def _flags(self) -> frozenset[str]:
+    def flags(self) -> frozenset[str]:
+        """The flags of what the verdict is about: best, baseline, and what is level with them or comes next."""
         is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
         named = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
         return frozenset().union(*(one.flags for one in named if one is not None))
-
-    def _judgement(self) -> str:
-        best, baseline = self.best, self.baseline
-        if best is None:
-            if self.ranked:
-                return f"only emulated kernels were predicted ({self.ranked[0].label}), without what emulating costs"
-            reasons = list(dict.fromkeys(one.reason or one.status for one in self.lost))
-            count = f"{len(self.lost)} case{'' if len(self.lost) == 1 else 's'}"
-            return f"nothing measured or predicted ({count}: {'; '.join(reasons[:2])})"
-        if len(self.ranked) == 1:
-            return f"{best.label} {best.time_text}; nothing else ran on this shape"
-        if baseline is None:
-            return f"{self._fastest(best)}; no 16-bit or FP32 kernel to compare with"
-        rival, pair = self.rival, self.level_pair
-        if best is baseline and rival is None:
-            return f"{self._fastest(best)}; no narrower format was {'measured' if best.is_measured else 'predicted'}"
-        if pair is not None and (pair[0] in (best, rival)):
-            return f"{pair[0].label} is level with {pair[1].label}: {level_text(*pair)}"
-        shared = f"level with {_and_more(self.equals)}" if self.equals else ""
-        if best is not baseline or rival is None:
-            return f"{best.label} {comparison(best, baseline)}" + (f"; {shared}" if shared else "")
-        if rival.is_emulated and not rival.is_measured:
-            said = f"{rival.label} is emulated, and its prediction leaves out what that costs"
-        else:
-            said = f"{rival.label} {comparison(rival, baseline)}"
-        return f"{best.label} stays fastest, {best.time_text}{f', {shared}' if shared else ''}; {said}"
-
-    def _fastest(self, best: Contender) -> str:
-        """Say who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
-        if self.equals:
-            others = _and_more(self.equals)
-            return f"{best.label} and {others} are level: {level_text(best, self.equals[0])}"
-        second = self.runner_up
-        predicted, measured = speedups(best, second)
-        likely = expected_speedup(best, second) if best.is_judged_by_expected else predicted
-        ratio = measured if best.is_measured else likely
-        lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
-        return f"{best.label} is fastest, {best.time_text}{lead}"
 
 
 def group_key(record: Record) -> GroupKey:
@@ -303,7 +254,7 @@ def are_level(one: Contender | None, other: Contender | None) -> bool:
     if one is None or other is None or one.is_measured != other.is_measured:
         return False
     if one.is_measured:
-        return _overlap(one, other) or (_has_few_samples(one, other) and _are_close(one, other, UNKNOWN_LEVEL_RATIO))
+        return _overlap(one, other) or (has_few_samples(one, other) and _are_close(one, other, UNKNOWN_LEVEL_RATIO))
     return one.is_judged_by_expected == other.is_judged_by_expected and are_level_predictions(
         standing(one), standing(other)
     )
@@ -315,59 +266,14 @@ def _overlap(one: Contender, other: Contender) -> bool:
     return one.low_s <= other.high_s and other.low_s <= one.high_s
 
 
-def _has_few_samples(one: Contender, other: Contender) -> bool:
+def has_few_samples(one: Contender, other: Contender) -> bool:
+    """Return whether one of the two has too few samples for an interval."""
     return not (one.has_interval and other.has_interval)
 
 
 def _are_close(one: Contender, other: Contender, tie_ratio: float) -> bool:
     ratio = _ratio(one.time_s, other.time_s)
     return ratio is not None and max(ratio, 1 / ratio) <= 1 + tie_ratio
-
-
-def comparison(one: Contender, baseline: Contender) -> str:
-    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
-    `measured about 2.5×`."""
-    gain = measured_gain(one, baseline)
-    name = baseline.precision
-    promised = promise(one, baseline, name)
-    if gain is not None:
-        # Without a promise the baseline has not been named yet.
-        return f"{promised}, measured {gain.figure}" if promised else f"measured {gain.figure} {name}"
-    first = f"{promised}, " if promised else ""
-    if one.is_measured:
-        return f"{first}{one.time_text} (no 16-bit or FP32 kernel was measured)"
-    return f"{first}not measured" if first else f"{one.time_text}, not measured"
-
-
-def promise(one: Contender, baseline: Contender, name: str = "") -> str:
-    """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `ideal 3.8× BF16` where no expected time is
-    known, empty without either. An ideal alone is never given where something likelier is known."""
-    ideal, _ = speedups(one, baseline)
-    expected, over = expected_speedup(one, baseline), f" {name}" if name else ""
-    if expected is None:
-        return "" if ideal is None else f"ideal {times_faster(ideal)}{over}"
-    return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
-
-
-def level_text(one: Contender, baseline: Contender) -> str:
-    """Return how two that are level compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
-    _, measured = speedups(one, baseline)
-    promised = promise(one, baseline)
-    parts = [promised] if promised else []
-    if measured is None:
-        parts.append("not measured")
-    elif _has_few_samples(one, baseline):
-        parts.append(f"measured {times_faster(measured)}, of too few samples to tell the two apart")
-    elif abs(measured - 1) < BASELINE_TIE_RATIO:
-        parts.append(f"measured {times_faster(measured)} within the intervals")
-    else:
-        which = "faster" if measured > 1 else "slower"
-        parts.append(f"{which} by the medians ({times_faster(measured)}), but their intervals overlap")
-    return ", ".join(parts)
-
-
-def _and_more(contenders: Sequence[Contender]) -> str:
-    return contenders[0].label + (f" and {len(contenders) - 1} more" if len(contenders) > 1 else "")
 
 
 def _ratio(slow_s: float | None, fast_s: float | None) -> float | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from results.watch.lists import name_matches, read_tables, table_day, table_text
+from roofline_model.core.finding import Finding, finding
 
 SEE = "docs/diff.md#quarantine"
 _FIELDS = ("match", "reason", "until")
@@ -44,16 +45,16 @@ class Quarantine:
         """Return why a case is quarantined; empty where it is not. The first entry that covers it counts."""
         return next((entry.reason for entry in self.entries if entry.covers(name, case_key)), "")
 
-    def unused(self, cases: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-        """Return the entries that cover none of these (name, case key), and those that have expired, in words."""
+    def unused(self, cases: Iterable[tuple[str, str]]) -> tuple[Finding, ...]:
+        """Return the entries that cover none of these (name, case key), and those that have expired."""
         known = list(cases)
-        found = []
+        findings = []
         for entry in self.entries:
             if entry.has_expired:
-                found.append(f"{entry.match} (expired {entry.until})")
+                findings.append(finding("entry-expired", f"quarantine {entry.match}", until=str(entry.until)))
             elif not any(entry.covers(*case) for case in known):
-                found.append(f"{entry.match} (matches no case)")
-        return tuple(found)
+                findings.append(finding("entry-unmatched", f"quarantine {entry.match}"))
+        return tuple(findings)
 
 
 def load_quarantine(path: str | Path, today: datetime.date) -> Quarantine:

@@ -12,6 +12,7 @@ from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_li
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding, short_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -93,11 +94,11 @@ def prune(
         _print(shown, report, dry_run, file_bytes)
 
 
-def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, str]:
+def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, Finding]:
     """Return the runs that keep everything, with the reason."""
     from results.operations.retention import named_runs
 
-    protected = {store.resolve_run(name).run_id: "named by --keep" for name in names}
+    protected = {store.resolve_run(name).run_id: finding("run-named", place="--keep") for name in names}
     runs = store.runs() if files else []
     for file in files:
         try:
@@ -107,7 +108,7 @@ def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, 
             raise InvalidValueError(
                 f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
             ) from None
-        protected.update({run.run_id: f"named in {file}" for run in named_runs(text, runs)})
+        protected.update({run.run_id: finding("run-named", place=str(file)) for run in named_runs(text, runs)})
     return protected
 
 
@@ -142,7 +143,9 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
             }
             for drop in report.drops
         ],
-        "kept": [{"run_id": protected.run.run_id, "reason": protected.reason} for protected in report.protected],
+        "kept": [
+            {"run_id": protected.run.run_id, "reason": short_text(protected.reason)} for protected in report.protected
+        ],
         "size_before_bytes": file_bytes[0] if file_bytes else None,
         "size_after_bytes": file_bytes[1] if file_bytes else None,
     }
@@ -201,12 +204,10 @@ def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
 
 def _print_kept(report: PruneReport) -> None:
     """Print the runs that keep everything, a line for each kind of reason."""
-    from results.operations.retention import label_reason
-
     by_reason: dict[str, list[str]] = {}
     for protected in report.protected:
-        is_label = protected.reason == label_reason(protected.run)
-        reason = "the newest run of its label" if is_label else protected.reason
+        is_label = protected.reason.code == "run-labelled"
+        reason = "the newest run of its label" if is_label else short_text(protected.reason)
         name = f"{protected.run.run_id[:8]} of {_day(protected.run)}" + (
             f" ({protected.run.label[:40]})" if is_label else ""
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_model.core.finding import advice_text, from_stored
 from roofline_model.core.units import counted, format_percent
 
 if TYPE_CHECKING:
@@ -130,15 +131,19 @@ def show_unpredicted(records: Sequence[Record]) -> None:
     """Say why imported measurements stand without a prediction, each reason once with the count of its records."""
     counts: dict[str, int] = {}
     for record in records:
-        reason = record.extra.get("unpredicted")
-        if isinstance(reason, str):
-            kind = reason.partition(": ")[2] if reason.startswith("row ") else reason
-            counts[kind] = counts.get(kind, 0) + 1
+        if (reason := unpredicted_text(record)) is not None:
+            counts[reason] = counts.get(reason, 0) + 1
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     for reason, count in ordered[:SHOWN_REASONS]:
         show_line(f"not predicted ({count}): {reason}", "yellow")
     if len(ordered) > SHOWN_REASONS:
         show_line(f"… and {counted(len(ordered) - SHOWN_REASONS, 'more reason')}; --json holds that of every record")
+
+
+def unpredicted_text(record: Record) -> str | None:
+    """Return why an imported measurement stands without a prediction; None where it has one."""
+    form = record.extra.get("unpredicted")
+    return advice_text(from_stored(form)) if isinstance(form, dict) else None
 
 
 def _record_json(record: Record) -> dict[str, Any]:
@@ -162,5 +167,5 @@ def _record_json(record: Record) -> dict[str, Any]:
         "expected_tokens_per_s": None if expected is None else _tokens_per_s(record, expected.time_s),
         "error_expected_ratio": None if expected is None else expected.error_ratio,
         "provenance": None if expected is None else expected.provenance,
-        "reason": record.extra.get("unpredicted"),
+        "reason": unpredicted_text(record),
     }

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import prefixed
+from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_table
+from roofline_model.core.finding import subject_text
 from roofline_model.core.units import counted, format_memory, format_percent, format_time
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
     """Print every case that has a change standing, those with open alerts first, and how many there are in all."""
     from results.history.case_history import unused_entries
 
-    metric, unused = options.metric, unused_entries(histories, options)
+    metric, unused = options.metric, [subject_text(item) for item in unused_entries(histories, options)]
     if as_json:
         from roofline_cli.diff.history_json import all_json
 
@@ -134,7 +136,7 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
             else f"; level {change_text(segment.split_change_value, metric)}, not judged"
         )
         show_line(f"not compared with the nights before: {'; '.join(segment.split)}{change}", "yellow")
-    reasons = sorted({night.doubt for night in shown if night.doubt})
+    reasons = sorted({doubts_text(night.doubts) for night in shown if night.doubts})
     if reasons:
         show_line(f"hollow: {'; '.join(reasons)}", "dim")
     if segment.is_too_short:

@@ -158,7 +158,7 @@ def _rendered(
     diff: SuiteDiff, result: GateResult, fails: Sequence[FailRule], form: str, show_all: bool, *, is_file: bool
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
-    from results.diff.document import diff_document
+    from reports.formats.diff_json import diff_document
 
     if form == "md":
         from reports.formats.diff_markdown import diff_markdown

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_table
-from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
 from roofline_model.core.units import format_quantity
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     """Print a diff for people."""
     from results.diff.gate import EXIT_NOT_COMPARABLE
     from results.diff.rules import REASONS
-    from results.diff.sentences import common_text, counts_text, listed_headline, run_text, sensitivity_text, time_text
+    from results.text.diff_text import common_text, counts_text, listed_headline, run_text, sensitivity_text, time_text
 
     show_line(listed_headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
     if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
-        show_line(f"exit code {result.exit_code}: {result.why}", "bold")
+        show_line(f"exit code {result.exit_code}: {findings_text(result.reasons)}", "bold")
     for word, runs in (("before", diff.before), ("after ", diff.after)):
         for run in runs:
             show_line(f"{word} {run_text(run)}")
@@ -45,17 +45,17 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
         show_line()
     for text in lines:
         show_line(text)
-    for text in diff.unused_quarantine:
-        show_line(f"quarantine list: {text}", "yellow")
+    for item in diff.unused_quarantine:
+        show_line(subject_text(item), "yellow")
     if shown and (text := time_text(diff)):
         show_line(text, "dim")
     for code in dict.fromkeys(case.reason for case in shown if case.reason in REASONS):
-        show_line(f"{code}: {catalog_entry(code).short}", "dim")
+        show_line(f"{code}: {code_text(code)}", "dim")
 
 
 def _show_environment(diff: SuiteDiff) -> None:
     """Print what differs between the sides, what makes them incomparable in red."""
-    from results.diff.sentences import incomparable_texts
+    from results.text.diff_text import incomparable_texts
 
     for text in incomparable_texts(diff):
         show_line(f"differs, not comparable: {text}", "red")
@@ -71,8 +71,8 @@ def _show_environment(diff: SuiteDiff) -> None:
 
 def show_cases(cases: Sequence[CaseDiff]) -> None:
     """Print one row per case."""
-    from results.diff.sentences import change_text, interval_text, percent, probability, short
     from results.records.case_names import case_title
+    from results.text.diff_text import change_text, interval_text, percent, probability, short
 
     before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
     regimes = {(case.case.cache, case.case.mode) for case in cases}
@@ -116,7 +116,7 @@ def show_cases(cases: Sequence[CaseDiff]) -> None:
 
 def _show_remarks(cases: Sequence[CaseDiff]) -> None:
     """Print what the rows have no room for; what several cases have in common (a busy machine) is one line."""
-    from results.diff.sentences import short
+    from results.text.diff_text import short
 
     names: dict[str, list[str]] = {}
     for case in cases:
@@ -129,7 +129,7 @@ def _show_remarks(cases: Sequence[CaseDiff]) -> None:
 
 def _remarks(case: CaseDiff) -> list[str]:
     """Return cycles, other figures, and what was not used."""
-    from results.diff.sentences import signed, told_metrics
+    from results.text.diff_text import signed, told_metrics
 
     texts = [case.detail] if case.detail else []
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_cli.machine.machine_checks import Check
 from roofline_cli.machine.packages import installed_version
+from roofline_model.core.finding import Finding, finding, fix_text, short_text
 
 if TYPE_CHECKING:
     from plugin.machine.facts import Machine
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 OLD_AFTER_DAYS = 90
 """A calibration older than this is worth repeating: drivers, firmware and neighbours change."""
-_PROCESSES = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"
 
 LOOK_S = 0.3
 """How long the load of the machine is watched."""
@@ -79,88 +79,71 @@ def _gpu_checks(machine: Machine) -> list[Check]:
     from plugin.sensors.bounded_sensors import bounded
     from plugin.sensors.nvml import open_nvml_device
 
-    device, why = open_nvml_device()
+    device, reason = open_nvml_device()
     if device is None:
-        return [
-            Check(
-                "gpu sensors",
-                "warn",
-                f"not readable ({why}): clocks, throttling and energy stay empty",
-                "pip install nvidia-ml-py",
-            )
-        ]
+        return [_doubt("gpu sensors", reason or finding("sensors-frozen"))]
     sensors = bounded(device)
     facts = sensors.ask(device.facts) or {}
     if sensors.is_frozen:
-        return [
-            Check(
-                "gpu sensors", "warn", "do not answer: state, power and energy stay empty", "look with: nvidia-smi -q"
-            )
-        ]
+        return [_doubt("gpu sensors", finding("sensors-frozen"))]
     return [
-        *gpu_state(facts, sensors.other_process_count()),
+        *gpu_state(facts, device.name() or "", sensors.other_process_count()),
         Check("energy", "ok", "the GPU has an energy counter")
         if sensors.total_energy_j() is not None
         else Check("energy", "info", "the GPU gives no energy counter: power is sampled instead"),
     ]
 
 
-def gpu_state(facts: Mapping[str, Any], other_processes: int | None) -> list[Check]:
-    """Return the checks of a GPU's settings from `NvmlDevice.facts`."""
-    checks = []
-    lock_hz, max_hz = facts.get("clock_lock_hz"), facts.get("max_clock_hz")
-    if lock_hz is not None:
-        checks.append(Check("clocks", "ok", f"set to {lock_hz / 1e6:.0f} MHz"))
-    else:
-        wanted = "MHZ" if max_hz is None else f"{max_hz / 1e6:.0f}"
-        checks.append(
-            Check(
-                "clocks",
-                "warn",
-                "no lock shows: the SM clock moves with heat and power (a lock by -lgc shows under load only)",
-                f"sudo nvidia-smi -lgc {wanted}, a clock it can hold (sudo nvidia-smi -rgc undoes it)",
-            )
-        )
-    persistence = facts.get("persistence")
-    if persistence is False:
-        detail = "off: the driver unloads between runs and clocks start cold"
-        checks.append(Check("persistence", "warn", detail, "sudo nvidia-smi -pm 1"))
-    else:
-        checks.append(
-            Check("persistence", "ok" if persistence else "info", "on" if persistence else "not told by the driver")
-        )
-    if other_processes:
-        noun = "process has" if other_processes == 1 else "processes have"
-        detail = f"{other_processes} other {noun} work on this GPU: times are too long"
-        checks.append(Check("gpu processes", "warn", detail, f"name them, then stop them or wait: {_PROCESSES}"))
-    else:
-        is_known = other_processes is not None
-        checks.append(
-            Check("gpu processes", "ok" if is_known else "info", "no other" if is_known else "not told by the driver")
-        )
-    limit_w, default_w = facts.get("power_limit_w"), facts.get("power_limit_default_w")
-    if limit_w is not None and default_w is not None and limit_w < default_w:
-        detail = f"limit {limit_w:.0f} W, the default is {default_w:.0f} W"
-        checks.append(Check("power limit", "warn", detail, f"sudo nvidia-smi -pl {default_w:.0f}"))
-    return checks
+_GPU_CHECKS = {
+    "clock-unlocked": "clocks",
+    "clock-unlocked-gb10": "clocks",
+    "persistence-off": "persistence",
+    "shared-device": "gpu processes",
+    "power-limited": "power limit",
+    "mig-on": "MIG",
+    "ecc-on": "ECC",
+    "ecc-changes": "ECC",
+}
+"""Finding → the check that it belongs to."""
+
+
+def gpu_state(facts: Mapping[str, Any], name: str, other_processes: int | None) -> list[Check]:
+    """Return the checks of a GPU's settings from `NvmlDevice.facts`: what is in order, then what is not."""
+    from plugin.machine.state_warnings import gpu_warnings
+
+    checks = [_doubt(_GPU_CHECKS[item.code], item) for item in gpu_warnings(facts, name, other_processes)]
+    doubtful = {check.name for check in checks}
+    lock_hz, persistence = facts.get("clock_lock_hz"), facts.get("persistence")
+    states = {
+        "clocks": None if lock_hz is None else f"set to {lock_hz / 1e6:.0f} MHz",
+        "persistence": None if persistence is None else "on",
+        "gpu processes": None if other_processes is None else "no other",
+    }
+    in_order = [
+        Check(check, "info" if text is None else "ok", text or "not told by the driver")
+        for check, text in states.items()
+        if check not in doubtful
+    ]
+    return [*in_order, *checks]
+
+
+def _doubt(name: str, item: Finding) -> Check:
+    """Return the check of a finding: a warning, or information where the finding is."""
+    return Check(name, "info" if item.severity == "info" else "warn", short_text(item), fix_text(item))
 
 
 def _cpu_checks(load: LoadWatch | None) -> list[Check]:
     from plugin.machine.cpu_state import cpu_facts
     from plugin.sensors.rapl import open_cpu_sensors
 
-    sensors, why = open_cpu_sensors()
-    readable = sensors is not None and not why and sensors.total_energy_j() is not None
-    fix = why.split("`")[1] if why.count("`") >= 2 else ""
-    return [
-        governor_check(cpu_facts()),
-        *load_checks(load if load is not None else _look()),
-        Check("cpu energy", "ok", "energy counter (RAPL) readable")
-        if readable
-        else Check(
-            "cpu energy", "info", why.partition(";")[0] if fix else why or "the energy counter does not answer", fix
-        ),
-    ]
+    sensors, reason = open_cpu_sensors()
+    if reason is not None:
+        energy = Check("cpu energy", "info", short_text(reason), fix_text(reason))
+    elif sensors is None or sensors.total_energy_j() is None:
+        energy = Check("cpu energy", "info", "the energy counter does not answer")
+    else:
+        energy = Check("cpu energy", "ok", "energy counter (RAPL) readable")
+    return [governor_check(cpu_facts()), *load_checks(load if load is not None else _look()), energy]
 
 
 def governor_check(facts: Mapping[str, Any]) -> Check:
@@ -171,30 +154,26 @@ def governor_check(facts: Mapping[str, Any]) -> Check:
         machine = " (a virtual machine: the host decides)" if facts.get("hypervisor") else ""
         return Check("governor", "info", f"not told by the system{machine}{boost}")
     if governor != "performance":
-        detail = f"{governor}{boost}: the clock follows the load, so short kernels are timed while it rises"
-        return Check("governor", "warn", detail, "sudo cpupower frequency-set -g performance")
+        return _doubt("governor", finding("governor-unsteady", governor=f"{governor}{boost}"))
     return Check("governor", "ok", f"{governor}{boost}")
 
 
 def load_checks(load: LoadWatch) -> list[Check]:
     """Return the checks of what others use of the CPUs, from a window that has ended."""
-    from plugin.machine.load import CONTENDED_RATIO, STOLEN_RATIO
+    from plugin.machine.state_warnings import load_warnings
 
     others, stolen = load.others_ratio, load.stolen_ratio
     if others is None or stolen is None:
         return [Check("cpu load", "info", "not told by the system: other processes and stolen time go unseen")]
-    checks = []
-    if others > CONTENDED_RATIO:
-        detail = f"other processes use {others:.0%} of the CPUs now: times are too long"
-        checks.append(Check("cpu load", "warn", detail, "name them, then stop them or wait: top -o %CPU"))
-    else:
-        checks.append(Check("cpu load", "ok", f"other processes use {others:.0%} of the CPUs"))
-    if stolen > STOLEN_RATIO:
-        detail = f"the hypervisor gives {stolen:.0%} of our CPUs to other machines"
-        checks.append(Check("steal", "warn", detail, "use a dedicated host or instance type; watch it with: vmstat 1"))
-    else:
-        checks.append(Check("steal", "ok", f"{stolen:.1%} of the CPUs go to other machines"))
-    return checks
+    doubts = {item.code: item for item in load_warnings(load)}
+    return [
+        _doubt("cpu load", doubts["contended"])
+        if "contended" in doubts
+        else Check("cpu load", "ok", f"other processes use {others:.0%} of the CPUs"),
+        _doubt("steal", doubts["stolen"])
+        if "stolen" in doubts
+        else Check("steal", "ok", f"{stolen:.1%} of the CPUs go to other machines"),
+    ]
 
 
 def _look() -> LoadWatch:

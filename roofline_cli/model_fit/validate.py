@@ -248,9 +248,9 @@ def _show_reasons(prediction: TablePrediction) -> None:
 def _reasons(prediction: TablePrediction) -> list[tuple[str, int]]:
     """Return (first reason, rows) of rows that differ in their line number only, most rows first."""
     kinds: dict[str, tuple[str, int]] = {}
-    for reason in prediction.reasons:
+    for row, reason in enumerate(prediction.reasons):
         if reason:
-            kind = reason.partition(": ")[2] or reason
+            kind = prediction.bare_reason(row)
             first, count = kinds.get(kind, (reason, 0))
             kinds[kind] = first, count + 1
     return sorted(kinds.values(), key=lambda row: -row[1])

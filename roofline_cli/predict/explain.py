@@ -26,6 +26,8 @@ def explain(
         show_line(entry.short)
         show_line("")
         show_line(" ".join(entry.explanation.split()))
+        if entry.fix:
+            show_line(f"Fix: {entry.fix}")
     else:
         columns = (Column("Code"), Column("Severity"), Column("Says", is_prose=True))
         show_table(columns, [[entry.code, entry.severity, entry.short] for entry in entries])
@@ -44,6 +46,7 @@ def _entry_json(entry: CatalogEntry) -> dict[str, Any]:
         "code": entry.code,
         "severity": entry.severity,
         "text": entry.short,
+        "fix": entry.fix,
         "values": sorted(value_names(entry.short, is_optional=False) - {"subject"}),
         "optional_values": sorted(value_names(entry.short, is_optional=True) - {"subject"}),
         "explanation": " ".join(entry.explanation.split()),

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_model.core.finding import Finding, findings_text, short_text
 from roofline_model.core.units import format_memory, format_time
 
 if TYPE_CHECKING:
     from bench_cases.pipeline.records import MeasuredCase
     from bench_cases.pipeline.result import PipelineResult
+    from bench_cases.pipeline.speedup import MeasuredSpeedup
 
 _COLUMNS = (
     Column("Model"),
@@ -48,12 +50,12 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
     from bench_cases.pipeline.report import judgement
 
     verdict, found = result.verdict, result.recommendation
-    missed = "; ".join(baseline_miss.text for baseline_miss in verdict.baseline_misses)
+    missed = findings_text(miss.finding for miss in verdict.baseline_misses)
     rows: list[list[Cell]] = [[result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _kept(result)]]
     for one in verdict.judged:
         text = judgement(one, result)
         speedups = [_times(found.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
-        measured = "–" if one.speedup is None else str(one.speedup).replace(" (no interval: too few samples)", " [?]")
+        measured = "–" if one.speedup is None else _measured(one.speedup)
         cell: Cell = Styled(text, _STYLES[text]) if text in _STYLES else text
         rows.append([one.name, *speedups, measured, *_figures(one.measured), cell])
     for large in found.too_large:
@@ -64,11 +66,19 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
 
 
 def _left_out(result: PipelineResult) -> dict[str, list[str]]:
-    """Return reason → precisions; what follows a reason's colon is in the report."""
+    """Return reason → precisions; notes on single ones are in the report."""
     found: dict[str, list[str]] = {}
     for name, reason in result.recommendation.left_out:
-        found.setdefault(reason.partition(": ")[0], []).append(name)
+        found.setdefault(_without_note(reason), []).append(name)
     return found
+
+
+def _without_note(reason: Finding) -> str:
+    return short_text(Finding(reason.code, reason.subject, tuple(pair for pair in reason.values if pair[0] != "note")))
+
+
+def _measured(speedup: MeasuredSpeedup) -> str:
+    return str(speedup) if speedup.low_value is not None else f"{speedup.value:.2f}× [?]"
 
 
 def _kept(result: PipelineResult) -> str:

@@ -185,9 +185,9 @@ def _print_ranking(ranking: StoredRanking) -> None:
     for row in rows:
         if row.trust.stale_reason:
             show_line(f"  old: {row.label}: {row.trust.stale_reason}", "yellow")
-    for text in ranking.missing:
-        if not text.startswith("stale"):  # said row by row above
-            show_line(f"  missing: {text}", "yellow")
+    for item in ranking.missing:
+        if item.code != "stale":  # said row by row above
+            show_line(f"  missing: {short_text(item)}", "yellow")
     _print_changes(ranking, has_title=False)
     show_line(f"→ {ranking.summary}", "bold")
 

@@ -144,11 +144,12 @@ def _print_gap(case: CaseSummary) -> None:
 
 
 def _print_flags(case: CaseSummary) -> None:
-    from results.records.flags import DOUBTFUL_FLAGS, meaning
+    from results.records.flags import DOUBTFUL_FLAGS
+    from roofline_model.core.finding import code_text
 
     for key in case.flags:
         mark = " (!)" if key in DOUBTFUL_FLAGS else ""
-        _fact("flag", f"{key}{mark}: {meaning(key)}")
+        _fact("flag", f"{key}{mark}: {code_text(key)}")
     if not case.flags:
         _fact("flags", "none")
 

@@ -230,13 +230,14 @@ def print_interval_meaning(cases: Iterable[CaseSummary]) -> None:
 
 def print_flag_meanings(cases: Iterable[CaseSummary]) -> None:
     """Explain the flags that occur, one line each."""
-    from results.records.flags import DOUBTFUL_FLAGS, FLAGS, meaning
+    from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+    from roofline_model.core.finding import code_text
 
     occurring = {flag for case in cases for flag in case.flags}
     for flag in FLAGS:
         if flag in occurring:
             show_line(
-                f"{flag}{' (!)' if flag in DOUBTFUL_FLAGS else ''}: {meaning(flag)}",
+                f"{flag}{' (!)' if flag in DOUBTFUL_FLAGS else ''}: {code_text(flag)}",
                 "yellow" if flag in DOUBTFUL_FLAGS else "dim",
             )
 

@@ -119,10 +119,11 @@ def find_sensors() -> tuple[GpuSensors | None, str]:
     """Return the sensors of this machine's GPU, guarded against a driver that hangs; else None and why."""
     from plugin.sensors.bounded_sensors import bounded
     from plugin.sensors.nvml import open_nvml_device
+    from roofline_model.core.finding import advice_text
 
     device, why = open_nvml_device()
     guarded: Any = None if device is None else bounded(device)
-    return guarded, why
+    return guarded, "" if why is None else advice_text(why)
 
 
 def _workers_count() -> int:

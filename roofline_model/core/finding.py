@@ -96,6 +96,8 @@ class CatalogEntry:
     """One line with the values in braces: `no kernel for {format} on {hardware}`."""
     explanation: str
     """What it means, why it matters, what to do: a paragraph for `roofline explain CODE` and docs/findings.md."""
+    fix: str = ""
+    """The command or step that mends it, with values in braces as in `short`; empty where there is none."""
 
 
 @cache
@@ -103,7 +105,7 @@ def catalog() -> Mapping[str, CatalogEntry]:
     """Return every code's entry, in the order of the file."""
     text = files("roofline_model.core").joinpath("findings.toml").read_text(encoding="utf-8")
     return {
-        code: CatalogEntry(code, entry["severity"], entry["short"], entry["explanation"].strip())
+        code: CatalogEntry(code, entry["severity"], entry["short"], entry["explanation"].strip(), entry.get("fix", ""))
         for code, entry in tomllib.loads(text).items()
     }
 
@@ -128,12 +130,31 @@ def short_text(item: Finding) -> str:
 
     A segment in brackets is left out where one of its values is not given.
     """
+    return _filled(catalog_entry(item.code).short, item)
+
+
+def code_text(code: str) -> str:
+    """Return the line of a code whose values are not known; what is no code stays as it is."""
+    return short_text(Finding(code)) if code in catalog() else code
+
+
+def fix_text(item: Finding) -> str:
+    """Return the command or step that mends it; empty where there is none."""
+    return _filled(catalog_entry(item.code).fix, item)
+
+
+def advice_text(item: Finding) -> str:
+    """Return the finding in one line with what mends it."""
+    return "; ".join(filter(None, (short_text(item), fix_text(item))))
+
+
+def _filled(line: str, item: Finding) -> str:
     shown = {"subject": item.subject} | {name: value_text(name, value) for name, value in item.values}
 
     def segment(match: re.Match[str]) -> str:
         return match[1] if all(name in shown for name in _NAME.findall(match[1])) else ""
 
-    return _NAME.sub(lambda match: shown.get(match[1], "–"), _SEGMENT.sub(segment, catalog_entry(item.code).short))
+    return _NAME.sub(lambda match: shown.get(match[1], "–"), _SEGMENT.sub(segment, line))
 
 
 def subject_text(item: Finding) -> str:

@@ -60,6 +60,10 @@ class TablePrediction:
     reasons: list[str]
     """Why there is no expected time, or why the measured one is not scored; "" otherwise."""
 
+    def bare_reason(self, row: int) -> str:
+        """Return the reason of a row without its number: what rows have in common."""
+        return self.reasons[row].removeprefix(f"row {self.table.line_numbers[row]}: ")
+
     @property
     def measured_s(self) -> Floats:
         """The measured times; NaN where a row has none that can be compared."""

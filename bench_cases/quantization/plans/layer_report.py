@@ -115,7 +115,7 @@ class QuantizationResult:
         parts = ", ".join(f"{count} × {became}" for became, count in counts.items())
         text = f"{parts}; model {format_memory(self.before_bytes)} → {format_memory(self.after_bytes)} on {self.target}"
         if self.outside_bytes > OUTSIDE_SHARE * self.after_bytes:
-            text += f", {format_memory(self.outside_bytes)} of it in no Linear"
+            text += f", outside Linears {format_memory(self.outside_bytes)}"
         return text + (f"; {len(self.fallbacks)} not as asked" if self.fallbacks else "")
 
     def lines(self) -> list[str]:

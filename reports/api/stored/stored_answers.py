@@ -26,11 +26,12 @@ from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult
 from results.diff.rules import VERDICTS
-from results.diff.sentences import headline
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
 from results.history.segments import Segment
 from results.records.records import RunInfo
+from results.text.diff_text import headline
+from results.text.verdict_text import doubts_text
 
 MOST_FACT_CHARACTERS = 400
 MOST_FACTS = 500
@@ -186,7 +187,7 @@ def _segment(one: Segment) -> SegmentBody:
                 process_count=night.process_count,
                 flags=[shown(flag, 60) for flag in night.flags],
                 is_used=night.is_used,
-                doubt=shown(night.doubt),
+                doubt=shown(doubts_text(night.doubts)),
             )
             for night in one.nights
         ],

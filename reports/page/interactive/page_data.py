@@ -27,7 +27,9 @@ from reports.text.display_text import counted, shown
 from reports.view.run_timeline import RunTimeline, reading_of, run_timeline
 from reports.view.views import ReportView
 from results.history.case_history import CaseHistory
-from results.records.flags import DOUBTFUL_FLAGS, meaning
+from results.records.flags import DOUBTFUL_FLAGS
+from results.text.verdict_text import doubts_text
+from roofline_model.core.finding import code_text
 
 DATA_VERSION = 2
 SVG_LIMIT_COUNT = 1_000
@@ -75,7 +77,7 @@ def page_data(
         "run": view.run.run_id[:8] if view.run.run_id[:8].isalnum() else "run",
         "svg_limit_count": SVG_LIMIT_COUNT,
         "inks": {name: list(colour[:2]) for name, colour in _PAGE_COLOURS.items()},
-        "flags": {flag: {"meaning": meaning(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
+        "flags": {flag: {"meaning": code_text(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
         "chips": chips,
         "table_columns": [list(column) for column in TABLE_COLUMNS],
         "facets": [list(facet) for facet in FACETS],
@@ -126,7 +128,7 @@ def _history(history: CaseHistory) -> dict[str, Any]:
                 "label": shown(night.label, 60),
                 "commit": shown(night.git_commit or "", 40)[:9],
                 "process_count": night.process_count,
-                "doubt": shown(night.doubt, 80),
+                "doubt": shown(doubts_text(night.doubts), 80),
             }
             for night in drawn_nights(history)
         ],

@@ -21,6 +21,7 @@ from results.history.nights import UNUSABLE_FLAGS, Observation, main_branch, nig
 from results.history.nights import Night as HistoryNight
 from results.records.metrics import METRICS
 from results.records.records import Record, RunInfo
+from roofline_model.core.finding import Finding
 
 POOLED_COUNT = ROLLING_COUNT
 """Nights pooled at most: those of a rolling baseline."""
@@ -37,7 +38,7 @@ class SetAside:
     """A run that measured the case and takes no part in its level."""
 
     record: Record
-    doubt: str
+    doubts: tuple[Finding, ...]
     """Why its night would be used only where there is no other; empty where nothing disturbed it."""
     is_incomparable: bool
     """Whether its method or environment class kept it out: never of a newer run, which would have led but for its doubt."""
@@ -51,7 +52,7 @@ class CaseLevel:
     """Of the pooled nights, newest first; of a case that was never measured those of its newest attempt."""
     runs: tuple[RunInfo, ...]
     """Theirs, oldest first."""
-    doubt: str = ""
+    doubts: tuple[Finding, ...] = ()
     """Why its nights would not be used if there were others."""
     set_aside: tuple[SetAside, ...] = ()
     """Each run that measured it by another method, or on another machine or with other software, and each newer doubtful one."""
@@ -87,7 +88,7 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
         record for record in records if record.status == "measured" and is_of_this_chip(record, runs[record.run_id])
     ]
     stretches = _stretches(usable, runs)
-    nights, doubt = _nights(stretches)
+    nights, level_doubts = _nights(stretches)
     if not nights:
         return _never_measured(records, runs)
     wanted = {night.run_id for night in nights}
@@ -99,7 +100,7 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
     return CaseLevel(
         records=clear or members,
         runs=tuple(runs[night.run_id] for night in nights),
-        doubt=doubt,
+        doubts=level_doubts,
         set_aside=_set_aside(members[0], usable, runs, [night for stretch in stretches for night in stretch]),
         lost=_lost_since(runs[nights[-1].run_id], records, runs),
     )
@@ -109,22 +110,22 @@ def _set_aside(
     lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryNight]
 ) -> tuple[SetAside, ...]:
     """Return the runs that measured the same case by another method or in another environment class, or newer with a doubt."""
-    doubts: dict[str, str] = {}
+    doubts_by_run: dict[str, tuple[Finding, ...]] = {}
     for night in nights:  # a run may have measured it by two methods
-        doubts[night.run_id] = night.doubt and doubts.get(night.run_id, night.doubt)
+        doubts_by_run[night.run_id] = night.doubts and doubts_by_run.get(night.run_id, night.doubts)
     by_run: dict[str, list[Record]] = {}
     for one in usable:
         by_run.setdefault(one.run_id, []).append(one)
     own = runs[lead.run_id]
     exclusions = []
     for run_id, members in by_run.items():
-        run, doubt = runs[run_id], doubts.get(run_id, "")
+        run, doubts = runs[run_id], doubts_by_run.get(run_id, ())
         is_other = all(member.method != lead.method for member in members) or (
             run.environment.class_hash != own.environment.class_hash
         )
-        is_newer = bool(doubt) and (run.started_at, run_id) > (own.started_at, own.run_id)
+        is_newer = bool(doubts) and (run.started_at, run_id) > (own.started_at, own.run_id)
         if is_other or is_newer:
-            exclusions.append(SetAside(members[0], doubt, is_other and not is_newer))
+            exclusions.append(SetAside(members[0], doubts, is_other and not is_newer))
     return tuple(exclusions)
 
 
@@ -180,16 +181,16 @@ def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[l
     return [nights_of(members, runs, _TIME, branch) for members in by_key.values()]
 
 
-def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNight], str]:
+def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNight], tuple[Finding, ...]]:
     """Return the nights that make the level, oldest first, and why they are doubtful (empty where they are not)."""
     used = [known for nights in stretches if (known := [night for night in nights if night.is_used])]
     if not used:
         newest = max((night for nights in stretches for night in nights), key=_moment, default=None)
-        return ([], "") if newest is None else ([newest], newest.doubt)
+        return ([], ()) if newest is None else ([newest], newest.doubts)
     nights = max(used, key=lambda one: _moment(one[-1]))
     newest_s = nights[-1].value
     alike = takewhile(lambda night: abs(math.log(night.value / newest_s)) <= math.log1p(ALIKE_RATIO), reversed(nights))
-    return list(islice(alike, POOLED_COUNT))[::-1], ""
+    return list(islice(alike, POOLED_COUNT))[::-1], ()
 
 
 def _never_measured(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLevel:

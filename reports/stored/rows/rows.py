@@ -11,6 +11,7 @@ from reports.text.display_text import shown
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval
+from results.text.verdict_text import doubts_text
 from roofline_model.core.answer import Estimate, Evidence, Option, Trust
 
 
@@ -63,8 +64,8 @@ def doubts_of(level: CaseLevel) -> tuple[str, ...]:
     """Return what puts the times of a level in doubt: flags in the order they are explained, then its nights' own doubt."""
     carried = {flag for record in level.records if record.measurement is not None for flag in record.measurement.flags}
     flags = [key for key in FLAGS if key in carried and (key in DOUBTFUL_FLAGS or key == "simulated")]
-    own = shown(level.doubt, 60)
-    return (*flags, *([own] if own and not set(own.split(", ")) <= set(flags) else []))
+    own = [item for item in level.doubts if item.code not in flags]
+    return (*flags, *([shown(doubts_text(own), 60)] if own else []))
 
 
 def evidence_of(level: CaseLevel | None) -> tuple[Evidence, ...]:

@@ -96,10 +96,9 @@ def _option(
 
 def _reason(row: RankedRow, speedup: NightSpeedup) -> str:
     """Return the reason with the speed-up that the row shows in place of the ratio of the two levels."""
-    levels = "" if row.speedup is None else f"measured {times_faster(row.speedup)} "
-    if not levels or not row.reason.startswith(levels):
+    if not row.is_gain:
         return row.reason
     first = f"{times_faster(speedup.ratio)} "
     told = f"across runs {first}" if speedup.is_across_runs else f"measured {first}"
     since = "" if speedup.is_across_runs else f", speed-up: {speedup.basis}"
-    return f"{told}{row.reason.removeprefix(levels)}{since}"
+    return f"{told}{row.reason_rest}{since}"

@@ -19,8 +19,8 @@ LEAST_MEMORY_RATIO = 0.01
 LEAST_QUALITY_RATIO = 0.05
 LEAST_ERROR_RATIO = 0.05
 """Changes that count, of the value; of the prediction's error five percentage points."""
-TIME_MOVED = "the measured time moved"
-"""Why an error changed although the prediction did not."""
+TIME_MOVED = "time-moved"
+"""The code of an error that changed although the prediction did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,9 @@ class MetricChange:
     """95 % interval of the change where one is known; counts of bytes have none and need none."""
     verdict: MetricVerdict
     reason: str = ""
+    """A code: `noise-unknown`, `time-moved`, `prediction-moved`, …"""
+    detail: str = ""
+    """The model before and after where the prediction moved with it."""
 
 
 def other_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
@@ -120,8 +123,7 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
         first, second = one[0] / before.estimate_s - 1, other[0] / after.estimate_s - 1
         growth = abs(second) - abs(first)
         has_moved = abs(other[0] / one[0] - 1) > 1e-6
-        model = f"the prediction moved ({one[1]} → {other[1]})" if one[1] != other[1] else "the prediction moved"
-        reason = model if has_moved else TIME_MOVED
+        reason = "prediction-moved" if has_moved else TIME_MOVED
         verdict = _called(growth, LEAST_ERROR_RATIO)
         changes.append(
             MetricChange(
@@ -136,6 +138,7 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
                 None,
                 verdict,
                 reason if verdict != "SAME" or has_moved else "",
+                f"{one[1]} → {other[1]}" if has_moved and one[1] != other[1] else "",
             )
         )
     return changes

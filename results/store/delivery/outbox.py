@@ -13,6 +13,7 @@ from results.store.connection import RETRY_WAITS_S
 from results.store.delivery.changes import Change
 from results.store.delivery.spool import Spool
 from roofline_model.core.errors import DatabaseAwayError
+from roofline_model.core.finding import Finding, finding
 
 DELIVER_EVERY_S = 30.0
 """While changes wait, a write looks for the server this often: looking for one that does not answer takes 10 s."""
@@ -29,12 +30,9 @@ class Undelivered:
     """What the last try to deliver it said."""
 
     @property
-    def sentence(self) -> str:
+    def finding(self) -> Finding:
         """What to tell the user."""
-        what = f"{self.record_count} result{'s' * (self.record_count != 1)} of this run {'is' if self.record_count == 1 else 'are'}"
-        if self.record_count == 0:
-            what = "how this run ended is"
-        return f"{self.reason}; {what} kept in {self.path}, nothing is lost: `roofline db deliver` sends it, and so does the next run"
+        return finding("undelivered", reason=self.reason, record_count=self.record_count, file=str(self.path))
 
 
 class Outbox:

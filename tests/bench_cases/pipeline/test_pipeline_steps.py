@@ -173,7 +173,7 @@ def test_nothing_is_measured_where_no_candidate_can_fit(tmp_path):
     result = run_pipeline(MODEL, tmp_path / "o", memory_limit_gb=1e-4, formats=["INT4", "INT8"], seams=seams(measure))
     assert (measure.asked, result.verdict.outcome, result.is_within_limits) == ([], "nothing-fits", False)
     assert "nearest: INT4 needs" in result.sentence
-    assert "more than the limit of 0.0001 GB" in result.sentence
+    assert "more than the limit of 100 kB" in result.sentence
 
 
 def test_a_baseline_that_cannot_be_measured_ends_the_pipeline_with_its_reason(tmp_path):

@@ -16,7 +16,8 @@ from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
 from bench_cases.pipeline.speedup import measured_speedup
 from bench_cases.pipeline.verdict import judge
-from bench_cases.pipeline.words import prediction_sentence, quality_sentence
+from bench_cases.pipeline.words import how_it_misses, prediction_sentence, quality_sentence, verdict_sentence
+from roofline_model.core.finding import finding
 
 NO_LIMITS = PipelineLimits()
 
@@ -94,9 +95,7 @@ def test_the_fastest_measured_candidate_wins_whatever_was_predicted():
     verdict = verdict_of(INT8=three(0.006), INT4=three(0.005), FP8=three(0.02))
     assert (verdict.outcome, verdict.winner.name) == ("faster", "INT4")
     assert [one.name for one in verdict.judged] == ["INT4", "INT8", "FP8"]
-    assert "take INT4: measured 2.00× [" in verdict.sentence
-    assert "holds" in verdict.sentence
-    assert "0.0003 MB in place of 0.001 MB" in verdict.sentence
+    assert verdict.winner.speedup.value == pytest.approx(2)
 
 
 @pytest.mark.parametrize(
@@ -116,22 +115,24 @@ def test_nothing_helps_and_by_how_much_the_nearest_misses(times, words):
         base=baseline(0.01, 0.0102, 0.0098),
     )
     assert (verdict.outcome, verdict.winner, verdict.is_within_limits) == ("nothing-helps", None, True)
-    assert verdict.sentence.startswith("nothing helps: keep BF16; nearest is INT4, ")
-    assert words in verdict.sentence
+    assert verdict.judged[0].name == "INT4"
+    assert words in how_it_misses(verdict.judged[0])
 
 
 def test_slower_beyond_the_noise_is_said_in_percent():
     verdict = verdict_of(INT4=three(0.0125))
-    assert "measured 0.80× [0.79, 0.81] as fast: 25 % slower" in verdict.sentence
+    assert "measured 0.80× [0.79, 0.81] as fast: 25 % slower" in how_it_misses(verdict.judged[0])
 
 
 def test_a_candidate_that_loses_too_much_does_not_win():
     limits = PipelineLimits(loss_pct=1.0)  # the text of `measured` costs 1.5 %
     found = verdict_of(limits, INT4=three(0.005), INT8=three(0.008, quality=replace(three(1).quality, perplexity=None)))
     assert found.outcome == "nothing-helps"
-    assert "INT4 is faster, 2.00×" in found.sentence
-    assert "but loses 1.5 %, the limit is 1 %" in found.sentence
-    assert "its loss is not known" in found.judged[1].misses[0].text
+    assert found.judged[0].speedup.is_faster
+    assert [miss.finding for miss in found.judged[0].misses] == [
+        finding("misses-loss-limit", value_pct=pytest.approx(1.5), limit_pct=1.0)
+    ]
+    assert found.judged[1].misses[0].finding.code == "loss-unknown-for-limit"
     verdict = verdict_of(PipelineLimits(loss_pct=2.0), INT4=three(0.005))
     assert verdict.winner.name == "INT4"
 
@@ -140,30 +141,32 @@ def test_a_model_that_does_not_fit_is_replaced_by_one_that_does_though_it_is_slo
     limits = PipelineLimits(memory_bytes=500)
     verdict = verdict_of(limits, INT4=three(0.02), INT8=three(0.012, held_bytes=900))
     assert (verdict.outcome, verdict.winner.name) == ("fits", "INT4")
-    assert "BF16 needs" in verdict.sentence
-    assert "it is measured 0.50×" in verdict.sentence
+    assert verdict.winner.speedup.value == pytest.approx(0.5)
     assert [miss.limit for miss in verdict.baseline_misses] == ["memory"]
 
 
 def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
     verdict = verdict_of(PipelineLimits(latency_s=0.004), INT4=three(0.005), INT8=three(0.008))
     assert (verdict.outcome, verdict.winner, verdict.is_within_limits) == ("nothing-fits", None, False)
-    assert verdict.sentence.startswith(
-        "nothing keeps the limits; nearest: INT4 takes 5 ms, 25 % more than the limit of 4 ms; BF16 takes 10 ms, 150 % more"
+    assert [miss.finding.value("excess_s") for one in verdict.judged for miss in one.misses] == pytest.approx(
+        [0.001, 0.004]
     )
+    assert [miss.excess_ratio for miss in verdict.baseline_misses] == [pytest.approx(1.5)]
     alone = judge(recommended(too_large=[candidate("INT4", 350e9)]), [], PipelineLimits(memory_bytes=300e9), "BF16")
     assert alone.outcome == "nothing-helps"  # the 16-bit model of this recommendation needs 1050 bytes
     large = replace(recommended(too_large=[candidate("INT4", 350e9)]), baseline=candidate("BF16", 1e12))
     none = judge(large, [], PipelineLimits(memory_bytes=300e9), "BF16")
     assert none.outcome == "nothing-fits"
-    assert "INT4 needs 350 GB, 16.7 % more than the limit of 300 GB" in none.sentence
+    assert none.baseline_misses[0].finding.value("excess_bytes") == pytest.approx(700e9)
+    text = verdict_sentence(none, large, PipelineLimits(memory_bytes=300e9), "BF16")
+    assert "nearest: INT4" in text
 
 
 def test_candidates_that_could_not_be_measured_are_named():
     failed = MeasuredCase("INT4", "failed", "timeout after 180 s")
     verdict = verdict_of(INT4=failed)
     assert verdict.outcome == "nothing-helps"
-    assert "no candidate could be measured (INT4: timeout after 180 s)" in verdict.sentence
+    assert "INT4: timeout after 180 s" in verdict_sentence(verdict, recommended("INT4"), NO_LIMITS, "BF16")
 
 
 # --- what is said

@@ -25,6 +25,7 @@ from plugin.machine.facts import Machine
 from plugin.run.expected_record import expected_record
 from roofline_model.chips.hardware import DeviceFacts, check_device, doubt_of_ideals, errors_of, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.finding import advice_text, finding, short_text
 from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import FORMATS
@@ -115,9 +116,7 @@ def test_the_session_header_can_say_what_is_used(measures):
     device = measured(measures)
     text = f"calibrated {device.calibration.date} (torch 2.13.0+cpu, 2 threads)"
     assert calibration_text(device) == text
-    assert calibration_note(device).startswith(
-        f"{text}; kernels not timed: no expected times before `roofline calibrate`"
-    )
+    assert calibration_note(device) == f"{text}; {advice_text(finding('ceilings-alone'))}"
     timed = replace(device, calibration=replace(device.calibration, kernels=(object(),)))
     assert calibration_note(timed) == text
     assert calibration_note(device, is_timing_kernels=True) == text
@@ -175,7 +174,7 @@ def test_ceilings_are_measured_once_and_then_read(measures):
     assert first == second == cached_cpu_device(MACHINE)
     assert len(calls) == 1
     assert calls[0][:2] == (32 << 20, 12.0)
-    assert "once" in said[0]
+    assert said[0] == short_text(finding("measuring-ceilings", budget_s=12.0))
     cpu_device(MACHINE, said.append, refresh=True, budget_s=40, with_scaling=True)
     assert calls[1][1] == 40
     assert calls[1][2]["with_scaling"] is True
@@ -247,7 +246,7 @@ def test_a_ceiling_is_the_best_ever_seen_until_it_is_forgotten(measures, monkeyp
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
     said = []
     cpu_device(MACHINE, said.append)
-    assert "busy (contended)" in said[-1]
+    assert said[-1] == advice_text(finding("ceilings-disturbed", disturbed_by=("contended",)))
     assert doubt_of_ideals(cached_cpu_device(MACHINE)).code == "ceilings-contended"  # and it is still known later
     both = cpu_device(MACHINE, said.append, refresh=True)
     assert (both.bandwidth.value, both.levels[0].bandwidth.value) == (60e9, 180e9)
@@ -359,7 +358,7 @@ def gpu_readings(read=230e9):
 
 @pytest.fixture
 def no_driver(monkeypatch):
-    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, "none"))
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, None))
 
 
 def test_a_gpu_keeps_its_datasheet_and_gains_what_it_reaches(no_driver):
@@ -404,11 +403,11 @@ def test_a_shared_gpu_is_doubted_and_the_best_is_kept(monkeypatch):
         def other_process_count(self):
             return 2
 
-    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (Busy(), ""))
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (Busy(), None))
     chip, said = get_hardware("gb10"), []
     first = gpu_calibration.gpu_device(GB10, chip, said.append, measure=lambda *_: gpu_readings())
     assert first.calibration.disturbed_by == ("shared-device",)
-    assert "another process" in said[-1]
+    assert said[-1] == advice_text(finding("ceilings-disturbed", disturbed_by=("shared-device",)))
     assert calibration_note(first).endswith("(driver 580.142, torch 2.13.0+cu130)")
     assert "gpu_uuid" not in first.calibration.conditions
     second = gpu_calibration.gpu_device(GB10, chip, said.append, measure=lambda *_: gpu_readings(read=100e9))

@@ -25,7 +25,7 @@ H200 = replace(GB10, facts=DeviceFacts("NVIDIA H200", "9.0", None, 150 * 10**9))
 def _alone(monkeypatch, tmp_path):
     monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, "none"))
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, None))
 
 
 def constants(kind, subject, fingerprint, bandwidth, **conditions):

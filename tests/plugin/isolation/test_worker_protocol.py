@@ -121,9 +121,9 @@ def test_the_main_thread_is_the_last_one_that_faulthandler_writes():
 @pytest.mark.parametrize(
     ("kills_before", "kills_after", "said"),
     [
-        (3, 4, "was killed by SIGKILL: out of memory"),
-        (3, 3, "was killed by SIGKILL from outside (memory did not run out)"),
-        (None, None, "was killed by SIGKILL: out of memory?"),
+        (3, 4, "killed by SIGKILL: out of memory"),
+        (3, 3, "killed by SIGKILL from outside (memory did not run out)"),
+        (None, None, "killed by SIGKILL: out of memory?"),
     ],
 )
 def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, tmp_path, kills_before, kills_after, said):

@@ -137,13 +137,13 @@ def test_the_facts_of_a_gpu(monkeypatch):
         },
         application_clock_hz=lambda: 2.0e9,
     )
-    monkeypatch.setattr(environment, "open_nvml_device", lambda: (nvml, ""))
+    monkeypatch.setattr(environment, "open_nvml_device", lambda: (nvml, None))
     info = capture_environment(GPU, "cuda")
     assert (info.facts["device"], info.facts["compute_capability"]) == ("NVIDIA GB10", "12.1")
     assert info.class_facts["application_clock_hz"] == 2.0e9
     assert "clock_lock_hz" not in info.class_facts
     assert "driver" not in capture_environment(GPU, "cpu").facts
-    monkeypatch.setattr(environment, "open_nvml_device", lambda: (None, "gone"))
+    monkeypatch.setattr(environment, "open_nvml_device", lambda: (None, None))
     assert "driver" not in capture_environment(GPU, "cuda").class_facts
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from types import SimpleNamespace
 
 import fake_nvml as fake
@@ -14,6 +13,7 @@ from plugin.machine.load import CpuTimes, LoadWatch
 from plugin.machine.state_warnings import StateWatch, cpu_warnings, gpu_warnings, load_warnings, warnings
 from plugin.sensors.nvml import NvmlDevice
 from results.records.state_records import MachineState
+from roofline_model.core.finding import finding, fix_text
 
 
 def put(root, name, text):
@@ -275,8 +275,8 @@ def test_nothing_to_warn_of():
     ],
 )
 def test_each_gpu_warning_names_its_command(changed, name, others, command):
-    (text,) = gpu_warnings(GOOD_GPU | changed, name, others)
-    assert f"`{command}`" in text
+    (item,) = gpu_warnings(GOOD_GPU | changed, name, others)
+    assert f"`{command}`" in fix_text(item)
 
 
 @pytest.mark.parametrize("name", ["NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA A30", "NVIDIA H200", ""])
@@ -296,8 +296,8 @@ def test_ecc_costs_nothing_on_stacked_memory(name):
     ],
 )
 def test_each_cpu_warning_names_its_command(changed, threads, allowed, command):
-    (text,) = cpu_warnings(GOOD_CPU | changed, threads, allowed)
-    assert f"`{command}`" in text
+    (item,) = cpu_warnings(GOOD_CPU | changed, threads, allowed)
+    assert f"`{command}`" in fix_text(item)
 
 
 def test_a_quota_that_fits_is_no_trouble():
@@ -314,11 +314,9 @@ def window(busy_s, stolen_s):
 def test_load_that_is_not_ours():
     assert load_warnings(window(0.1, 0.0)) == []
     (others,) = load_warnings(window(0.5, 0.0))
-    assert "25%" in others
-    assert "`top -o %CPU`" in others
+    assert others == finding("contended", others_ratio=0.25)
     (stolen,) = load_warnings(window(0.0, 0.2))
-    assert "10%" in stolen
-    assert "vmstat" in stolen
+    assert stolen == finding("stolen", stolen_ratio=pytest.approx(0.1))
     assert load_warnings(window(0.1, -0.2)) == []  # steal of a migrated virtual machine may run backwards
 
 
@@ -328,13 +326,9 @@ def test_warnings_of_a_whole_machine(monkeypatch):
     monkeypatch.setattr(machine_state, "allowed_cpus", lambda: [0, 1])
     gpu = gpu_of(fake.FakeNvml.h200(nvmlDeviceGetPersistenceMode=0))
     found = warnings(gpu, machine, "cuda")
-    assert [re.search("clock lock|persistence", text)[0] for text in found] == ["clock lock", "persistence"]
+    assert [item.code for item in found] == ["clock-unlocked", "persistence-off"]
     found = warnings(None, machine, "cpu", window(1.0, 0.0))
-    assert [re.search("governor|threads|other processes", text)[0] for text in found] == [
-        "governor",
-        "threads",
-        "other processes",
-    ]
+    assert [item.code for item in found] == ["governor-unsteady", "threads-exceed-cpus", "contended"]
     assert warnings(gpu, machine, None) == []
     assert warnings(None, machine, "cuda") == []
 

@@ -12,6 +12,7 @@ from plugin.sensors import gpu_processes, nvml
 from plugin.sensors.gpu_processes import count_others
 from plugin.sensors.nvml import NvmlDevice, open_nvml_device
 from plugin.sensors.nvml_fields import FieldAnswer, throttle_fields
+from roofline_model.core.finding import finding
 
 FakeNvml, error, ULL, UINT = fake.FakeNvml, fake.error, fake.ULL, fake.UINT
 
@@ -272,11 +273,11 @@ def test_processes_are_counted_with_the_real_pids(monkeypatch):
 def test_opening_without_a_driver_gives_the_reason(monkeypatch):
     library = FakeNvml({"nvmlInit": error(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)})
     monkeypatch.setitem(sys.modules, "pynvml", library)
-    assert open_nvml_device() == (None, "NVML: NVML Shared Library Not Found")
+    assert open_nvml_device() == (None, finding("sensors-missing", error="NVML: NVML Shared Library Not Found"))
     monkeypatch.setitem(sys.modules, "pynvml", None)
     found, reason = open_nvml_device()
     assert found is None
-    assert "pip install nvidia-ml-py" in reason
+    assert reason == finding("nvidia-ml-py-missing")
 
 
 @pytest.mark.parametrize(
@@ -292,4 +293,4 @@ def test_visible_devices_are_honoured(monkeypatch, visible, opened):
     monkeypatch.setitem(sys.modules, "pynvml", library)
     found, reason = open_nvml_device()
     assert (found.handle if found else None) == opened
-    assert opened or "hides" in reason
+    assert opened or reason == finding("gpus-hidden")

@@ -6,11 +6,11 @@ import pytest
 
 from plugin.terminal.progress import Progress
 from plugin.terminal.summary import count_line, flag_lines, summary_lines
-from results.records.flags import meaning
 from results.records.records import Measurement, Method, PredictionRecord, ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import TotalInterval, total_intervals, width_text
 from roofline_model import gemm, predict
+from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
 
 
@@ -114,7 +114,7 @@ def test_a_case_far_above_its_roof_is_named_and_asks_for_no_calibration():
     fast = record(median_s=47e-9, flags=("above-roof",))
     ideal = dataclasses.replace(fast.predictions[0], provenance="measured-here")
     found = text(flag_lines([dataclasses.replace(fast, predictions=(ideal,))], width=120)).replace("\n  ", " ")
-    assert found.startswith(f"above-roof (!): 1 case: {meaning('above-roof')}")
+    assert found.startswith(f"above-roof (!): 1 case: {code_text('above-roof')}")
     assert found.endswith(f"({fast.case.id})")
     assert "above the roof" not in found
     assert count_line([fast]) == "1 measured (1 in doubt)"
@@ -170,7 +170,7 @@ def test_too_few_samples_for_an_interval_are_said_once():
     assert text(lines).count("no ± (–): too few samples for an interval of the median") == 1
     assert "no ±" not in text(summary_lines([record(median_s=1.5)]))
     found = text(flag_lines([few], width=120))
-    assert found == f"few-samples: 1 case: {meaning('few-samples')}"
+    assert found == f"few-samples: 1 case: {code_text('few-samples')}"
     assert count_line([few]) == "1 measured"  # a wide interval is a doubt, an unknown one is not
 
 
@@ -319,7 +319,7 @@ def test_capped_cases_and_replaced_workers_say_what_to_do():
     found = text(
         flag_lines(records, processes=[ProcessInfo(2, role="worker", end_reason="killed by SIGABRT")], width=120)
     )
-    assert f"1 of 2 cases is capped: {meaning('capped')}" in found
+    assert f"1 of 2 cases is capped: {code_text('capped')}" in found
     assert "1 of 1 case is capped:" in text(flag_lines(records[:1], width=120))
     assert "run it again" in found
     assert "1 worker was replaced by a fresh one (killed by SIGABRT)" in found

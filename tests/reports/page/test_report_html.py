@@ -14,11 +14,10 @@ from reports.page.html import render_page, write_report
 from reports.view.views import report_view
 from results import open_store
 from results.exchange.exported.load import import_file
-from results.records.flags import meaning
 from results.records.records import EnvironmentInfo, ProcessInfo
 from results.statistics.replication import total_intervals
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import code_text, finding
 
 VOID = {"meta", "br", "img", "input", "link", "hr", "wbr"}
 
@@ -251,11 +250,11 @@ def test_flags_have_their_meaning_as_tooltip_and_in_a_legend(make, rich):
     tips = {attrs["title"] for tag, attrs in page.tags if tag == "abbr" and "flag" in attrs["class"]}
     used = {flag for record in make.rich_records() if record.measurement for flag in record.measurement.flags}
     assert used == {"bimodal", "drift", "outliers", "capped", "quarantined", "noisy"}
-    assert tips == {meaning(key) for key in used}
+    assert tips == {code_text(key) for key in used}
     for key in used:
-        assert meaning(key) in page.text.replace("\u00a0", " ")
+        assert code_text(key) in page.text.replace("\u00a0", " ")
     doubtful = {attrs["title"] for tag, attrs in page.tags if tag == "abbr" and "doubt" in attrs["class"]}
-    assert doubtful == {meaning(key) for key in used - {"outliers"}}
+    assert doubtful == {code_text(key) for key in used - {"outliers"}}
 
 
 def test_rows_of_the_ranking_with_a_doubtful_time_are_marked_with_their_reasons(make):
@@ -265,7 +264,7 @@ def test_rows_of_the_ranking_with_a_doubtful_time_are_marked_with_their_reasons(
     ]
     text, page = page_of(make, records)
     marks = [attrs["title"] for tag, attrs in page.tags if tag == "abbr" and attrs["class"] == "mark"]
-    assert marks == [f"drift: {meaning('drift')}; capped: {meaning('capped')}"]
+    assert marks == [f"drift: {code_text('drift')}; capped: {code_text('capped')}"]
     (row,) = re.findall(r"<tr[^>]*><td class=\"n\">1</td>.*?</tr>", text, re.DOTALL)
     assert "INT8 (int_mm)" in row
     assert ">!</abbr>" in row

@@ -147,7 +147,7 @@ def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_wher
     older = night(1, TIMES, driver="570.1", flags=("contended",), label="older")
     same = night(4, TIMES, flags=("stolen",), label="same")
     assert recommend([quiet, newer, older, same]).notes == (
-        "run 00000004 same is left out: measured while the hypervisor gave the CPUs away (stolen)",
-        "run 00000003 newer is left out: measured while other work ran (contended)",
-        "run 00000001 older is left out: not comparable with run 00000002 quiet, on another machine or with other software (driver 570.1 → 580.95); `roofline diff` lists all; measured while other work ran (contended)",
+        "run 00000004 same is left out: the hypervisor gave more than 2 % of the CPUs to other machines: times are too long (stolen)",
+        "run 00000003 newer is left out: other processes used more than 10 % of the CPUs: times are too long (contended)",
+        "run 00000001 older is left out: not comparable with run 00000002 quiet, on another machine or with other software (driver 570.1 → 580.95); `roofline diff` lists all; other processes used more than 10 % of the CPUs: times are too long (contended)",
     )

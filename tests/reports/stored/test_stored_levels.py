@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.stored.rows.levels import POOLED_COUNT, case_level, stale_reason
+from roofline_model.core.finding import finding, has_code
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 
@@ -33,11 +34,11 @@ def test_a_disturbed_or_foreign_night_is_used_only_where_there_is_no_other(night
     branch = night(4, {INT4: 30e-6}, git_branch="idea")
     level = level_of([night(1, {INT4: 9e-6}), night(2, {INT4: 9e-6}), contended, branch])
     assert [int(run.run_id[:8], 16) for run in level.runs] == [1, 2]
-    assert not level.doubt
+    assert not level.doubts
     alone = level_of([contended])
-    assert (len(alone.runs), alone.doubt) == (1, "contended")
+    assert (len(alone.runs), alone.doubts) == (1, (finding("contended"),))
     cut = level_of([night(1, {INT4: 9e-6}, status="interrupted")])
-    assert cut.doubt == "the run is interrupted"
+    assert cut.doubts == (finding("run-unfinished", status="interrupted"),)
 
 
 def test_a_measurement_goes_stale_by_software_by_age_and_by_a_later_skip(night) -> None:
@@ -66,8 +67,8 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
     assert next(one for one in ranking.refused if one.label == "INT4 W4A16 (tinygemm)").reason == (
         "failed in run 00000002, after it was measured: relative error 0.3 exceeds 0.08"
     )
-    assert any(one.startswith("stale: INT8 (int_mm)") for one in ranking.missing)
-    assert any("different machines or software" in one for one in ranking.missing)
+    assert "INT8 (int_mm)" in next(one for one in ranking.missing if one.code == "stale").value("options")
+    assert has_code(ranking.missing, "environments-mixed")
 
 
 def test_a_forced_measurement_is_none_of_the_chip(night, recommend) -> None:

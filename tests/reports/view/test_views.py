@@ -10,6 +10,7 @@ from reports.view.views import report_view, utc_minutes
 from results.records.records import EnvironmentInfo
 from roofline_model.chips.hardware import device_from_profile, get_hardware
 from roofline_model.core.errors import DefinitionError
+from roofline_model.core.finding import code_text
 
 
 def test_verdict_first(make):
@@ -201,7 +202,7 @@ def test_headlines_of_predictions_promise_and_of_forced_runs_compare_no_predicti
     )
     forced = report_view(make.run(is_forced=True), pairs)
     assert forced.headlines == ("Decode (gemv): INT8 (k) wins 2 of 2 shapes, measured 2.0× BF16.",)
-    assert forced.chips[0].shapes[0].verdict.endswith("measured 2.0× BF16 (forced: not measured on the predicted chip)")
+    assert forced.chips[0].shapes[0].judgement == f"INT8 (k) measured 2.0× BF16 (forced: {code_text('forced')})"
 
 
 def test_headlines_give_the_expected_speedup_before_the_ideal_one_where_every_shape_has_one(make):

@@ -10,12 +10,14 @@ import diff_runs as runs
 import numpy as np
 import pytest
 
+from reports.formats.diff_json import diff_document
 from results.diff.baseline import check_complete, choose_baseline
-from results.diff.document import diff_document
 from results.diff.environments import Difference
 from results.diff.gate import FailRule, gate, parse_fail_on
 from results.diff.rules import VERDICTS, DiffRules
-from results.diff.sentences import (
+from results.diff.suites import compare_suites
+from results.records.records import EnvironmentInfo
+from results.text.diff_text import (
     common_text,
     counts_text,
     headline,
@@ -27,10 +29,9 @@ from results.diff.sentences import (
     signed,
     time_text,
 )
-from results.diff.suites import compare_suites
-from results.records.records import EnvironmentInfo
 from results.watch.quarantine import Quarantine, QuarantineEntry, load_quarantine
 from roofline_model.core.errors import DefinitionError, InvalidValueError, StoreError
+from roofline_model.core.finding import finding
 
 SLOWER = (FailRule("slower"),)
 NOISE = runs.floors(np.full(8, 0.005))
@@ -85,13 +86,14 @@ def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_all
         np.zeros((2, 3)), run=replace(runs.with_facts(runs.run_info("b"), torch="3.0"), hardware_key="h100")
     )
     both = compare_suites(before, after, NOISE, DiffRules())
-    assert gate(both, SLOWER).why == "not comparable: chip b10 → h100; torch 2.13.0 → 3.0"
+    differ = finding("environment-differs", differences=("chip b10 → h100", "torch 2.13.0 → 3.0"))
+    assert gate(both, SLOWER).reasons == (differ,)
 
     other = replace(after.records[0].method, version="3")
     after = replace(after, records=tuple(replace(record, method=other) for record in after.records))
     found = compare_suites(before, after, NOISE, DiffRules())
-    why = "not comparable: measured by different methods (version 2 → 3)"
-    assert gate(found, SLOWER).why == f"{why}; chip b10 → h100; torch 2.13.0 → 3.0"
+    methods = finding("method-differs", methods="version 2 → 3")
+    assert gate(found, SLOWER).reasons == (methods, differ)
     # where a list of them follows, the sentence only counts them, and the version of the method is no second fact
     versions = (Difference("method_version", "2", "3", False), Difference("host", "a", "b", False))
     listed = replace(found, environment=(*found.environment, *versions))
@@ -106,7 +108,7 @@ def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_all
     assert [one.name for one in listed.permitted] == ["host"]
     # what nothing allows is still there with everything else allowed; one case by the same method is enough
     allowed = compare_suites(before, after, NOISE, DiffRules(), allowed=("chip", "torch"))
-    assert gate(allowed, SLOWER).why == why
+    assert gate(allowed, SLOWER).reasons == (methods,)
     mixed = replace(after, records=(*before.records[:3], *after.records[3:]))
     assert not compare_suites(before, mixed, NOISE, DiffRules()).method_difference
 
@@ -229,7 +231,7 @@ def test_class_facts_block_and_others_are_told():
         "commit fffffffff → 0123abcd4",
     }
     assert found.cases == ()
-    assert gate(found, SLOWER).why.startswith("not comparable: torch")
+    assert gate(found, SLOWER).reasons[0].code == "environment-differs"
     allowed = diff({1: 0.1}, before=older, after=newer, allowed=["driver", "torch"])
     assert code(allowed) == 1
     assert "driver 580 → 590" in {one.text for one in allowed.environment}
@@ -268,7 +270,7 @@ def test_a_quarantined_case_is_judged_and_fails_nothing():
     (slow,) = found.of("SLOWER")
     assert slow.quarantine_reason == "issue 41"
     assert code(found) == 0
-    assert found.unused_quarantine == ("gemm * (matches no case)",)
+    assert found.unused_quarantine == (finding("entry-unmatched", "quarantine gemm *"),)
 
 
 def test_a_list_is_read_and_expires(tmp_path):
@@ -280,7 +282,10 @@ def test_a_list_is_read_and_expires(tmp_path):
     listed = load_quarantine(path, TODAY)
     assert listed.reason_of("anything", key) == "two states"
     assert listed.reason_of("gemv 1x1", "other") == ""
-    assert listed.unused([("gemv 1x1", "other")]) == (f"{key} (matches no case)", "gemv * (expired 2026-11-20)")
+    assert listed.unused([("gemv 1x1", "other")]) == (
+        finding("entry-unmatched", f"quarantine {key}"),
+        finding("entry-expired", "quarantine gemv *", until="2026-11-20"),
+    )
 
 
 @pytest.mark.parametrize(

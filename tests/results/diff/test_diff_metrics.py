@@ -83,10 +83,10 @@ def predicted(side, time_s, version="expected-3"):
 def test_the_prediction_error_says_whether_the_time_or_the_model_moved():
     before, after = pair({0: math.log(1.25)}, sd=0.001)
     (time_moved,) = of(compared(predicted(before, 1e-3), predicted(after, 1e-3)), 0).metrics
-    assert (time_moved.group, time_moved.verdict, time_moved.reason) == ("error", "WORSE", "the measured time moved")
+    assert (time_moved.group, time_moved.verdict, time_moved.reason) == ("error", "WORSE", "time-moved")
     assert time_moved.after_value == pytest.approx(1 / 1.25 - 1, abs=0.003)
     (better,) = of(compared(predicted(before, 1.2e-3), predicted(after, 1e-3, "expected-4")), 1).metrics
-    assert (better.verdict, better.reason) == ("BETTER", "the prediction moved (expected-3 → expected-4)")
+    assert (better.verdict, better.reason, better.detail) == ("BETTER", "prediction-moved", "expected-3 → expected-4")
 
 
 def model_record(one, held_bytes, kl, top1):

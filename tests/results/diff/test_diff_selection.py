@@ -8,12 +8,12 @@ import diff_runs as runs
 import pytest
 from diff_runs import pair
 
-from results.diff.document import diff_document
+from reports.formats.diff_json import diff_document
 from results.diff.gate import gate, parse_fail_on
 from results.diff.rules import DiffRules
 from results.diff.selection import selection_text, selection_words
-from results.diff.sentences import counts_text, headline
 from results.diff.suites import compare_suites
+from results.text.diff_text import counts_text, headline
 
 GONE = parse_fail_on(["slower,gone"])
 

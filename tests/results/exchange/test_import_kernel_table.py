@@ -67,7 +67,7 @@ def test_an_unknown_chip_is_stored_without_prediction(write: Write) -> None:
     foreign = read_any(write("k.csv", TABLE.replace("h100-sxm", "some-chip"))).foreign
     assert foreign is not None
     assert all(record.predictions == () for record in foreign.records)
-    assert "some-chip" in foreign.records[0].extra["unpredicted"]
+    assert "some-chip" in foreign.records[0].extra["unpredicted"]["values"]["reason"]
     assert foreign.profiles == ()
 
 

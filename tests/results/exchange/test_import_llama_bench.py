@@ -17,6 +17,7 @@ from results.records.records import Record
 from results.store.store import ResultStore
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import finding, from_stored
 from roofline_model.models.llm import predict_model
 
 Write = Callable[[str, Any], Path]
@@ -71,7 +72,9 @@ def test_the_chip_in_the_file_is_predicted_and_no_other(write: Write) -> None:
     assert ideal.error_ratio == pytest.approx(ideal.time_s / (0.8 / 128) - 1)
     (other,) = records(path, hardware=get_hardware("gb10"))
     assert other.predictions == ()
-    assert other.extra["unpredicted"] == "the file names NVIDIA H100 80GB HBM3, which is not gb10"
+    assert from_stored(other.extra["unpredicted"]) == finding(
+        "chip-contradicted", device="NVIDIA H100 80GB HBM3", hardware="gb10"
+    )
 
 
 def test_the_prediction_is_that_of_predict_model_where_the_size_is_the_formats(write: Write) -> None:
@@ -138,7 +141,7 @@ def test_settings_make_cases_of_their_own(write: Write) -> None:
     found = records(write("l.json", [llama_test(prompt=512, samples_ns=(10**8,), **way) for way in ways]))
     assert len({one.case.case_key for one in found}) == len(ways)
     assert dict(found[3].case.formats)["kv"] == "INT8"
-    assert found[4].extra["unpredicted"] == "only 20 of 32 layers were on the GPU"
+    assert from_stored(found[4].extra["unpredicted"]) == finding("layers-off-gpu", gpu_count=20, layer_count=32)
 
 
 @pytest.mark.parametrize(
@@ -147,14 +150,14 @@ def test_settings_make_cases_of_their_own(write: Write) -> None:
         (
             {"model_n_params": 9_000_000_000, "model_filename": "my.gguf"},
             {},
-            "no known model has 9.00 billion parameters",
+            "model-unknown",
         ),
-        ({"model_type": "llama 8B", "model_filename": "Meta-Llama-3.1-8B.gguf"}, {}, "give --formats"),
-        ({"gpu_info": "NVIDIA Something 9"}, {}, "which is no known chip: give --hw"),
-        ({"gpu_info": "", "backends": "CPU"}, {}, "the file does not name the chip: give --hw"),
-        ({"gpu_info": "", "backends": "CPU"}, {"hardware": "h100"}, "it ran on a CPU, h100-sxm is a GPU"),
-        ({"n_cpu_moe": 3}, {}, "experts were computed on the CPU"),
-        ({"no_kv_offload": True}, {}, "the KV cache was not on the GPU"),
+        ({"model_type": "llama 8B", "model_filename": "Meta-Llama-3.1-8B.gguf"}, {}, "formats-unstated"),
+        ({"gpu_info": "NVIDIA Something 9"}, {}, "chip-unclear"),
+        ({"gpu_info": "", "backends": "CPU"}, {}, "chip-unnamed"),
+        ({"gpu_info": "", "backends": "CPU"}, {"hardware": "h100"}, "ran-on-cpu"),
+        ({"n_cpu_moe": 3}, {}, "experts-off-gpu"),
+        ({"no_kv_offload": True}, {}, "cache-off-gpu"),
     ],
 )
 def test_what_cannot_be_matched_is_said_and_stored_all_the_same(
@@ -164,7 +167,7 @@ def test_what_cannot_be_matched_is_said_and_stored_all_the_same(
     (record,) = records(write("l.json", [{**TG, **changes}]), **stated)
     assert record.status == "measured"
     assert record.predictions == ()
-    assert reason in record.extra["unpredicted"]
+    assert record.extra["unpredicted"]["code"] == reason
 
 
 @pytest.mark.parametrize(
@@ -281,7 +284,7 @@ def test_a_bad_line_is_named(write: Write, text: str, words: str) -> None:
 )
 def test_models_are_recognised_by_name_or_by_parameters(file: str, description: str, count: float, name: str) -> None:
     known, why = model_of_gguf(file, description, count)
-    assert why == ""
+    assert why is None
     assert known is not None
     assert known.shape.name == name
 

@@ -17,6 +17,7 @@ from results.records.records import Record
 from results.store.store import ResultStore
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, StoreError
+from roofline_model.core.finding import finding, from_stored
 from roofline_model.models.llm import predict_model
 
 Write = Callable[[str, Any], Path]
@@ -49,7 +50,7 @@ def test_time_per_output_token_is_a_decode_step_of_all_that_run_together(write: 
     assert first.case.shape == (("B", 16), ("Sin", 1024), ("Sout", 128))
     assert "tokens_per_call" not in first.extra
     assert first.predictions == ()
-    assert "includes waiting" in first.extra["unpredicted"]
+    assert first.extra["unpredicted"]["code"] == "prefill-waited"
 
 
 def test_one_request_at_a_time_is_a_prefill(write: Write) -> None:
@@ -86,9 +87,7 @@ def test_without_what_littles_law_needs_it_is_asked_for(write: Write) -> None:
     step, _ = records(write("s.json", lean), hardware=H100)
     assert step.case.op == "tpot:llama-3.1-8b"
     assert "B" not in dict(step.case.shape)  # nobody knows: no batch of 1
-    assert step.extra["unpredicted"] == (
-        "without duration and mean_ttft_ms nobody knows how many requests ran together: give --batch"
-    )
+    assert from_stored(step.extra["unpredicted"]) == finding("batch-unknown", missing=("duration", "mean_ttft_ms"))
 
 
 def test_results_appended_to_one_file(write: Write, empty_store: ResultStore) -> None:
@@ -104,7 +103,7 @@ def test_results_appended_to_one_file(write: Write, empty_store: ResultStore) ->
 def test_a_latency_is_a_prefill_and_the_steps_behind_it(write: Write) -> None:
     path = write("l.json", LATENCY)
     (bare,) = records(path, hardware=H100)
-    assert bare.extra["unpredicted"] == "the file does not say how many tokens: give --batch, --input-len, --output-len"
+    assert bare.extra["unpredicted"]["values"] == {"options": ["--batch", "--input-len", "--output-len"]}
     said = {"model": "llama-3.1-8b", "batch_count": 8, "input_count": 1024, "output_count": 128}
     (whole,) = records(path, hardware=H100, **said)
     assert whole.case.shape == (("B", 8), ("Sin", 1024), ("Sout", 128))
@@ -139,7 +138,7 @@ def test_a_throughput_is_kept_but_no_pass(write: Write) -> None:
     assert record.measurement.median_s == 10.5
     assert record.extra["tokens_per_call"] / 10.5 == pytest.approx(4761.9, rel=1e-4)
     assert record.predictions == ()
-    assert "no pass" in record.extra["unpredicted"]
+    assert record.extra["unpredicted"]["code"] == "throughput-unpredictable"
 
 
 def test_several_devices_need_their_link(write: Write) -> None:
@@ -205,4 +204,4 @@ def test_a_served_name_is_never_a_path(write: Write, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     step, _ = records(write("s.json", {**SERVE, "model_id": "config.json"}), hardware=H100)
-    assert step.extra["unpredicted"] == "'config.json' is no model that is known here: give --model"
+    assert from_stored(step.extra["unpredicted"]) == finding("model-unknown", model="config.json")

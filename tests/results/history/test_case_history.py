@@ -14,6 +14,7 @@ from results.records.records import Method
 from results.watch.annotations import Annotation
 from results.watch.quarantine import Quarantine, QuarantineEntry
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case
 
 CLASS_FACTS = {"device": "GB10", "driver": "580.95", "torch": "2.13.0"}
@@ -137,7 +138,7 @@ def test_doubtful_nights_are_hollow_and_make_no_step(make_nights):
     flags = dict.fromkeys(range(40, 48), ("contended",))
     history = history_of(make_nights(values, flags=flags))
     assert history.changes == ()
-    assert [night.doubt for night in history.points if not night.is_used] == ["contended"] * 8
+    assert [night.doubts for night in history.points if not night.is_used] == [(finding("contended"),)] * 8
     assert len(history.points) == 68
     # A trait of the kernel that comes back every night is no reason to look away.
     assert len(history_of(make_nights(values, flags=dict.fromkeys(range(68), ("noisy",)))).changes) == 2
@@ -148,12 +149,12 @@ def test_other_branches_and_unfinished_runs_do_not_count(make_nights):
     tried = {night: {"git_branch": "try-it"} for night in range(40, 46)}
     history = history_of(make_nights(values, runs=tried))
     assert (history.branch, history.changes) == ("main", ())
-    assert {night.doubt for night in history.points} == {"", "branch try-it"}
+    assert {night.doubts for night in history.points} == {(), (finding("other-branch", branch="try-it"),)}
     assert len(history_of(make_nights(values, runs=tried), branch="all").changes) == 2
     broken = {night: {"status": "interrupted"} for night in range(40, 46)}
     history = history_of(make_nights(values, runs=broken))
     assert history.changes == ()
-    assert history.points[40].doubt == "the run is interrupted"
+    assert history.points[40].doubts == (finding("run-unfinished", status="interrupted"),)
 
 
 def test_a_night_is_the_geometric_mean_of_its_processes(make_nights):
@@ -279,10 +280,10 @@ def test_entries_about_nothing_are_named(make_nights):
         quarantine=Quarantine((QuarantineEntry("nothing*", "x"), QuarantineEntry("*", "x", today, has_expired=True))),
     )
     assert unused_entries([history], options) == (
-        "annotation gemm 192* (matches no case)",
-        "annotation * (no night is of commit deadbee)",
-        "quarantine entry nothing* (matches no case)",
-        "quarantine entry * (expired 2026-03-01)",
+        finding("entry-unmatched", "annotation gemm 192*"),
+        finding("entry-without-night", "annotation *", commit="deadbee"),
+        finding("entry-unmatched", "quarantine nothing*"),
+        finding("entry-expired", "quarantine *", until="2026-03-01"),
     )
 
 

@@ -21,6 +21,7 @@ from results.records.records import Measurement, Record, RunInfo
 from results.store.store import ResultStore, open_store
 from roofline_cli.main import app
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import finding
 
 runner = CliRunner()
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
@@ -106,16 +107,16 @@ def test_what_is_protected_keeps_everything(
     tagged, quarantined, plain = run(2, "release 1"), run(3), run(4)
     newest = [run(5), run(6)]
     undated = run(7, started_at="last tuesday")
-    report = prune(store, kept={quarantined.run_id: "named in quarantine.toml"}, kept_newest=2)
+    report = prune(store, kept={quarantined.run_id: finding("run-named", place="quarantine.toml")}, kept_newest=2)
     assert {drop.run.run_id for drop in report.drops} == {older.run_id, plain.run_id}
-    reasons = {one.run.run_id: one.reason for one in report.protected}
+    reasons = {one.run.run_id: one.reason.code for one in report.protected}
     assert reasons == {
-        tagged.run_id: "the label 'release 1' names it",
-        quarantined.run_id: "named in quarantine.toml",
-        newest[1].run_id: "one of the 2 newest of its machine, chip and branch",
-        other.run_id: "one of the 2 newest of its machine, chip and branch",
-        undated.run_id: "its start 'last tuesday' is no date",
-        newest[0].run_id: "one of the 2 newest of its machine, chip and branch",
+        tagged.run_id: "run-labelled",
+        quarantined.run_id: "run-named",
+        newest[1].run_id: "run-among-newest",
+        other.run_id: "run-among-newest",
+        undated.run_id: "run-undated",
+        newest[0].run_id: "run-among-newest",
     }
 
 
@@ -184,7 +185,7 @@ def test_the_command(tmp_path: Path, make_run: Callable[..., RunInfo], make_reco
     assert [one["run_id"] for one in dry["runs"]] == [runs[2].run_id]
     assert {one["run_id"]: one["reason"] for one in dry["kept"]} == {
         runs[0].run_id: f"named in {tmp_path / 'baselines.toml'}",
-        runs[1].run_id: "named by --keep",
+        runs[1].run_id: "named in --keep",
     }
     size = path.stat().st_size
     done = runner.invoke(app, [*common, "--vacuum"])
@@ -192,8 +193,8 @@ def test_the_command(tmp_path: Path, make_run: Callable[..., RunInfo], make_reco
     lines = " ".join(done.stdout.split())
     assert "dropped 400 kB of samples of 1 measurement and 2 sensor readings of 1 run before" in lines
     assert "kept whole: 2 runs" in lines
-    assert f"kept whole, named by --keep: {runs[1].run_id[:8]} of 2020-01-01" in lines
-    assert lines.index("dropped 400 kB") < lines.index("kept whole, named by")
+    assert f"kept whole, named in --keep: {runs[1].run_id[:8]} of 2020-01-01" in lines
+    assert lines.index("dropped 400 kB") < lines.index("kept whole, named in")
     assert path.stat().st_size < size - 390_000
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from results.text.verdict_text import doubt_text, doubtful_side
 from results.verdicts.gain import Gain, GainSide, gain_of
 
 SURE = GainSide(0.99e-3, 1.01e-3, ())
@@ -16,14 +17,14 @@ def side(median_s: float, half_ratio: float, *doubts: str) -> GainSide:
 def test_a_wide_baseline_is_told_as_a_range_and_a_doubtful_one_as_about() -> None:
     """The trial's finding: `8.3× FP16` over a baseline of ± 41 %."""
     sure = gain_of(8.3, SURE, side(8.3e-3, 0.01))
-    assert (sure.over("FP16"), sure.doubt_text) == ("8.3× FP16", "")
+    assert (sure.over("FP16"), doubt_text(sure)) == ("8.3× FP16", "")
     wide = gain_of(8.3, SURE, side(8.3e-3, 0.41))
     # The interval of the ratio lies around the middle of the two: √(0.59 · 1.41) of 8.3, times or by √(1.41 / 0.59).
     assert (wide.over("FP16"), wide.low_ratio) == ("8.3× FP16 (4.9× to 12×)", pytest.approx(8.3 * 0.59, rel=0.001))
     doubtful = gain_of(8.3, SURE, side(8.3e-3, 0.41, "noisy"))
     assert doubtful.over("FP16") == "about 8× FP16 (4.9× to 12×)"
-    assert doubtful.doubt_text == "the baseline's time is doubtful (noisy): measure it again"
-    assert doubtful.to_measure == "the baseline"
+    assert doubt_text(doubtful) == "the baseline's time is doubtful (noisy): measure it again"
+    assert doubtful_side(doubtful) == "the baseline"
 
 
 def test_the_interval_is_of_both_times() -> None:
@@ -38,10 +39,10 @@ def test_the_interval_is_of_both_times() -> None:
 def test_a_doubt_without_intervals_and_doubts_of_both() -> None:
     few = gain_of(2.04, GainSide(None, None, ("drift",)), SURE)
     assert (few.low_ratio, few.over("BF16")) == (None, "about 2.0× BF16")
-    assert few.doubt_text == "its time is doubtful (drift): measure it again"
+    assert doubt_text(few) == "its time is doubtful (drift): measure it again"
     both = Gain(12.4, None, None, ("drift",), ("contended", "noisy"))
     assert both.figure == "about 12×"
-    assert both.doubt_text == "both times are doubtful (noisy, drift, contended): measure both again"
+    assert doubt_text(both) == "both times are doubtful (noisy, drift, contended): measure both again"
     narrow = gain_of(1.9, side(1e-3, 0.001), side(1.9e-3, 0.001, "contended"))
     assert narrow.over("BF16") == "about 1.9× BF16", "narrow ends would promise what the flag denies"
 

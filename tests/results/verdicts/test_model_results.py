@@ -24,6 +24,7 @@ from results.text.model_text import (
     tokens_text,
     verdict_lines,
 )
+from results.text.verdict_text import verdict_text
 from results.verdicts.model_results import model_results
 from results.verdicts.shape_verdict import judge
 from roofline_model.operators.case import Case
@@ -163,8 +164,8 @@ def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
     found = [model_record("BF16"), model_record("INT8", has_expected=False)]
     judged = judge(found)
     assert judged.best.precision == "INT8 W8A16"
-    assert judged.sentence.startswith("INT8 W8A16 (torchao) ideal ")
-    assert "expected" not in judged.sentence
+    assert verdict_text(judged).startswith("INT8 W8A16 (torchao) ideal ")
+    assert "expected" not in verdict_text(judged)
 
 
 def test_expected_parts_add_up_to_the_expected_time(model):

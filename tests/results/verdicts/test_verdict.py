@@ -10,12 +10,14 @@ from shape_records import record
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo
 from results.statistics.replication import TotalInterval, total_intervals
+from results.text.verdict_text import verdict_text
 from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import are_level, contenders, groups, judge, shape_verdicts
+from roofline_model.core.finding import code_text
 
 
 def sentence(*records):
-    return judge(records).sentence
+    return verdict_text(judge(records))
 
 
 def test_predicted_and_measured_speedup_by_hand():
@@ -24,7 +26,7 @@ def test_predicted_and_measured_speedup_by_hand():
     assert verdict.predicted_speedup == pytest.approx(33_570_816 / 8_404_992)
     assert verdict.measured_speedup == pytest.approx(2.3)
     assert verdict.is_win
-    assert verdict.sentence == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+    assert verdict_text(verdict) == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
 
 
 def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster():
@@ -88,7 +90,7 @@ def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
 def test_without_any_baseline_no_speedup_is_invented():
     verdict = judge([record("INT4", "BF16", "tinygemm", 20e-6), record("INT8", "BF16", "int8pack", 30e-6)])
     assert (verdict.baseline, verdict.predicted_speedup, verdict.measured_speedup) == (None, None, None)
-    assert verdict.sentence == (
+    assert verdict_text(verdict) == (
         "INT4 W4A16 (tinygemm) is fastest, measured 20 µs, 1.5× INT8 W8A16 (int8pack); "
         "no 16-bit or FP32 kernel to compare with"
     )
@@ -105,7 +107,10 @@ def test_intervals_that_overlap_the_baselines_are_no_win():
     )
     assert near.is_level
     assert not near.is_win
-    assert near.sentence == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 1.0× within the intervals"
+    assert (
+        verdict_text(near)
+        == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 1.0× within the intervals"
+    )
     # the same medians with intervals of ±1 %: [99, 101] and [96.5, 98.5]
     clear = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 97.5e-6)])
     assert clear.is_win
@@ -118,14 +123,15 @@ def test_a_noisy_kernel_does_not_hide_the_clear_gain_of_another():
     assert not judge([bf16, noisy]).is_win
     found = judge([bf16, noisy, record("INT8", "INT8", "int_mm", 85e-6)])
     assert (found.best.precision, found.is_win) == ("INT8", True)
-    assert found.sentence.endswith("measured 1.2×; level with INT4 W4A16 (tinygemm)")
+    assert verdict_text(found).endswith("measured 1.2×; level with INT4 W4A16 (tinygemm)")
 
 
 def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
     found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)])
     assert found.is_level
     assert (
-        found.sentence == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 0.99× within the intervals"
+        verdict_text(found)
+        == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 0.99× within the intervals"
     )
     wide = sentence(record("BF16", median_s=35e-6), record("INT8", "INT8", "int_mm", 100e-6, low=0.3, high=2))
     assert wide.endswith("ideal 2.0×, slower by the medians (0.35×), but their intervals overlap")
@@ -157,7 +163,7 @@ def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_
         [record("BF16", median_s=100e-6), record("FP16", median_s=101e-6), record("INT8", "INT8", "int_mm", 200e-6)]
     )
     assert judged.is_level
-    assert judged.sentence == (
+    assert verdict_text(judged) == (
         "BF16 (matmul) stays fastest, measured 100 µs, level with FP16 (matmul); INT8 (int_mm) ideal 2.0× BF16, measured 0.5×"
     )
 
@@ -180,7 +186,7 @@ def test_two_kernels_of_one_format_are_level_or_their_ratio_is_given(b):
 def test_equal_predictions_have_no_winner_by_name():
     judged = judge([record("FP32", kernel="a"), record("FP32", kernel="b")])
     assert (judged.is_win, judged.is_level) == (False, True)
-    assert judged.sentence == (
+    assert verdict_text(judged) == (
         "FP32 (a) and FP32 (b) are level: ideal 1.0×, not measured; no narrower format was predicted"
     )
 
@@ -215,7 +221,7 @@ def test_too_few_samples_never_tell_a_difference_of_a_few_percent():
     )
     level = judge([base, near])
     assert (level.is_level, level.is_win) == (True, False)
-    assert level.sentence.endswith("ideal 2.0×, measured 1.0×, of too few samples to tell the two apart")
+    assert verdict_text(level).endswith("ideal 2.0×, measured 1.0×, of too few samples to tell the two apart")
     assert judge([base, far]).is_win
     # One side with an interval changes nothing: the other side's time is as little known.
     assert judge([base, record("INT8", "INT8", "int_mm", 0.96, low=0.999, high=1.001)]).is_level
@@ -253,7 +259,7 @@ def test_predictions_only():
     verdict = judge([record("BF16"), record("INT8", "INT8", "int_mm")])
     assert verdict.measured_speedup is None
     assert verdict.is_win
-    assert verdict.sentence == "INT8 (int_mm) ideal 2.0× BF16, not measured"
+    assert verdict_text(verdict) == "INT8 (int_mm) ideal 2.0× BF16, not measured"
     # Two kernels of one format have one prediction; the model cannot choose between them.
     two = judge([record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded")])
     assert two.is_win
@@ -272,13 +278,13 @@ def test_an_emulated_kernel_never_wins_by_prediction(marked):
     emulated = record("FP8_E4M3", "FP8_E4M3", ideal_s=1e-6, **marked)
     verdict = judge([record("BF16"), emulated])
     assert (verdict.best.precision, verdict.is_win) == ("BF16", False)
-    assert verdict.sentence == (
+    assert verdict_text(verdict) == (
         f"BF16 (matmul) stays fastest, ideal 33.57 µs; FP8_E4M3 ({marked['kernel']}) is emulated, and its prediction leaves out what that costs"
     )
     assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.case.kernel == "int_mm"
     alone = judge([emulated])
     assert alone.best is None
-    assert alone.sentence.startswith("only emulated kernels were predicted (FP8_E4M3")
+    assert verdict_text(alone).startswith("only emulated kernels were predicted (FP8_E4M3")
     # Measured, its real cost is in the time: then it may win.
     assert judge([record("BF16", median_s=50e-6), record("FP8_E4M3", median_s=20e-6, **marked)]).is_win
 
@@ -301,7 +307,7 @@ def test_doubts_on_either_side_are_in_the_sentence(flag, side):
         ]
     )
     assert found.doubts == (flag,)
-    assert found.sentence == f"INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
+    assert verdict_text(found) == f"INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
 
 
 def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
@@ -310,7 +316,7 @@ def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_n
     assert facts == ["autocorrelated", "energy-disagrees", "energy-pace", "few-samples", "outliers", "unchecked"]
     judged = judge([record("BF16", median_s=40e-6, flags=facts), record("INT8", "INT8", "int_mm", 20e-6, flags=facts)])
     assert judged.doubts == ()
-    assert judged.sentence == "INT8 (int_mm) ideal 2.0× BF16, measured 2.0×"
+    assert verdict_text(judged) == "INT8 (int_mm) ideal 2.0× BF16, measured 2.0×"
 
 
 def test_one_quarantined_process_puts_the_pooled_case_in_doubt():
@@ -339,8 +345,8 @@ def test_forced_measurements_never_meet_the_prediction_of_another_chip():
     assert verdict.predicted_speedup is None
     assert verdict.measured_speedup == pytest.approx(2.0)
     assert (
-        verdict.sentence
-        == "INT8 (int_mm) measured about 2.0× BF16 (doubtful: drift; forced: not measured on the predicted chip)"
+        verdict_text(verdict)
+        == f"INT8 (int_mm) measured about 2.0× BF16 (doubtful: drift; forced: {code_text('forced')})"
     )
 
 
@@ -362,7 +368,7 @@ def test_failed_skipped_and_timeless_cases_never_compete():
     ]
     verdict = judge(lost)
     assert (verdict.best, verdict.ranked, len(verdict.lost)) == (None, (), 3)
-    assert verdict.sentence == "nothing measured or predicted (3 cases: out of memory; no unit)"
+    assert verdict_text(verdict) == "nothing measured or predicted (3 cases: out of memory; no unit)"
     assert (
         sentence(*lost, record("INT8", "INT8", "padded", 1e-3))
         == "INT8 (padded) measured 1 ms; nothing else ran on this shape"

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 from shape_records import record
 
+from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import contenders, judge
 
 
 def sentence(*records):
-    return judge(records).sentence
+    return verdict_text(judge(records))
 
 
 def expecting(one, expected_s):
@@ -25,7 +26,7 @@ def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
     narrow = expecting(record("INT4", "BF16", "tinygemm", 20e-6), 16e-6)
     verdict = judge([wide, narrow])
     assert verdict.expected_speedup == pytest.approx(42 / 16)
-    assert verdict.sentence == "INT4 W4A16 (tinygemm) expected 2.6× BF16 (ideal 4.0×), measured 2.3×"
+    assert verdict_text(verdict) == "INT4 W4A16 (tinygemm) expected 2.6× BF16 (ideal 4.0×), measured 2.3×"
     level = expecting(record("INT4", "BF16", "tinygemm", 46e-6), 16e-6)
     assert sentence(wide, level) == (
         "INT4 W4A16 (tinygemm) is level with BF16 (matmul): expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"

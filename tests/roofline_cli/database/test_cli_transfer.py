@@ -112,8 +112,8 @@ def test_json_holds_every_comparison(filled):
 
 def test_what_is_not_matched_is_said(tmp_path):
     text = invoke("import", "latency.json", "pasted.md", "bench.json", "--db", str(tmp_path / "r.db"))
-    assert "not predicted (1): the file does not say how many tokens: give --batch, --input-len, --output-len" in text
-    assert "not predicted (3): the file does not name the chip: give --hw" in text
+    assert "not predicted (1): the file does not say how many tokens; give --batch, --input-len, --output-len" in text
+    assert "not predicted (3): the file does not name the chip; give --hw" in text
     assert "2 measurements (pytest-benchmark)" in text
     said = ["--model", "llama-3.1-8b", "--batch", "8", "--input-len", "1024", "--output-len", "128", "--hw", "h100"]
     row = next(

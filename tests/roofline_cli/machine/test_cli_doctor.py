@@ -18,6 +18,7 @@ from plugin.machine import facts as machine
 from roofline_cli.machine import machine_checks, packages, state_checks
 from roofline_cli.main import app
 from roofline_model.chips.hardware import DeviceFacts
+from roofline_model.core.finding import finding, fix_text
 
 runner = CliRunner()
 ROOT = Path(__file__).parents[3]
@@ -284,7 +285,7 @@ def by_name(found):
 
 
 def test_a_gpu_in_order_has_nothing_to_mend():
-    found = state_checks.gpu_state(LOCKED, 0)
+    found = state_checks.gpu_state(LOCKED, "NVIDIA H200", 0)
     assert {check.status for check in found} == {"ok"}
     assert by_name(found)["clocks"].detail == "set to 2100 MHz"
 
@@ -299,23 +300,22 @@ def test_a_gpu_in_order_has_nothing_to_mend():
     ],
 )
 def test_each_problem_of_a_gpu_comes_with_its_command(change, others, name, fix):
-    found = by_name(state_checks.gpu_state(LOCKED | change, others))
+    found = by_name(state_checks.gpu_state(LOCKED | change, "NVIDIA H200", others))
     assert found[name].status == "warn"
     assert fix in found[name].fix
     assert [check.name for check in found.values() if check.status == "warn"] == [name]
 
 
 def test_what_a_driver_does_not_tell_is_not_a_problem():
-    found = by_name(state_checks.gpu_state({}, None))
+    found = by_name(state_checks.gpu_state({}, "", None))
     assert (found["persistence"].status, found["gpu processes"].status) == ("info", "info")
-    assert found["clocks"].status == "warn"  # no lock shows either way
 
 
 def test_a_gpu_without_sensors_says_so(pretend, monkeypatch):
     from plugin.sensors import nvml
 
     pretend(GB10, answer=(0, "True 13.0 1\n", ""))
-    monkeypatch.setattr(nvml, "open_nvml_device", lambda: (None, "NVML: broken"))
+    monkeypatch.setattr(nvml, "open_nvml_device", lambda: (None, finding("sensors-missing", error="NVML: broken")))
     found = checks()[1]["gpu sensors"]
     assert (found["status"], "NVML: broken" in found["detail"]) == ("warn", True)
 
@@ -350,12 +350,10 @@ def test_an_energy_counter_that_root_alone_reads_has_its_command(pretend, monkey
     from plugin.sensors import rapl
 
     pretend()
-    monkeypatch.setattr(
-        rapl, "open_cpu_sensors", lambda: (SimpleNamespace(), "readable by root only; `sudo chmod x` opens them")
-    )
+    monkeypatch.setattr(rapl, "open_cpu_sensors", lambda: (SimpleNamespace(), finding("cpu-energy-unreadable")))
     found = checks()[1]["cpu energy"]
-    assert (found["status"], found["fix"], found["detail"]) == ("info", "sudo chmod x", "readable by root only")
-    monkeypatch.setattr(rapl, "open_cpu_sensors", lambda: (SimpleNamespace(total_energy_j=lambda: 5.0), ""))
+    assert (found["status"], found["fix"]) == ("info", fix_text(finding("cpu-energy-unreadable")))
+    monkeypatch.setattr(rapl, "open_cpu_sensors", lambda: (SimpleNamespace(total_energy_j=lambda: 5.0), None))
     assert checks()[1]["cpu energy"]["status"] == "ok"
 
 

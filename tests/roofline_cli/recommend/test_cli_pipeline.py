@@ -86,7 +86,7 @@ def test_nothing_helps_is_an_answer_and_a_budget_that_nothing_keeps_is_exit_code
     none = run(tmp_path / "b", "--max-latency-ms", "5")
     assert none.exit_code == 1
     assert "nothing keeps the limits; nearest: " in none.stdout
-    assert "100 % more than the limit of 5 ms" in none.stdout
+    assert "more than the limit of 5 ms" in none.stdout
 
 
 def test_json_is_the_report_and_nothing_else_on_stdout(finished):

@@ -9,6 +9,7 @@ from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, GateResult
 from results.diff.rules import VERDICTS, Verdict
 from results.diff.significance.metrics import TIME_MOVED, MetricChange
 from results.records.records import RunInfo
+from roofline_model.core.finding import code_text, findings_text
 from roofline_model.core.units import counted
 
 _TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
@@ -26,7 +27,7 @@ COMMON_SHARE = 0.9
 def headline(diff: SuiteDiff, result: GateResult) -> str:
     """Return the verdict sentence, e.g. `1 of 24 cases is slower: gemv 1x4096x4096-… +10.2 % (95 %: +8.9 % to +11.6 %); 2 gone`."""
     if result.exit_code == EXIT_NOT_COMPARABLE:
-        return result.why
+        return f"not comparable: {findings_text(result.reasons)}"
     found = {verdict: diff.of(verdict) for verdict in VERDICTS}
     told = [verdict for verdict in _TOLD if found[verdict]]
     if not told:
@@ -46,7 +47,7 @@ def listed_headline(diff: SuiteDiff, result: GateResult) -> str:
     found = ["measured by different methods"] if diff.method_difference else []
     count = len(diff.blocking)
     found += [f"{counted(count, 'fact')} of machine or software differ{'s' * (count == 1)}"] if count else []
-    return f"not comparable: {', '.join(found)}" if found else result.why
+    return f"not comparable: {', '.join(found) or findings_text(result.reasons)}"
 
 
 def incomparable_texts(diff: SuiteDiff) -> list[str]:
@@ -132,7 +133,7 @@ def metric_text(change: MetricChange) -> str:
     word = change.verdict.lower()
     if change.group == "error":
         # Where the measured time moved, the verdict on the time says which way is better.
-        why = change.reason or word
+        why = f"{code_text(change.reason) if change.reason else word}{f', {change.detail}' if change.detail else ''}"
         return f"{_ERROR_WORDS.get(change.name, change.name)} {signed(change.before_value)} → {signed(change.after_value)} ({why})"
     why = f", {change.reason}" if change.reason and change.verdict == "AMBIGUOUS" else ""
     return f"{change.name} {signed(change.change_ratio)} ({word}{why})"
@@ -140,7 +141,7 @@ def metric_text(change: MetricChange) -> str:
 
 def run_text(run: RunInfo) -> str:
     """Return a run as it is told: `3f2a91c0 nightly, 2026-03-01 10:00 UTC, commit 0123abcd4`."""
-    parts = [run_name(run), f"{run.started_at[:16].replace('T', ' ')} UTC"]
+    parts = [run.short_name, f"{run.started_at[:16].replace('T', ' ')} UTC"]
     parts += [f"commit {run.git_commit[:9]}{'+' if run.git_is_dirty else ''}"] if run.git_commit else []
     parts += [] if run.status == "complete" else [run.status]
     return ", ".join(parts)
@@ -150,11 +151,6 @@ def runs_text(runs: Sequence[RunInfo]) -> str:
     """Return one side's runs as they are told in a sentence: `5 runs, the newest 3f2a91c0 nightly, 2026-03-01 10:00 UTC`."""
     newest = max(runs, key=lambda run: run.started_at)
     return run_text(newest) if len(runs) == 1 else f"{len(runs)} runs, the newest {run_text(newest)}"
-
-
-def run_name(run: RunInfo) -> str:
-    """Return a run's short id and label: `3f2a91c0 nightly`."""
-    return f"{run.run_id[:8]} {run.label[:60]}".rstrip()
 
 
 def signed(ratio: float) -> str:

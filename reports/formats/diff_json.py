@@ -9,9 +9,9 @@ from typing import Any
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import FailRule, GateResult
 from results.diff.rules import VERDICTS
-from results.diff.sentences import listed_headline
 from results.records.records import RunInfo
-from roofline_model.core.finding import findings_json
+from results.text.diff_text import listed_headline
+from roofline_model.core.finding import findings_json, findings_text, subject_text
 
 DOCUMENT_VERSION = 2
 
@@ -23,7 +23,8 @@ def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRul
         "version": DOCUMENT_VERSION,
         "verdict": listed_headline(diff, result),
         "exit_code": result.exit_code,
-        "exit_reason": result.why or None,
+        "exit_reason": findings_text(result.reasons) or None,
+        "exit_findings": findings_json(result.reasons),
         "is_comparable": diff.is_comparable,
         "before": [_run(run) for run in diff.before],
         "after": [_run(run) for run in diff.after],
@@ -37,7 +38,7 @@ def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRul
         "common_change_ratio": diff.common_change_ratio,
         "smallest_step_ratio": diff.smallest_step_ratio,
         "largest_smallest_step_ratio": diff.largest_smallest_step_ratio,
-        "unused_quarantine": list(diff.unused_quarantine),
+        "unused_quarantine": [subject_text(item) for item in diff.unused_quarantine],
         "failures": [
             {
                 "case_key": failure.case.case_key,

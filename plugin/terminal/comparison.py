@@ -1,0 +1,43 @@
+"""The lines of a comparison with a baseline below the tables of a session. Imported where there is a baseline only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plugin.terminal.table import Line
+from results.diff.case_diff import SuiteDiff
+from results.diff.gate import GateResult
+from results.diff.rules import REASONS, Verdict
+from results.text.diff_text import (
+    case_sentence,
+    counts_text,
+    incomparable_texts,
+    listed_headline,
+    runs_text,
+    sensitivity_text,
+)
+from roofline_model.core.finding import code_text, short_text
+
+MOST_LINES = 20
+"""Cases listed; `roofline diff` lists all."""
+_COLOURS = {"SLOWER": "red", "GONE": "red", "FASTER": "green"}
+_LISTED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
+
+
+def comparison_lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
+    """Return the verdict, the cases that changed, and what differs between the sides."""
+    colour = "red" if result.exit_code == 1 else "yellow" if result.exit_code else "green"
+    lines = [Line(f"against {runs_text(diff.before)}: {listed_headline(diff, result)}", colour)]
+    cases = [case for verdict in _LISTED for case in diff.of(verdict)]
+    for case in cases[:MOST_LINES]:
+        remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *map(short_text, case.set_aside)])
+        lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
+    codes = dict.fromkeys(case.reason for case in cases[:MOST_LINES] if case.reason in REASONS)
+    lines += [Line(f"  {code}: {code_text(code)}", "light") for code in codes]
+    if len(cases) > MOST_LINES:
+        lines.append(
+            Line(f"  and {len(cases) - MOST_LINES} more; `roofline diff {diff.after[0].run_id[:8]}` lists all")
+        )
+    lines += [Line(text) for text in (counts_text(diff), sensitivity_text(diff)) if text and diff.cases]
+    lines += [Line(f"differs, not comparable: {text}") for text in incomparable_texts(diff)]
+    return [*lines, *(Line(f"differs: {one.text}") for one in diff.permitted)]

@@ -1,0 +1,150 @@
+"""The verdict on a shape in words: which configuration wins, by how much, and what weakens that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from results.records.flags import FLAGS
+from results.verdicts.contenders import Contender
+from results.verdicts.gain import Gain, measured_gain, times_faster
+from results.verdicts.shape_verdict import (
+    BASELINE_TIE_RATIO,
+    ShapeVerdict,
+    expected_speedup,
+    has_few_samples,
+    speedups,
+)
+from roofline_model.core.finding import Finding, code_text, short_text
+from roofline_model.core.units import counted
+
+_ORIGIN_FLAGS = ("forced", "simulated")
+"""Flags that say where a time comes from."""
+
+
+def verdict_text(judged: ShapeVerdict) -> str:
+    """Return one plain line, e.g. `INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×`, and what weakens it."""
+    remarks = [f"doubtful: {', '.join(judged.doubts)}"] if judged.doubts else []
+    remarks += [f"{flag}: {code_text(flag)}" for flag in _ORIGIN_FLAGS if flag in judged.flags]
+    return _judgement(judged) + (f" ({'; '.join(remarks)})" if remarks else "")
+
+
+def _judgement(judged: ShapeVerdict) -> str:
+    best, baseline = judged.best, judged.baseline
+    if best is None:
+        if judged.ranked:
+            return f"only emulated kernels were predicted ({judged.ranked[0].label}), without what emulating costs"
+        reasons = list(dict.fromkeys(record.reason or record.status for record in judged.lost))
+        return f"nothing measured or predicted ({counted(len(judged.lost), 'case')}: {'; '.join(reasons[:2])})"
+    if len(judged.ranked) == 1:
+        return f"{best.label} {best.time_text}; nothing else ran on this shape"
+    if baseline is None:
+        return f"{_fastest(judged, best)}; no 16-bit or FP32 kernel to compare with"
+    rival, pair = judged.rival, judged.level_pair
+    if best is baseline and rival is None:
+        kind = "measured" if best.is_measured else "predicted"
+        return f"{_fastest(judged, best)}; no narrower format was {kind}"
+    if pair is not None and (pair[0] in (best, rival)):
+        return f"{pair[0].label} is level with {pair[1].label}: {level_text(*pair)}"
+    shared = f"level with {_and_more(judged.equals)}" if judged.equals else ""
+    if best is not baseline or rival is None:
+        return f"{best.label} {comparison(best, baseline)}" + (f"; {shared}" if shared else "")
+    if rival.is_emulated and not rival.is_measured:
+        other = f"{rival.label} is emulated, and its prediction leaves out what that costs"
+    else:
+        other = f"{rival.label} {comparison(rival, baseline)}"
+    return f"{best.label} stays fastest, {best.time_text}{f', {shared}' if shared else ''}; {other}"
+
+
+def _fastest(judged: ShapeVerdict, best: Contender) -> str:
+    """Return who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
+    if judged.equals:
+        return f"{best.label} and {_and_more(judged.equals)} are level: {level_text(best, judged.equals[0])}"
+    second = judged.runner_up
+    predicted, measured = speedups(best, second)
+    likely = expected_speedup(best, second) if best.is_judged_by_expected else predicted
+    ratio = measured if best.is_measured else likely
+    lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
+    return f"{best.label} is fastest, {best.time_text}{lead}"
+
+
+def doubts_text(doubts: Iterable[Finding]) -> str:
+    """Return what puts a time in doubt: flags by their keys, anything else in its line."""
+    return ", ".join(item.code if item.code in FLAGS else short_text(item) for item in doubts)
+
+
+def in_doubt_text(gain: Gain) -> str:
+    """Return which time of a speed-up is in doubt; empty for none."""
+    if gain.doubts and gain.baseline_doubts:
+        return "both times are doubtful"
+    if gain.doubts:
+        return "its time is doubtful"
+    return "the baseline's time is doubtful" if gain.baseline_doubts else ""
+
+
+def doubtful_side(gain: Gain) -> str:
+    """Return what is to be measured again: `it`, `the baseline`, `both`; empty where nothing is in doubt."""
+    if gain.doubts and gain.baseline_doubts:
+        return "both"
+    return "it" if gain.doubts else "the baseline" if gain.baseline_doubts else ""
+
+
+def doubt_text(gain: Gain) -> str:
+    """Return the same with the reason and what to do: `the baseline's time is doubtful (noisy): measure it again`."""
+    if not gain.is_doubtful:
+        return ""
+    doubts = {*gain.doubts, *gain.baseline_doubts}
+    reasons = [*(flag for flag in FLAGS if flag in doubts), *sorted(doubts.difference(FLAGS))]
+    them = "both" if gain.doubts and gain.baseline_doubts else "it"
+    return f"{in_doubt_text(gain)} ({', '.join(reasons)}): measure {them} again"
+
+
+def maybe_faster_text(label: str, gain: Gain | None, baseline_name: str) -> str:
+    """Return what is said of `maybe_faster` behind the one that is taken: figure, range, and what would tell."""
+    figures = "" if gain is None else f", {gain.figure} {baseline_name}{gain.range_text}"
+    return f"; {label} may be faster{figures}, but their intervals overlap: measure both again"
+
+
+def comparison(one: Contender, baseline: Contender) -> str:
+    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
+    `measured about 2.5×`."""
+    gain = measured_gain(one, baseline)
+    name = baseline.precision
+    promised = promise(one, baseline, name)
+    if gain is not None:
+        # Without a promise the baseline has not been named yet.
+        return f"{promised}, measured {gain.figure}" if promised else f"measured {gain.figure} {name}"
+    first = f"{promised}, " if promised else ""
+    if one.is_measured:
+        return f"{first}{one.time_text} (no 16-bit or FP32 kernel was measured)"
+    return f"{first}not measured" if first else f"{one.time_text}, not measured"
+
+
+def promise(one: Contender, baseline: Contender, name: str = "") -> str:
+    """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `ideal 3.8× BF16` where no expected time is
+    known, empty without either. An ideal alone is never given where something likelier is known."""
+    ideal, _ = speedups(one, baseline)
+    expected, over = expected_speedup(one, baseline), f" {name}" if name else ""
+    if expected is None:
+        return "" if ideal is None else f"ideal {times_faster(ideal)}{over}"
+    return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
+
+
+def level_text(one: Contender, baseline: Contender) -> str:
+    """Return how two that are level compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
+    _, measured = speedups(one, baseline)
+    promised = promise(one, baseline)
+    parts = [promised] if promised else []
+    if measured is None:
+        parts.append("not measured")
+    elif has_few_samples(one, baseline):
+        parts.append(f"measured {times_faster(measured)}, of too few samples to tell the two apart")
+    elif abs(measured - 1) < BASELINE_TIE_RATIO:
+        parts.append(f"measured {times_faster(measured)} within the intervals")
+    else:
+        which = "faster" if measured > 1 else "slower"
+        parts.append(f"{which} by the medians ({times_faster(measured)}), but their intervals overlap")
+    return ", ".join(parts)
+
+
+def _and_more(contenders: Sequence[Contender]) -> str:
+    return contenders[0].label + (f" and {len(contenders) - 1} more" if len(contenders) > 1 else "")
