@@ -10,7 +10,7 @@ are refused.
     POST /api/attention?hardware_key=    AttentionRequest    → AttentionPrediction  fused attention (attention.py: `router`)
     POST /api/attention/recommend?hardware_key=  AttentionRecommendRequest → AttentionRecommendation  formats of its cache ranked
     POST /api/sweep?hardware_key=        SweepRequest        → SweepAnswer       grids: columns per chip × formats
-    GET  /api/hardware                                       → HardwareList
+    GET  /api/hardware                                       → ServedHardware
     GET  /api/hardware/{key}                                 → HardwareDetail    404 for an unknown chip
     GET  /api/formats                                        → FormatList
     GET  /api/models                                         → ModelList
@@ -47,12 +47,7 @@ from the fragment of its own address (`/#token=…`), which browsers never send 
 from __future__ import annotations
 
 from reports.api.catalog.catalog_models import (
-    FormatList,
-    HardwareDetail,
-    HardwareList,
-    HardwareSummary,
     Health,
-    ModelList,
     ModelPredictRequest,
     NvmlReading,
     NvmlStatus,
@@ -67,8 +62,6 @@ from reports.api.predict.analysis_models import (
     SweepAnswer,
     SweepRequest,
     SweepSeries,
-    TilingAnswer,
-    TilingBody,
     TilingRequest,
 )
 from reports.api.predict.attention_models import (
@@ -94,13 +87,8 @@ __all__ = [
     "CaseList",
     "DiffAnswer",
     "FieldProblem",
-    "FormatList",
-    "HardwareDetail",
-    "HardwareList",
-    "HardwareSummary",
     "Health",
     "HistoryAnswer",
-    "ModelList",
     "ModelPlan",
     "ModelPredictRequest",
     "ModelRecommendRequest",
@@ -121,7 +109,5 @@ __all__ = [
     "SweepAnswer",
     "SweepRequest",
     "SweepSeries",
-    "TilingAnswer",
-    "TilingBody",
     "TilingRequest",
 ]

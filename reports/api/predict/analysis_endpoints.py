@@ -22,11 +22,11 @@ from reports.api.predict.analysis_models import (
     ProductRequest,
     Recommendation,
     RecommendRequest,
-    TilingAnswer,
     TilingRequest,
 )
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.product import ProductPrediction, Shape
+from roofline_model.predictions.tiling import TilingAnswer
 
 router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
@@ -57,7 +57,7 @@ async def recommend(request: Request, body: RecommendRequest, hardware_key: Hard
     return _json(found)
 
 
-@router.post("/api/tiling", response_model=TilingAnswer, summary="Explain the tile of one product")
+@router.post("/api/tiling", response_model=answer_model(TilingAnswer), summary="Explain the tile of one product")
 async def tiling(request: Request, body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Tile, blocks, waves, tail, occupancy and its limiter, L2 hits, and where the expected time goes."""
     chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)

@@ -140,68 +140,6 @@ class TilingRequest(ProductRequest):
     cache: CacheName = Field(default="cold", description=CACHE_TEXT)
 
 
-class OccupancyBody(Answer):
-    """What one SM holds at a time."""
-
-    block_count: int = Field(description="blocks resident per SM, count")
-    warp_ratio: float = Field(description="resident warps over the most an SM can hold")
-    limiter: str = Field(description="what limits it: registers, shared memory, threads, …")
-    tile_k: int = Field(description="k of one stage, elements")
-    stage_count: int = Field(description="stages in shared memory, count")
-    thread_count: int = Field(description="threads of a block, count")
-    registers_per_thread_count: int = Field(description="registers of a thread, count")
-    shared_bytes: int = Field(description="shared memory of a block, bytes")
-
-
-class TilingBody(Answer):
-    """The tile and what waves, occupancy and caches make of it."""
-
-    tile_m: int = Field(description="rows of a tile, elements")
-    tile_n: int = Field(description="columns of a tile, elements")
-    split_count: int = Field(description="slices that k is cut into, count; 1: no split")
-    kernel_family: str = Field(description="family of kernels")
-    grid_m_count: int = Field(description="tiles along M, count")
-    grid_n_count: int = Field(description="tiles along N, count")
-    block_count: int = Field(description="blocks of the launch, split-K included, count")
-    sm_count: int = Field(description="SMs of the chip, count")
-    blocks_per_sm_ratio: float = Field(description="blocks over SMs")
-    wave_count: int = Field(description="rounds of one block per SM, count")
-    resident_wave_count: int = Field(description="rounds with the resident blocks of the occupancy, count")
-    tail_ratio: float = Field(description="share of SM time that idles because blocks do not divide evenly")
-    padding_ratio: float = Field(description="share of the tiles' area outside the output")
-    occupancy: OccupancyBody = Field(description="how many blocks fit on an SM, and what limits them")
-    operand_bytes: float = Field(description="A and B once, bytes")
-    output_bytes: float = Field(description="C once, bytes")
-    dram_bytes: float = Field(description="moved to and from DRAM, bytes")
-    requested_bytes: float = Field(description="operand bytes that blocks ask the L2 for")
-    beyond_compulsory_bytes: float = Field(description="of those, beyond reading A and B once, bytes")
-    l2_hit_ratio: float = Field(description="share of the requested bytes that the L2 serves")
-    flops: float = Field(description="work, FLOP")
-    peak_flops_per_s: float = Field(description=RATE_TEXT)
-    efficiency_ratio: float = Field(description="share of the dense peak reached")
-    expected_s: float = Field(description="expected time, seconds")
-    low_s: float = Field(description="lower end of the 80 % interval, seconds")
-    high_s: float = Field(description="upper end of the 80 % interval, seconds")
-    parts_s: dict[str, float] = Field(description="part → seconds; they add up to expected_s")
-    terms_s: dict[str, float] = Field(description="term → seconds if it were alone; overlapping ones do not add up")
-    bound: str = Field(description="part that binds")
-    provenance: str = Field(description="where the constants come from")
-
-
-class TilingAnswer(Answer):
-    """The tiling, or that the library runs its GEMV kernel, which has no tiles."""
-
-    hardware: str = Field(description="key of the chip")
-    M: int = Field(description="rows of A and C, count")
-    N: int = Field(description="columns of B and C, count")
-    K: int = Field(description="columns of A, rows of B, count")
-    weight_format: str = Field(description="format key of B")
-    activation_format: str = Field(description="format key of A")
-    cache: str = Field(description=CACHE_TEXT)
-    tiling: TilingBody | None = Field(description="null where a GEMV kernel runs: it has no tiles")
-    note: str | None = Field(description="why tiling is null; null where it is not")
-
-
 Axis = Annotated[
     Dimension
     | Annotated[list[Dimension], Field(min_length=1, max_length=100_000)]
