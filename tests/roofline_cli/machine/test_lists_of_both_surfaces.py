@@ -66,7 +66,7 @@ def test_a_tile(client, shape, chip, weight, cache):
 
 
 def test_a_chip_that_a_machine_calibrated_is_one_of_its_model():
-    curve = KernelCurve("gemv", "mv", ("BF16",), {"1": (CurvePoint(1e6, 1e-4),)}, 0.1)
+    curve = KernelCurve("gemv", "mv", ("BF16",), {"1": (CurvePoint(1e6, (1e-4, 1.1e-4)),)}, 0.1)
     ceiling = Constant("B/s", 5e10, 4.5e10, 4e10, 0.02, 9)
     calibration = Calibration(
         "2026-11-01T00:00:00Z", "a chip", "cuda", {"read": ceiling}, kernels=(curve,), conditions={"threads": 2}
