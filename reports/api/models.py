@@ -55,9 +55,7 @@ from reports.api.catalog.catalog_models import (
 from reports.api.http.problem import FieldProblem, Problem
 from reports.api.predict.analysis_models import (
     AnalyzeRequest,
-    Candidate,
     ProductRequest,
-    Recommendation,
     RecommendRequest,
     SweepAnswer,
     SweepRequest,
@@ -65,10 +63,8 @@ from reports.api.predict.analysis_models import (
     TilingRequest,
 )
 from reports.api.predict.attention_models import (
-    AttentionRecommendation,
     AttentionRecommendRequest,
     AttentionRequest,
-    CacheCandidate,
 )
 from reports.api.predict.base_models import Answer, Request
 from reports.api.predict.model_advice_models import ModelPlan, ModelRecommendation, ModelRecommendRequest
@@ -79,10 +75,7 @@ __all__ = [
     "AnalyzeRequest",
     "Answer",
     "AttentionRecommendRequest",
-    "AttentionRecommendation",
     "AttentionRequest",
-    "CacheCandidate",
-    "Candidate",
     "CaseBody",
     "CaseList",
     "DiffAnswer",
@@ -98,7 +91,6 @@ __all__ = [
     "Problem",
     "ProductRequest",
     "RecommendRequest",
-    "Recommendation",
     "Request",
     "RunBody",
     "RunDetail",

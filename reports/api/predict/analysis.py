@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pydantic_core import to_json
-
 from reports.api.answer_models import answer_bytes
 from reports.api.catalog.chip_lookup import find_chip
-from reports.formats.shape_advice_json import shape_advice_json
+from reports.formats.shape_advice import shape_advice
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.product import Shape, predict_product
@@ -33,14 +31,13 @@ def recommendation_json(
     limit_gb: float | None,
     parameters: float | None,
     formats: tuple[str, ...] | None,
-) -> str:
+) -> bytes:
     """Return the `Recommendation` for a product as JSON. Raises as `recommend_quantization`."""
     chip = find_chip(chip_key)
     ranking = recommend_quantization(
         chip, *shape, phase, limit_gb, model_parameters=parameters, formats=formats, times=expected_times(chip)
     )
-    # Plain values in the order of `Recommendation` (tested): building its models would take as long as the ranking.
-    return to_json(shape_advice_json(ranking), inf_nan_mode="null").decode()
+    return answer_bytes(shape_advice(ranking))
 
 
 @lru_cache(KEPT_ANSWERS)

@@ -20,10 +20,10 @@ from reports.api.predict import analysis
 from reports.api.predict.analysis_models import (
     AnalyzeRequest,
     ProductRequest,
-    Recommendation,
     RecommendRequest,
     TilingRequest,
 )
+from reports.formats.shape_advice import Recommendation
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.product import ProductPrediction, Shape
 from roofline_model.predictions.tiling import TilingAnswer
@@ -39,7 +39,9 @@ async def analyze(request: Request, body: AnalyzeRequest, hardware_key: Hardware
         return _json(analysis.analysis_json(chip, _shape(body), activation, weight, body.cache))
 
 
-@router.post("/api/recommend", response_model=Recommendation, summary="Rank the number formats for one product")
+@router.post(
+    "/api/recommend", response_model=answer_model(Recommendation), summary="Rank the number formats for one product"
+)
 async def recommend(request: Request, body: RecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Every format predicted and ranked by expected time where the chip has one, else by the ideal; with reasons."""
     chip = asked_chip(request, hardware_key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -12,7 +12,6 @@ from reports.api.predict.base_models import (
     Answer,
     CacheName,
     Dimension,
-    FindingBody,
     FormatName,
     PhaseName,
     Request,
@@ -65,67 +64,6 @@ class RecommendRequest(ProductRequest):
     formats: Annotated[list[FormatName], Field(min_length=1, max_length=24)] | None = Field(
         default=None, description="formats to weigh in place of the usual ones"
     )
-
-
-class Candidate(Answer):
-    """One format with its time, memory and reason."""
-
-    format: str = Field(description="format key of the weight; names the candidate")
-    name: str = Field(description="format with the widths of its operands: `INT8 W8A8`")
-    weight_format: str = Field(description="format key of B")
-    activation_format: str = Field(description="format key of A")
-    operands: str = Field(description="widths in short: W4A16")
-    method: str = Field(description="how to get there: none, PTQ, AWQ, native_fp8, native_fp4, weight_only, …")
-    path: str = Field(description="native, emulated or dequantize")
-    time_s: float = Field(description="time it is ranked by, seconds")
-    time_source: str = Field(description="ideal or expected")
-    low_s: float | None = Field(description="lower end of the 80 % interval, seconds; null for an ideal time")
-    high_s: float | None = Field(description="upper end of the 80 % interval, seconds; null for an ideal time")
-    time_provenance: str | None = Field(description="of an expected time: fitted, transferred-sibling, …")
-    ideal_s: float = Field(description="speed of light, seconds")
-    speedup_ratio: float = Field(description="16-bit time over this one, from times of the same source")
-    ideal_speedup_ratio: float = Field(description="ideal 16-bit time over the ideal time of this one")
-    memory_bytes: float = Field(description="what has to fit, bytes")
-    memory_saved_ratio: float = Field(description="share of the 16-bit weight bytes that is saved")
-    bound: str = Field(description="memory or compute, of the ideal time")
-    quality: str = Field(description="what is known of the loss; a claim until it is measured")
-    reason: str = Field(description="why it stands where it stands")
-    kernel_gap: FindingBody | None = Field(
-        description="why no kernel is known to run it on this chip: it is ranked last; null where none is known to be missing"
-    )
-    engine_gap: FindingBody | None = Field(
-        description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
-    )
-
-
-class Excluded(Answer):
-    """A format that cannot be recommended, and why."""
-
-    format: str = Field(description="format key")
-    reason: str = Field(description="why not")
-
-
-class Recommendation(Answer):
-    """The ranked answer, best first."""
-
-    hardware: str = Field(description="key of the chip")
-    phase: str = Field(description="decode or prefill")
-    M: int = Field(description="rows of A and C, count")
-    N: int = Field(description="columns of B and C, count")
-    K: int = Field(description="columns of A, rows of B, count")
-    precision: str = Field(description="format key of the best candidate")
-    method: str = Field(description="method of the best candidate")
-    summary: str = Field(description="the decision in a sentence: `INT4 (AWQ) 4.0x speedup`, or what does not fit")
-    reason: str = Field(description="why the best one is the best")
-    fits_memory_limit: bool | None = Field(description="whether the best fits the limit; null without one")
-    ranked_by: Literal["expected", "ideal"] = Field(
-        description="expected where at least one candidate has an expected time; else ideal"
-    )
-    best: Candidate = Field(description="the formats to take")
-    baseline: Candidate = Field(description="the 16-bit product that speed-ups are counted against")
-    candidates: list[Candidate] = Field(description="best first")
-    excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
-    findings: list[FindingBody] = Field(description="what to know about it, may be empty")
 
 
 class TilingRequest(ProductRequest):
