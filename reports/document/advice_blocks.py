@@ -1,119 +1,436 @@
-"""What to do, the matrix of speed-ups, and what all stored runs recommend, as blocks for terminal, Markdown and paper."""
+"""What to do, which configuration to use for each shape, and what all stored runs recommend."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from reports.advice.shape_matrix import MatrixCell, ShapeMatrix, entries_and_matrices
-from reports.document.blocks import Block, Bullets, Heading, Paragraph, TableColumn, table
-from reports.stored.answer import StoredRanking, StoredRecommendations
+from reports.advice.shape_matrix import (
+    MatrixCell,
+    MatrixColumn,
+    ShapeEntry,
+    ShapeMatrix,
+    entries_and_matrices,
+    reason_spans,
+)
+from reports.document.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Definitions,
+    Folded,
+    Heading,
+    Live,
+    Medium,
+    Paragraph,
+    Rich,
+    Section,
+    Span,
+    TableBlock,
+    memory_cell,
+    percent_cell,
+    table,
+    time_cell,
+)
+from reports.document.report import ChipPart, Report, meanings
+from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from reports.stored.answer import RowQuality, StoredRanking, StoredRecommendations, StoredRow
 from reports.text.display_text import counted, shown
-from reports.view.views import ChipView, ReportView
-from roofline_model.core.units import format_time
+from reports.text.regime import regime_words
+from results.statistics.replication import width_text
+from results.verdicts.gain import times_faster
+from roofline_model.core.finding import finding, short_text
 
-MOST_MOVES = 12
-"""Changes of rank that are told; `roofline recommend --stored` tells all."""
+MOST_MOVES = 8
+"""Rankings that moved since the last run; each ranking lists its own moves."""
+MOST_RANKED_ROWS = 6
+"""Rows of one shape's ranking in texts."""
+RANKING_NOTE = f"Measured configurations come first, {short_text(finding('order-of-measured'))}."
+_RANKING_MARKS = (
+    "Then what nobody measured: by the time expected of a good kernel here, else by its ideal time, which no kernel beats (predicted). "
+    "Those are candidates to try, not results. A ! marks a time in doubt, at a speed-up that of the baseline; ± is the ± total of the "
+    "cases where it is known, else ± within."
+)
+_LEVEL = "the fastest or level with it: the intervals name no best"
 
 
-def action_blocks(view: ReportView) -> Iterator[Block]:
+def to_do(report: Report) -> Iterator[Block]:
     """Yield what to do, a line per phase."""
-    several = len(view.chips) > 1
-    lines = [
-        f"{chip.hardware_name}: {action.sentence}" if several else action.sentence
-        for chip in view.chips
-        for action in chip.actions
-    ]
+    several = len(report.view.chips) > 1
+    lines = []
+    for chip in report.view.chips:
+        for action in chip.actions:
+            place = report.place(action.record_ids[:1])
+            link = (Span(" (", medium="page"), Span("evidence", anchor=place, medium="page"), Span(")", medium="page"))
+            caveat = (" ", Span(f"But: {action.caveat}.", "but")) if action.caveat else ()
+            take = Span(f"{action.take[:1].upper()}{action.take[1:]}", "bold")
+            phase = f"{chip.hardware_name}, {action.phase}" if several else action.phase
+            lines.append((phase, (take, f": {action.evidence}", *(link if place else ()), ".", *caveat)))
     if lines:
-        yield Heading(2, "What to do")
-        yield Bullets(tuple(lines))
+        yield Definitions(tuple(lines), "What to do", "todo", "plain")
 
 
-def matrix_blocks(chip: ChipView) -> Iterator[Block]:
-    """Yield the speed-ups of a chip's shapes and configurations as tables."""
-    for matrix in entries_and_matrices(chip.shapes, chip.recommendations)[1]:
-        if len(matrix.columns) > 1:
-            yield _matrix(matrix)
-        if matrix.barred:
-            names = ", ".join(name for name, _ in matrix.barred)
-            reasons = "; ".join(dict.fromkeys(reason for _, reason in matrix.barred))
-            yield Paragraph(f"No kernel is known to run here, so they have no column: {names} ({reasons}).", "quiet")
+def trade_off_section(part: ChipPart) -> Section | None:
+    """Return the place of the figure that holds speed against loss, memory and energy; it needs scripts."""
+    if not part.live or not part.live["pareto"]:
+        return None
+    hint = (
+        "Each mark is a configuration; the dashed line joins what no other beats on both axes. Choose a question and what to hold "
+        "against each other; point at a mark for its numbers, press it for its case."
+    )
+    blocks = (Paragraph(hint, "quiet"), Live("pareto", part.index))
+    return Section("Speed against quality, memory and energy", f"pareto{part.suffix}", blocks, "live-only", "page")
 
 
-def _matrix(matrix: ShapeMatrix) -> Block:
-    columns = [
-        TableColumn("shape", is_prose=True),
-        *(
-            TableColumn(f"{one.precision} {one.kernel or 'not tried'}", True, drop=at)
-            for at, one in enumerate(matrix.columns)
-        ),
-    ]
-    rows = [[f"{entry.title} {entry.phase}".strip(), *map(_cell, cells)] for entry, cells in matrix.rows]
+def advice_section(part: ChipPart) -> Section | None:
+    """Return which configuration to use for each shape of a chip: speed-ups at a glance, then the rankings."""
+    entries, matrices = entries_and_matrices(part.chip.shapes, part.chip.recommendations)
+    if not entries:
+        return None
+    most_rows_count = part.report.most_rows_count
+    blocks = [block for matrix in matrices for block in matrix_blocks(part, matrix, is_only=len(matrices) == 1)]
+    if any(matrix.rows for matrix in matrices):
+        blocks.append(_matrix_legend())
+    ranked = [entry for entry in entries if entry.ranking is not None]
+    others = [entry for entry in entries if entry.ranking is None]
+    blocks += [Heading(3, "Rankings", medium="page"), Paragraph(f"{RANKING_NOTE} {_RANKING_MARKS}", "quiet", "page")]
+    blocks.append(Paragraph(RANKING_NOTE, "quiet", "text"))
+    rankings = [_ranking(part, entry, is_open=at == 0) for at, entry in enumerate(ranked)]
+    most_open = part.report.most_open_count
+    blocks += rankings[:most_open]
+    if more := tuple(rankings[len(rankings) if most_open is None else most_open :]):
+        blocks.append(Folded(f"{len(more)} more shapes", more, medium="page"))
+    if others:
+        shapes = "shapes, " if part.chip.unranked_count else ""
+        folded: list[Block] = [
+            Bullets(tuple(entry.result.verdict for entry in others[:most_rows_count]), look="shapes")
+        ]
+        if most_rows_count is not None and len(others) > most_rows_count:
+            folded.append(_not_listed(f"{len(others) - most_rows_count} more"))
+        title = f"{len(others)} more {shapes}cache states and modes, in a sentence each"
+        blocks.append(Folded(title, tuple(folded), look="others", medium="page"))
+    if part.chip.unranked_count:
+        text = f"{part.chip.unranked_count} more shapes have no ranking here: `roofline recommend` gives any of them."
+        blocks.append(Paragraph(text, "quiet"))
+    medium: Medium = "any" if ranked else "page"
+    return Section(part.title("What to use, shape by shape"), f"advice{part.suffix}", tuple(blocks), medium=medium)
+
+
+def _not_listed(what: str) -> Paragraph:
+    return Paragraph(f"{what} are not listed here: `roofline show RUN` lists all.", "quiet", "page")
+
+
+def matrix_blocks(part: ChipPart, matrix: ShapeMatrix, *, is_only: bool) -> Iterator[Block]:
+    """Yield the speed-ups of a family of operators, shapes against configurations, and what has no column."""
+    if len(matrix.columns) > 1 and matrix.rows:
+        yield _matrix_table(part, matrix, is_only=is_only)
+        most_rows_count = part.report.most_rows_count
+        if most_rows_count is not None and len(matrix.rows) > most_rows_count:
+            yield _not_listed(f"{len(matrix.rows) - most_rows_count} more shapes")
+        if matrix.left_count:
+            text = f"{matrix.left_count} more configurations have no column: the rankings have all."
+            yield Paragraph(text, "quiet", look="of-columns")
+    if matrix.barred:
+        reasons: dict[str, list[str]] = {}
+        for name, reason in matrix.barred:
+            reasons.setdefault(reason, []).append(name)
+        text = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+        columns = Span(", so they have no column", "of-columns")
+        yield Paragraph(("No kernel is known to run here", columns, f": {text}."), "quiet")
+
+
+def _matrix_table(part: ChipPart, matrix: ShapeMatrix, *, is_only: bool) -> TableBlock:
+    def shape(row: tuple[ShapeEntry, tuple[MatrixCell, ...]]) -> Rich:
+        entry = row[0]
+        place = f"ranking{part.suffix}-{entry.anchor}" if entry.ranking else ""
+        return (Span(entry.title, anchor=place), *((" ", Span(entry.phase, "quiet")) if entry.phase else ()))
+
+    columns = [Column("Shape", shape, "brief", is_head=True)]
+    for at, column in enumerate(matrix.columns):
+        columns.append(Column(_matrix_header(column), _of_column(at), "number", drop=at))
     every = [cell for _, cells in matrix.rows for cell in cells]
     marks = (
-        ["* faster than every other of its shape by more than the intervals"]
-        if any(cell.is_best for cell in every)
-        else []
+        ["* faster than every other of its shape by more than the intervals"] if any(c.is_best for c in every) else []
     )
-    if any(cell.is_level for cell in every):
-        marks.append("≈ the fastest or level with it: the intervals name no best")
-    if any(cell.state in ("expected", "ideal") for cell in every):
-        marks.append("( ) predicted, nobody measured it here")
-    if any(cell.is_in_doubt for cell in every):
-        marks.append("! in doubt, the baseline's time or its own")
-    left = f" {counted(matrix.left_count, 'more configuration')} left out." if matrix.left_count else ""
+    marks += [f"≈ {_LEVEL}"] if any(cell.is_level for cell in every) else []
+    marks += ["( ) predicted, nobody measured it here"] if any(map(_is_predicted, every)) else []
+    marks += ["! in doubt, the baseline's time or its own"] if any(cell.is_in_doubt for cell in every) else []
+    what = "Speed-up over the 16-bit baseline (FP32 where none ran), like with like"
+    title = what if is_only else f"{matrix.title}. {what}"
     return table(
-        "", columns, rows, note=f"Speed-ups over the 16-bit baseline{': ' if marks else ''}{'; '.join(marks)}.{left}"
+        f"Speed-ups by shape and configuration: {matrix.title}",
+        columns,
+        matrix.rows[: part.report.most_rows_count],
+        title=title,
+        look="matrix",
+        text_note=f"{'; '.join(marks)}." if marks else "",
     )
 
 
-def _cell(cell: MatrixCell) -> str:
-    text = cell.text or "–"
-    text = f"({text})" if cell.state in ("expected", "ideal") else text
-    return f"{text}{' !' if cell.is_in_doubt else ''}{' *' if cell.is_best else ' ≈' if cell.is_level else ''}"
+def _of_column(at: int) -> Callable[[tuple[ShapeEntry, tuple[MatrixCell, ...]]], Cell]:
+    return lambda row: _matrix_cell(row[1][at])
 
 
-def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
-    """Yield what all stored runs recommend: an answer per question, what moved, what is missing."""
-    yield Heading(2, "What all stored runs recommend")
-    several = len({ranking.hardware_key for ranking in stored.rankings}) > 1
-    columns = (
-        TableColumn("question", is_prose=True),
-        TableColumn("take", is_prose=True),
-        TableColumn("known by", drop=3),
-        TableColumn("time", True),
-        TableColumn("speed-up", True),
-        TableColumn("loss", drop=2),
-        TableColumn("confidence", drop=1),
-        TableColumn("run", drop=4),
+def _matrix_header(column: MatrixColumn) -> Rich:
+    return (f"{column.precision} ", Span(column.kernel or "not tried", "quiet breaks"))
+
+
+def _is_predicted(cell: MatrixCell) -> bool:
+    return cell.state in ("expected", "ideal")
+
+
+def _matrix_cell(cell: MatrixCell) -> Cell:
+    """Return a speed-up: coloured on a page, in texts in parentheses where nobody measured it, with marks behind it."""
+    if cell.state == "none":
+        return Cell("")
+    look = f"gain {cell.state} {cell.tone}{' best-of' if cell.is_best else ''}"
+    doubt = " !" if cell.is_in_doubt else ""
+    level = " ≈" if cell.is_level and not cell.is_best else ""
+    text = f"({cell.text})" if _is_predicted(cell) else cell.text
+    spans = (
+        Span(f"{cell.text}{doubt}{level}", look, cell.title, medium="page"),
+        *((Span(" best", "unseen", medium="page"),) if cell.is_best else ()),
+        Span(f"{text}{doubt}{' *' if cell.is_best else ''}{level}", medium="text"),
     )
-    rows = [_answer(ranking, several) for ranking in stored.rankings]
-    if rows:
-        yield table("", columns, rows, note=f"From {stored.basis_words}: the newest comparable nights of each case.")
-    moves = [f"{ranking.title}: {change.sentence}" for ranking in stored.rankings for change in ranking.changes]
-    if moves:
-        left = len(moves) - MOST_MOVES
-        more = [f"{counted(left, 'more change')}: roofline recommend --stored"] if left > 0 else []
-        yield Paragraph("What moved since the last run:")
-        yield Bullets((*moves[:MOST_MOVES], *more))
-    if stored.notes:
-        yield Bullets(stored.notes)
-    if stored.missing:
-        yield Bullets(stored.missing, "quiet")
+    return Cell(spans, cell.speedup)
 
 
-def _answer(one: StoredRanking, with_chip: bool) -> tuple[str, ...]:
-    title = f"{one.hardware_name}: {one.title}" if with_chip else one.title
-    best = one.best
-    if best is None:
-        return (title, "nothing", "–", "–", "–", "–", "–", "–")
-    doubt = f"{' !' if best.doubts else ''}{' old' if best.stale_reason else ''}"
-    return (
+def _matrix_legend() -> Bullets:
+    looks = (
+        ("measured", "2.0×", " measured"),
+        ("expected", "2.0×", " predicted, nobody measured it here"),
+        ("measured best-of", "2.0×", " faster than every other of its shape, by more than the intervals"),
+        ("measured", "2.0× ≈", f" {_LEVEL}"),
+        ("measured", "2.0× !", " its time or the baseline's is in doubt"),
+    )
+    items = tuple((Span(text, f"gain {look} up-2"), meaning) for look, text, meaning in looks)
+    return Bullets(items, medium="page", look="legend-line matrix-legend")
+
+
+def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
+    one = entry.ranking
+    assert one is not None  # the caller keeps no others
+    op = "" if one.op in ("gemv", "gemm") else f" {one.op}"
+    regime = regime_words(one.cache, one.mode)
+    title: Rich = (
+        Span(f"{one.op} ", medium="text"),
+        Span(one.shape_label, "bold"),
+        Span(op, medium="page"),
+        Span(f", {regime}", medium="text"),
+        *((Span(f" ({one.phase})", medium="text"), Span(f" {one.phase}", "quiet", medium="page")) if one.phase else ()),
+        *((Span(f" {entry.regime}", "quiet", medium="page"),) if entry.regime else ()),
+    )
+    return Folded(
         title,
-        best.label,
-        f"{best.time_source}{doubt}",
-        format_time(best.time_s),
-        best.speedup_words,
-        best.quality.short_text,
-        best.confidence,
-        shown(best.nights[-1].run_id[:8], 8) if best.nights else "–",
+        tuple(_ranking_blocks(part, one, f"Ranking for {one.op} {entry.title} {entry.regime}")),
+        one.summary,
+        "ranking",
+        f"ranking{part.suffix}-{entry.anchor}",
+        is_open,
     )
+
+
+def _ranking_blocks(part: ChipPart, one: ShapeRecommendation, label: str) -> Iterator[Block]:
+    runnable = [row for row in one.rows if not row.kernel_gap]
+    spans = dict(zip(map(id, runnable), reason_spans(runnable), strict=True))
+
+    def speedup(row: RankedRow) -> Cell:
+        doubt = " !" if one.is_speedup_doubtful(row) else ""
+        return Cell("–" if row.speedup is None else f"{times_faster(row.speedup)}{doubt}", row.speedup)
+
+    def quality(row: RankedRow) -> Rich:
+        return (row.method or "–", *((", ", Span(row.quality, "quiet")) if row.quality else ()))
+
+    columns = (
+        Column("#", lambda row: str(row.rank), "number"),
+        Column("Configuration", lambda row: row.label, is_head=True),
+        Column("Time", lambda row: time_cell(row.time_s), "number"),
+        Column("Speed\u2011up", speedup, "number"),
+        Column(
+            "Evidence", lambda row: _evidence(part.report, row.source, row.record_ids, meanings(row.doubts)), drop=2
+        ),
+        Column("±", lambda row: _plus_minus(row.interval_ratio), "number", drop=3),
+        Column("Ideal", lambda row: time_cell(row.ideal_s), "number", medium="page"),
+        Column("Weight bytes saved", lambda row: percent_cell(row.memory_saved_ratio, 0), "number", drop=1),
+        Column("Suggested method, quality", quality, "brief", drop=5),
+        Column("Why", lambda row: Cell(row.reason, row_span_count=spans[id(row)]), "prose", drop=4),
+    )
+    if runnable:
+        yield _ranked_table(label, columns, runnable, one.baseline_label, meanings(one.baseline_doubts))
+    yield from _excluded(one.rows, one.excluded)
+
+
+def _ranked_table(
+    label: str,
+    columns: tuple[Column, ...],
+    rows: Sequence[Any],
+    baseline: str,
+    doubts: str,
+) -> TableBlock:
+    mark = (" ", Span("!", "mark", f"its time is in doubt: {doubts}")) if doubts else ()
+    first = rows[0]
+    return table(
+        label,
+        columns,
+        rows,
+        title=(f"Against {baseline or 'no baseline'}", *mark),
+        look_of=lambda row: "best" if row is first else "",
+        text_rows_count=MOST_RANKED_ROWS,
+    )
+
+
+def _excluded(rows: Sequence[Any], others: Sequence[tuple[str, str]]) -> Iterator[Block]:
+    """Yield what is not ranked and why; configurations with one reason together."""
+    barred: dict[str, list[str]] = {}
+    for row in rows:
+        if row.kernel_gap:
+            barred.setdefault(row.kernel_gap, []).append(row.label)
+    items = [f"{', '.join(labels)}: {reason}" for reason, labels in barred.items()]
+    items += [f"{name}: {reason}" if name else reason for name, reason in others]
+    if items:
+        yield Bullets(tuple(items), "quiet", look="excluded")
+
+
+def _evidence(report: Report, source: str, record_ids: tuple[str, ...], doubts: str, stale: str = "") -> Rich:
+    """Return what a time rests on, with the way to its case and marks where it is in doubt or old."""
+    return (
+        Span(source, f"evidence {source}", anchor=report.place(record_ids)),
+        *((" ", Span("!", "mark", doubts)) if doubts else ()),
+        *((" ", Span("old", "mark", stale)) if stale else ()),
+    )
+
+
+def _plus_minus(ratio: float | None) -> Cell:
+    return Cell("–" if ratio is None else (Span("±", medium="text"), width_text(ratio)), ratio)
+
+
+# --- all stored runs
+
+
+def stored_section(report: Report, stored: StoredRecommendations) -> Section:
+    """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
+    basis = f"From {stored.basis_words}, the newest comparable nights of each case"
+    intro = (
+        f"{basis}; {stored.looked_at_words} hold these questions, this one "
+        "among them. ± of a measured time is ± total where it is known. Confidence asks for three processes, an interval of at most "
+        "±5 %, no doubt and nothing changed since, of both times where a speed-up is measured; ! at a speed-up marks a baseline in doubt "
+        "(`roofline recommend --stored` gives the same, with limits on memory and loss)."
+    )
+    several = len({ranking.hardware_key for ranking in stored.rankings}) > 1
+    numbers = {id(ranking): number for number, ranking in enumerate(stored.rankings, start=1)}
+    blocks: list[Block] = [Paragraph(intro, "quiet", "page"), Paragraph(f"{basis}.", "quiet", "text")]
+    moved = [ranking for ranking in stored.rankings if ranking.changes]
+    if moved:
+        more = len(moved) - MOST_MOVES
+        items: list[Rich] = [_move(ranking, numbers[id(ranking)]) for ranking in moved[:MOST_MOVES]]
+        items += [Span(f"{more} more rankings moved: see below", "quiet")] if more > 0 else []
+        blocks += [Heading(3, "What moved since the last run"), Bullets(tuple(items), look="moves")]
+    if stored.rankings:
+        blocks.append(_answers(report, stored, numbers, several=several))
+    blocks += [Bullets(stored.notes)] if stored.notes else []
+    blocks += [Bullets(stored.missing, "quiet")] if stored.missing else []
+    if stored.rankings:
+        rankings = tuple(_stored_ranking(report, one, numbers[id(one)], several=several) for one in stored.rankings)
+        title = f"Each ranking with all its configurations ({len(rankings)})"
+        blocks.append(Folded(title, rankings, look="others", medium="page"))
+    return Section("What all stored runs recommend", "stored", tuple(blocks))
+
+
+def _move(ranking: StoredRanking, number: int) -> Rich:
+    more = len(ranking.changes) - 1
+    link = (
+        (Span(" (and ", "quiet"), Span(f"{more} more", anchor=f"stored-{number}"), Span(")", "quiet")) if more else ()
+    )
+    return (Span(ranking.title, "bold"), f": {ranking.changes[0].sentence}", *link)
+
+
+def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, int], *, several: bool) -> TableBlock:
+    def question(ranking: StoredRanking) -> Rich:
+        phase = ranking.phase if ranking.subject == "shape" else ""
+        chip = ranking.hardware_name if several else ""
+        return (Span(ranking.title, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
+
+    def of_best(cell: Callable[[StoredRow], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
+        return lambda ranking: "–" if ranking.best is None else cell(ranking.best)
+
+    columns = (
+        Column("Question", question, "brief", is_head=True),
+        Column("Take", lambda ranking: ranking.best.label if ranking.best else ranking.summary, "brief"),
+        Column("Evidence", of_best(lambda row: _stored_evidence(report, row)), drop=3),
+        Column("Time", of_best(lambda row: time_cell(row.time_s)), "number"),
+        Column("Speed\u2011up", of_best(_stored_speedup), "number"),
+        Column("Loss", of_best(lambda row: _loss(row.quality)), drop=2),
+        Column("Confidence", of_best(_confidence), drop=1),
+        Column("Moved", lambda ranking: str(len(ranking.changes) or "–"), "number", drop=4),
+    )
+    return table("Answers of all stored runs", columns, stored.rankings, look="answers")
+
+
+def _quietly(*texts: str) -> tuple[str | Span, ...]:
+    return tuple(piece for text in texts if text for piece in (" ", Span(text, "quiet")))
+
+
+def _stored_evidence(report: Report, row: StoredRow) -> Rich:
+    return _evidence(report, row.time_source, row.record_ids, ", ".join(row.doubts), row.stale_reason)
+
+
+def _stored_speedup(row: StoredRow) -> Cell:
+    return Cell(row.speedup_words, row.speedup_ratio)
+
+
+def _loss(quality: RowQuality) -> Span:
+    look = "" if quality.source in ("measured", "reference") else "quiet"
+    return Span(quality.short_text, look, quality.text if quality.source in ("measured", "claimed") else "")
+
+
+def _confidence(row: StoredRow) -> Span:
+    return Span(row.confidence, f"sure {row.confidence}", row.confidence_words)
+
+
+def _nights(row: StoredRow) -> Rich:
+    spans: list[str | Span] = []
+    for night in row.nights[:-4:-1]:
+        label = f", {night.label}" if night.label else ""
+        title = f"{shown(night.started_at[:10], 12)}{label}, {counted(night.process_count, 'process', 'processes')}"
+        spans += [Span(shown(night.run_id[:8], 8), "code", title), " "]
+    more = [Span(f"and {len(row.nights) - 3} more", "quiet")] if len(row.nights) > 3 else []
+    return (*(spans if more else spans[:-1]), *more) or "–"
+
+
+def _stored_ranking(report: Report, one: StoredRanking, number: int, *, several: bool) -> Folded:
+    moved = f", {len(one.changes)} moved" if one.changes else ""
+    title = (one.title, *_quietly(one.hardware_name if several else "", f"{len(one.rows)} configurations{moved}"))
+    return Folded(title, tuple(_stored_blocks(report, one)), look="ranking", anchor=f"stored-{number}")
+
+
+def _stored_blocks(report: Report, one: StoredRanking) -> Iterator[Block]:
+    yield Paragraph(Span(f"{one.summary[:1].upper()}{one.summary[1:]}", "bold"))
+    if one.changes:
+        yield Paragraph(f"{one.compared}:", "quiet")
+        yield Bullets(tuple(change.sentence for change in one.changes), look="moves")
+    runnable = [row for row in one.rows if not row.kernel_gap]
+    spans = dict(zip(map(id, runnable), reason_spans(runnable), strict=True))  # type: ignore[arg-type]  # it reads their reasons
+    columns = (
+        Column("#", lambda row: str(row.rank), "number"),
+        Column("Configuration", lambda row: row.label, is_head=True),
+        Column("Evidence", lambda row: _stored_evidence(report, row)),
+        Column("Time", lambda row: time_cell(row.time_s), "number"),
+        Column("±", lambda row: _plus_minus(row.interval_ratio), "number"),
+        Column("Speed\u2011up", _stored_speedup, "number"),
+        Column(
+            "Memory",
+            lambda row: memory_cell(row.memory_bytes),
+            "number",
+            "of a model weights and cache, of a product the operands of a call",
+        ),
+        Column("Loss", lambda row: _loss(row.quality)),
+        Column("Confidence", lambda row: (_confidence(row), " ", Span(row.short_confidence_words, "quiet")), "brief"),
+        Column("Runs", _nights),
+        Column("Why", lambda row: Cell(row.reason, row_span_count=spans[id(row)]), "prose"),
+    )
+    if runnable:
+        label = f"All runs: ranking for {one.title} on {one.hardware_name}"
+        yield _ranked_table(label, columns, runnable, one.baseline_label, ", ".join(one.baseline_doubts))
+    others = (*((refused.label, refused.reason) for refused in one.refused), *(("", text) for text in one.missing))
+    yield from _excluded(one.rows, others)

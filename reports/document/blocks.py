@@ -1,59 +1,137 @@
-"""A report as a sequence of blocks (headings, sentences, tables, figures): said once, printed as Markdown, as a page for paper,
-or in a terminal. Plain text throughout; whoever prints a block escapes it."""
+"""A report as a sequence of blocks: sections, sentences, tables and figures, composed once and printed as a page, as Markdown,
+on paper or in a terminal.
+
+Texts are plain; whoever prints a block escapes it. What only a page can show (where a name leads, what is told when it is
+pointed at, how it looks) stands beside the text, and the text media leave it out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
-Tone = Literal["plain", "verdict", "warning", "quiet"]
+from roofline_model.core.units import format_memory, format_percent, format_time
+
+Tone = Literal["plain", "verdict", "good", "bad", "warning", "quiet"]
+Medium = Literal["any", "page", "text"]
+"""Where a block is printed: on the page, in Markdown, on paper and in a terminal, or anywhere."""
+Kind = Literal["name", "number", "brief", "prose"]
+"""Of a column: names do not fold, numbers stand right, brief texts and prose fold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a text with a look of its own."""
+
+    text: str
+    look: str = ""
+    """`code`, `bold`, or the page's classes for it."""
+    title: str = ""
+    """What is told when it is pointed at."""
+    anchor: str = ""
+    """The place on the page that it leads to."""
+    medium: Medium = "any"
+
+
+Rich = str | Span | tuple[str | Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A title; rank 1 is the document's."""
+    """A title; rank 1 is the document's, 2 that of a section."""
 
     rank: int
-    text: str
+    text: Rich
+    look: str = ""
+    medium: Medium = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
     """One or a few sentences."""
 
-    text: str
+    text: Rich
     tone: Tone = "plain"
+    medium: Medium = "any"
+    look: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
     """A list of sentences."""
 
-    items: tuple[str, ...]
+    items: tuple[Rich, ...]
     tone: Tone = "plain"
+    medium: Medium = "any"
+    look: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column: numbers stand right; prose folds; the column with the highest `drop` leaves a narrow screen first."""
+class Definitions:
+    """Terms and what each means or comes to."""
 
-    header: str
-    is_number: bool = False
-    is_prose: bool = False
+    pairs: tuple[tuple[Rich, Rich], ...]
+    title: str = ""
+    look: str = "legend"
+    tone: Tone = "quiet"
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table."""
+
+    content: Rich = ""
+    value: float | None = None
+    """The number behind the text, in SI units."""
+    title: str = ""
+    look: str = ""
+    row_span_count: int = 1
+    """Rows it stands in on the page, itself the first; 0: the cell above stands there too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and how its cells are taken from what a row shows."""
+
+    header: Rich
+    cell: Callable[[Any], Cell | Rich]
+    kind: Kind = "name"
+    title: str = ""
     drop: int = 0
+    """The column with the highest number leaves a narrow screen first."""
+    medium: Medium = "any"
+    is_head: bool = False
+    """Whether its cells name their rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table: a cell per column."""
+
+    cells: tuple[Cell, ...]
+    anchor: str = ""
+    look: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """A table; every row has a cell per column."""
+    """A table."""
 
-    title: str
-    columns: tuple[TableColumn, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
+    label: str
+    """What it holds, for those who do not see it."""
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    title: Rich = ""
+    text_note: str = ""
+    """Under it in texts: what the page says above."""
+    look: str = ""
     is_folded: bool = False
-    """Whether it may be shown folded up: long, and read by few."""
+    """Whether a text may show it folded up: long, and read by few."""
+    text_rows_count: int | None = None
+    """Rows in texts; the page has them all."""
+    medium: Medium = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +139,151 @@ class FigureBlock:
     """A figure of `reports.formats.figure_files`, by its name."""
 
     name: str
+    label: str = ""
+    alternative: str = ""
+    """What it shows, for those who do not see it; empty: as the figure says."""
+    look: str = ""
+    medium: Medium = "any"
 
 
-Block = Heading | Paragraph | Bullets | TableBlock | FigureBlock
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A place that the page's scripts fill (`figures`, `rows`, … of `page/interactive/static`), and what stands there without them."""
+
+    kind: str
+    chip_index: int | None = None
+    still: tuple[Block, ...] = ()
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks under a title that opens them; texts print them open, the summary as a sentence of its own."""
+
+    title: Rich
+    blocks: tuple[Block, ...]
+    summary: str = ""
+    look: str = ""
+    anchor: str = ""
+    is_open: bool = False
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Small groups of blocks side by side."""
+
+    cards: tuple[tuple[Block, ...], ...]
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the report under a title of its own."""
+
+    title: Rich
+    anchor: str
+    blocks: tuple[Block, ...]
+    look: str = ""
+    medium: Medium = "any"
+
+
+Block = (
+    Heading | Paragraph | Bullets | Definitions | TableBlock | FigureBlock | Live | Folded | Cards | Section
+)  # fmt: skip
+T = TypeVar("T")
 
 
 def table(
-    title: str,
-    columns: Sequence[TableColumn],
-    rows: Sequence[Sequence[str]],
+    label: str,
+    columns: Sequence[Column],
+    items: Iterable[T],
     *,
-    note: str = "",
-    is_folded: bool = False,
+    anchor: Callable[[T], str] = lambda _: "",
+    look_of: Callable[[T], str] = lambda _: "",
+    **more: Any,
 ) -> TableBlock:
-    """Return a table without the columns that say nothing: those whose every cell is `–` or empty."""
-    kept = [i for i in range(len(columns)) if i == 0 or any(row[i] not in ("–", "") for row in rows)]
+    """Return a table with a row per item, without the columns that say nothing: those whose every cell is `–` or empty.
+
+    `more`: the other fields of `TableBlock`.
+    """
+    rows = [([_cell(column.cell(item)) for column in columns], anchor(item), look_of(item)) for item in items]
+    kept = [
+        at
+        for at, column in enumerate(columns)
+        if column.is_head or any(cells[at].content not in ("–", "") for cells, _, _ in rows)
+    ]
     return TableBlock(
-        title, tuple(columns[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows), note, is_folded
+        label,
+        tuple(columns[at] for at in kept),
+        tuple(Row(tuple(cells[at] for at in kept), place, look) for cells, place, look in rows),
+        **more,
+    )
+
+
+def _cell(content: Cell | Rich) -> Cell:
+    return content if isinstance(content, Cell) else Cell(content)
+
+
+def time_cell(time_s: float | None, digits: int = 4) -> Cell:
+    """Return a time."""
+    return Cell(format_time(time_s, digits), time_s)
+
+
+def percent_cell(ratio: float | None, digits: int = 1, *, signed: bool = False) -> Cell:
+    """Return a ratio in percent."""
+    return Cell(format_percent(ratio, digits, signed=signed), ratio)
+
+
+def memory_cell(size_bytes: float | None) -> Cell:
+    """Return an amount of memory."""
+    return Cell(format_memory(size_bytes), size_bytes)
+
+
+def plain_text(text: Rich) -> str:
+    """Return a text as texts print it."""
+    if isinstance(text, str):
+        return text
+    spans = (text,) if isinstance(text, Span) else text
+    return "".join(span if isinstance(span, str) else "" if span.medium == "page" else span.text for span in spans)
+
+
+def text_blocks(blocks: Iterable[Block]) -> Iterator[Heading | Paragraph | Bullets | TableBlock | FigureBlock]:
+    """Yield the blocks of texts, one after the other: what holds others becomes a heading, definitions become a list."""
+    for block in blocks:
+        if block.medium == "page":
+            continue
+        if isinstance(block, Section):
+            yield Heading(2, block.title)
+            yield from text_blocks(block.blocks)
+        elif isinstance(block, Folded):
+            yield Heading(3, block.title)
+            if block.summary:
+                yield Paragraph(block.summary, "verdict")
+            yield from text_blocks(block.blocks)
+        elif isinstance(block, Live):
+            yield from text_blocks(block.still)
+        elif isinstance(block, Cards):
+            yield from text_blocks(inner for card in block.cards for inner in card)
+        elif isinstance(block, Definitions):
+            if block.title:
+                yield Heading(3, block.title)
+            yield Bullets(tuple(f"{plain_text(term)}: {plain_text(text)}" for term, text in block.pairs), block.tone)
+        elif isinstance(block, TableBlock):
+            yield _text_table(block)
+        else:
+            yield block
+
+
+def _text_table(block: TableBlock) -> TableBlock:
+    """Return a table with the columns and as many rows as texts have."""
+    places = [at for at, column in enumerate(block.columns) if column.medium != "page"]
+    rows = block.rows[: block.text_rows_count]
+    left_count = len(block.rows) - len(rows)
+    left = [f"{left_count} more left out."] if left_count else []
+    return replace(
+        block,
+        columns=tuple(block.columns[at] for at in places),
+        rows=tuple(replace(row, cells=tuple(row.cells[at] for at in places)) for row in rows),
+        text_note=" ".join([*([block.text_note] if block.text_note else []), *left]),
     )

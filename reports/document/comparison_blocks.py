@@ -1,15 +1,35 @@
-"""What changed since a baseline and over the nights, as blocks of a report: Markdown, paper and the terminal say the same."""
+"""What changed since a baseline, and over the nights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.document.blocks import Block, Bullets, Heading, Paragraph, TableColumn, table
+from reports.document.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Live,
+    Paragraph,
+    Section,
+    Span,
+    TableBlock,
+    percent_cell,
+    table,
+    time_cell,
+)
+from reports.document.report import Report
 from reports.text.display_text import counted, shown
-from reports.view.comparison import Comparison, against_text, compared_rows, compared_texts, gate_text
+from reports.view.comparison import (
+    ComparedRow,
+    Comparison,
+    against_text,
+    compared_rows,
+    compared_texts,
+    gate_text,
+)
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
-from roofline_model.core.units import format_percent, format_time
 
 MOST_CHANGES = 100
 """Steps and drifts listed; `roofline history --all` lists all."""
@@ -20,99 +40,102 @@ def verdict_blocks(comparison: Comparison) -> Iterator[Block]:
     text = against_text(comparison)
     if text:
         is_bad = comparison.result is not None and comparison.result.exit_code != 0
-        yield Bullets((text,), "warning" if is_bad else "verdict")
+        yield Paragraph(text, "bad" if is_bad else "good", look="headline")
 
 
-def comparison_blocks(comparison: Comparison) -> Iterator[Block]:
-    """Yield the sections `Against the baseline` and `Over the nights`."""
-    yield Heading(2, "Against the baseline")
-    if comparison.diff is None or comparison.result is None:
-        yield Paragraph(
-            f"No earlier complete run of this machine is stored that {shown(comparison.against, 80)!r} could mean: {comparison.first_text}."
-        )
-    else:
-        yield from _changed_cases(comparison)
-        yield Bullets(tuple(shown(text, 400) for text in compared_texts(comparison)), "quiet")
+def comparison_sections(report: Report) -> Iterator[Section]:
+    """Yield what changed against the baseline, and over the nights."""
+    comparison = report.comparison
+    assert comparison is not None  # the caller has one
+    yield Section("Against the baseline", "baseline", tuple(_changed_cases(comparison)))
     if comparison.histories:
-        yield Heading(2, "Over the nights")
-        yield from _nights(comparison)
+        yield Section("Over the nights", "history", tuple(_nights(report, comparison)))
 
 
 def _changed_cases(comparison: Comparison) -> Iterator[Block]:
     rows, result = compared_rows(comparison), comparison.result
-    if result is not None and result.exit_code:
+    if comparison.diff is None or result is None:
+        yield Paragraph(
+            (
+                "No earlier complete run of this machine is stored that ",
+                Span(shown(comparison.against, 80), "code"),
+                f" could mean: {comparison.first_text}.",
+            )
+        )
+        return
+    if result.exit_code:
         yield Paragraph(f"{gate_text(comparison)} (`roofline diff` exits with {result.exit_code}).")
     elif not rows:
         yield Paragraph("Nothing changed by more than noise.")
-    if not rows:
-        return
+    if rows:
+        yield _change_table(rows)
+        meanings = dict.fromkeys(f"{row.case.reason}: {row.meaning}" for row in rows if row.meaning)
+        if meanings:
+            yield Bullets(tuple(meanings), "quiet", "text")
+    yield Bullets(tuple(shown(text, 400) for text in compared_texts(comparison)), "quiet")
+
+
+def _change_table(rows: tuple[ComparedRow, ...]) -> TableBlock:
+    q = "share of cases called so that may be wrong, after correction for many cases"
+    sees = "the smallest slow-down of this case that would have been seen four times in five"
     columns = (
-        TableColumn("verdict"),
-        TableColumn("case", is_prose=True),
-        TableColumn("before", True, drop=1),
-        TableColumn("after", True, drop=2),
-        TableColumn("change", True),
-        TableColumn("95 % interval", True),
-        TableColumn("q", True, drop=4),
-        TableColumn("would see", True, drop=5),
-        TableColumn("reason", is_prose=True, drop=3),
+        Column("Verdict", lambda row: Span(row.verdict, f"change {row.verdict.lower()}")),
+        Column("Case", lambda row: Span(row.name, "code"), is_head=True),
+        Column("Before", lambda row: time_cell(row.case.before_s), "number", drop=1),
+        Column("After", lambda row: time_cell(row.case.after_s), "number", drop=2),
+        Column("Change", lambda row: Cell(row.change, row.case.change_ratio), "number"),
+        Column("95\u00a0%", lambda row: row.interval, "number"),
+        Column("q", lambda row: row.probability, "number", q, drop=4),
+        Column("Sees", lambda row: row.sensitivity, "number", sees, drop=5),
+        Column("Reason", lambda row: Cell(row.reason, title=row.meaning), "prose", drop=3),
     )
-    cells = [
-        (
-            row.verdict,
-            row.name,
-            format_time(row.case.before_s),
-            format_time(row.case.after_s),
-            row.change,
-            row.interval,
-            row.probability,
-            row.sensitivity,
-            row.reason,
-        )
-        for row in rows
-    ]
-    note = "q: the share of cases called so that may be wrong; would see: the smallest slow-down of that case that would have been seen four times in five."
-    meanings = dict.fromkeys(f"{row.case.reason}: {row.meaning}" for row in rows if row.meaning)
-    yield table("Cases that changed", columns, cells, note=note)
-    if meanings:
-        yield Bullets(tuple(meanings), "quiet")
+    return table("Cases that changed", columns, rows, look="changes", text_note=f"q: the {q}; sees: {sees}.")
 
 
-def _nights(comparison: Comparison) -> Iterator[Block]:
+def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:
     count, short = len(comparison.histories), sum(history.is_too_short for history in comparison.histories)
-    alerts = "no open alert" if not comparison.alert_count else f"{counted(comparison.alert_count, 'open alert')}"
+    alerts = "no open alert" if not comparison.alert_count else counted(comparison.alert_count, "open alert")
     yield Paragraph(
         f"{counted(count, 'case')} of this run looked at over all stored runs of this machine: {alerts}.",
-        "warning" if comparison.alert_count else "plain",
+        "bad" if comparison.alert_count else "plain",
     )
+    if report.live and report.live["histories"]:
+        yield Live("history", medium="page")
     if not comparison.changes:
         few = f"; {short} have too few nights to tell" if short else ""
         yield Paragraph(f"No step and no drift in any of them{few}.", "quiet")
         return
+    left_count = len(comparison.changes) - MOST_CHANGES
     columns = (
-        TableColumn("since"),
-        TableColumn("case", is_prose=True),
-        TableColumn("kind", drop=1),
-        TableColumn("before", True, drop=3),
-        TableColumn("after", True, drop=4),
-        TableColumn("change", True),
-        TableColumn("status", is_prose=True),
-        TableColumn("what changed that night", is_prose=True, drop=2),
+        Column("Since", lambda item: shown(item[1].started_at[:10], 20)),
+        Column("Case", lambda item: Span(shown(item[0].name, 160), "code"), is_head=True),
+        Column("Kind", lambda item: item[1].kind, drop=1),
+        Column("Before", lambda item: time_cell(item[1].before_value), "number", drop=3),
+        Column("After", lambda item: time_cell(item[1].after_value), "number", drop=4),
+        Column("Change", lambda item: percent_cell(item[1].change_value, signed=True), "number"),
+        Column("Status", _status),
+        Column("What changed that night", _causes, "prose", drop=2),
     )
-    left = len(comparison.changes) - MOST_CHANGES
-    note = f"{counted(left, 'more change')}: `roofline history --all` lists them." if left > 0 else ""
-    yield table("", columns, [_change(one, change) for one, change in comparison.changes[:MOST_CHANGES]], note=note)
+    yield table(
+        "Changes over the nights",
+        columns,
+        comparison.changes[:MOST_CHANGES],
+        look="changes",
+        text_note=f"{counted(left_count, 'more change')}: `roofline history --all` lists them."
+        if left_count > 0
+        else "",
+    )
 
 
-def _change(history: CaseHistory, change: Change) -> tuple[str, ...]:
-    changed = shown("; ".join(change.changed), 400) or "nothing that is recorded"
+def _status(item: tuple[CaseHistory, Change]) -> tuple[str | Span, ...]:
+    change = item[1]
     return (
-        shown(change.started_at[:10], 20),
-        shown(history.name, 160),
-        change.kind,
-        format_time(change.before_value),
-        format_time(change.after_value),
-        format_percent(change.change_value, signed=True),
-        change.status + ("" if change.is_confirmed else ", not yet confirmed"),
-        changed + (f" ({shown(change.reason, 200)})" if change.reason else ""),
+        Span(change.status, "bold bad" if change.is_open else ""),
+        "" if change.is_confirmed else ", not yet confirmed",
     )
+
+
+def _causes(item: tuple[CaseHistory, Change]) -> str:
+    change = item[1]
+    causes = shown("; ".join(change.changed), 400) or "nothing that is recorded"
+    return f"{causes} ({shown(change.reason, 200)})" if change.reason else causes

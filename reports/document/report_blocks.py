@@ -1,97 +1,82 @@
-"""The blocks of a report, from its view: the verdict first, then what was recommended, every case, errors, the machine."""
+"""The report: its sections in reading order, each a function. Page, Markdown, paper and terminal print the same blocks.
+
+To add a section, write a function that returns it, and name it in `CHIP_SECTIONS` or in `report_blocks`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from reports.advice.recommend import RankedRow, ShapeRecommendation
-from reports.cases.calibration_doubt import doubtful_words
-from reports.cases.energy import case_energy
-from reports.cases.error_summary import ErrorSummary
-from reports.cases.gap import LABELS, expected_gap
+from reports.cases.state import CaseState, case_state, clock_text
 from reports.cases.summary import CaseSummary
-from reports.document.advice_blocks import action_blocks, matrix_blocks, stored_blocks
-from reports.document.blocks import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock, TableColumn, table
-from reports.formats.figure_files import figure_suffix, pareto_name
-from reports.ranking.model_results import model_sentences, model_title
-from reports.text.display_text import counted, prefixed, shown
-from reports.text.environment_words import environment_words
-from reports.text.regime import regime_words
-from reports.view.views import ChipView, ReportView
-from results.records.flags import DOUBTFUL_FLAGS, meaning
-from results.statistics.replication import width_text
-from results.text.model_text import model_notes, model_tables
-from results.verdicts.gain import times_faster
-from results.verdicts.model_results import ModelResult
-from roofline_model.core.finding import finding, short_text
-from roofline_model.core.units import format_percent, format_time
-from roofline_model.expected.gap import Gap
-
-if TYPE_CHECKING:
-    from reports.stored.answer import StoredRecommendations
-    from reports.view.comparison import Comparison
-
-MODEL_COLUMN_DROPS: Mapping[str, int] = {
-    "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "ideal tokens/s": 2, "tokens/s": 1, "exp. tokens/s": 1,
-}  # fmt: skip
-"""Columns of a model's tables that leave a narrow screen, the highest number first."""
-
-LEAST_SHARE_RATIO = 0.0005
-"""Parts of a time that are nowhere larger have no column."""
-MOST_RANKED_ROWS = 6
-"""Rows of one shape's ranking; the page has them all."""
-RANKING_NOTE = (
-    f"Measured configurations come first, {short_text(finding('order-of-measured'))}. ± is that of the table of all cases. ! marks a time in doubt, at a "
-    "speed-up that of the baseline."
+from reports.document.advice_blocks import advice_section, stored_section, to_do, trade_off_section
+from reports.document.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    FigureBlock,
+    Folded,
+    Heading,
+    Live,
+    Medium,
+    Paragraph,
+    Section,
+    Span,
+    table,
 )
+from reports.document.case_blocks import (
+    cases_section,
+    energy_section,
+    errors_section,
+    gaps_section,
+    kernels_section,
+    roofline_section,
+    samples_section,
+)
+from reports.document.model_blocks import models_section
+from reports.document.report import Report, case_column
+from reports.text.display_text import shown
+from reports.text.environment_words import environment_words
+from reports.view.run_timeline import run_timeline
+from reports.view.views import ReportView, utc_minutes
+
+MOST_SLOW_READINGS = 8
+CHIP_SECTIONS = (
+    models_section,
+    roofline_section,
+    advice_section,
+    trade_off_section,
+    errors_section,
+    gaps_section,
+    cases_section,
+    samples_section,
+    energy_section,
+    kernels_section,
+)
+"""What the report says of each chip, in reading order. A section of which the run holds nothing returns None."""
 
 
-def report_blocks(
-    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
-) -> Iterator[Block]:
-    """Yield the blocks of a report in reading order, what changed since a baseline first. A section without content is left out."""
-    yield Heading(1, view.title)
-    yield Paragraph(_byline(view), "quiet")
-    if comparison is not None:
+def report_blocks(report: Report) -> Iterator[Block]:
+    """Yield the blocks of a report in reading order, the verdict and what changed since a baseline first."""
+    view = report.view
+    yield Heading(1, view.title, medium="text")
+    yield Paragraph(_byline(view), "quiet", medium="text")
+    yield Section("Verdict", "verdict", tuple(_verdict(report)), look="verdict")
+    if report.comparison is not None:
         # Imported by a report that has one: it brings the diff and the database along.
-        from reports.document.comparison_blocks import comparison_blocks, verdict_blocks
+        from reports.document.comparison_blocks import comparison_sections
 
-        yield from verdict_blocks(comparison)
-    yield Bullets(view.headlines, "verdict")
-    if view.findings:
-        yield Bullets(view.findings)
-    if view.warnings:
-        yield Bullets(view.warnings, "warning")
-    yield from action_blocks(view)
-    if comparison is not None:
-        yield from comparison_blocks(comparison)
-    if stored is not None:
-        yield from stored_blocks(stored)
-    for chip in view.chips:
-        yield from _chip_blocks(view, chip)
-    yield from _machine_blocks(view)
-    if view.reasons:
-        rows = [
-            (reason.status, reason.reason, str(len(reason.case_ids)), _first(reason.case_ids))
-            for reason in view.reasons
-        ]
-        columns = (
-            TableColumn("status"),
-            TableColumn("reason", is_prose=True),
-            TableColumn("cases", True),
-            TableColumn("which", is_prose=True, drop=1),
-        )
-        yield Heading(2, "What was not measured, and why")
-        yield table("", columns, rows)
-    if view.missing:
-        yield Heading(2, "What this report cannot say")
-        yield Bullets(view.missing)
-    yield from _words(view)
-    yield Heading(2, "Environment")
-    yield TableBlock(
-        "", (TableColumn("fact"), TableColumn("value", is_prose=True)), tuple(run_facts(view)), is_folded=True
-    )
+        yield from comparison_sections(report)
+    if report.stored is not None:
+        yield stored_section(report, report.stored)
+    for part in report.chip_parts():
+        if len(view.chips) > 1:
+            yield Heading(2, part.chip.hardware_name, "chip", medium="page")
+        yield from (section for make in CHIP_SECTIONS if (section := make(part)) is not None)
+    yield from _timeline(report)
+    yield from _machine(report)
+    yield _environment(view)
 
 
 def _byline(view: ReportView) -> str:
@@ -108,239 +93,149 @@ def _byline(view: ReportView) -> str:
     return " · ".join(shown(part, 200) for part in parts if part)
 
 
-def _chip_blocks(view: ReportView, chip: ChipView) -> Iterator[Block]:
-    suffix, where = figure_suffix(view, chip), f" on {chip.hardware_name}" if len(view.chips) > 1 else ""
-    if not chip.cases:
+def _verdict(report: Report) -> Iterator[Block]:
+    """Yield the verdict, what to do, what a reader must know, what was not measured and what cannot be said."""
+    view = report.view
+    if report.comparison is not None:
+        from reports.document.comparison_blocks import verdict_blocks
+
+        yield from verdict_blocks(report.comparison)
+    to_do_blocks = tuple(to_do(report))
+    # The page says what was found once: where there is something to do, that says it.
+    medium: Medium = "text" if to_do_blocks else "any"
+    yield from (Paragraph(line, "verdict", medium) for line in view.headlines)
+    yield from to_do_blocks
+    if view.warnings:
+        yield Bullets(view.warnings, "warning")
+    if view.findings:
+        yield Bullets(view.findings, look="findings")
+    if view.reasons:
+        yield Heading(3, "Not measured, and why")
+        yield Bullets(
+            tuple(
+                (
+                    Span(reason.status, f"status {reason.status}"),
+                    f" {reason.reason} ",
+                    Span(f"({len(reason.case_ids)}: {_first(reason.case_ids)})", "quiet"),
+                )
+                for reason in view.reasons
+            ),
+            look="reasons",
+        )
+    if view.missing:
+        yield Heading(3, "What this report cannot say")
+        yield Bullets(view.missing, look="missing")
+
+
+def _timeline(report: Report) -> Iterator[Section]:
+    timeline = run_timeline(report.view)
+    if not timeline.channels and not (report.live and timeline.sentence):
         return
-    yield Heading(2, f"Dual roofline{where}")
-    yield FigureBlock(f"roofline{suffix}")
-    yield Heading(2, f"All cases{where}")
-    yield _case_table(chip)
-    for model in chip.models:
-        yield from _model(model, where)
-    if chip.models:
-        yield Bullets(tuple(shown(note, 300) for note in model_notes(chip.models)), "quiet")
-    if chip.recommendations:
-        yield Heading(2, f"What to use, shape by shape{where}")
-        yield from matrix_blocks(chip)
-        yield Paragraph(RANKING_NOTE, "quiet")
-        for recommendation in chip.recommendations:
-            yield from _recommendation(recommendation)
-    if any(expected_gap(case) is not None for case in chip.cases):
-        yield Heading(2, f"Where the time went{where}")
-        yield FigureBlock(f"time{suffix}")
-        yield _time_table(chip)
-    if chip.errors:
-        yield Heading(2, f"How good the predictions were{where}")
-        if chip.doubtful_kinds:
-            yield Paragraph(f"{doubtful_words(chip.doubtful_kinds)}.", "warning")
-        yield FigureBlock(f"errors{suffix}")
-        yield _error_table(chip.errors)
-    yield Heading(2, f"Samples{where}")
-    yield FigureBlock(f"samples{suffix}")
-
-
-def _model(model: ModelResult, where: str) -> Iterator[Block]:
-    yield Heading(2, f"Model {model_title(model)}{where}")
-    yield Bullets(tuple(model_sentences(model)), "verdict")
-    for phase in model.phases:
-        yield FigureBlock(pareto_name(model, phase.phase))
-    for part in model_tables(model):
-        columns = [
-            TableColumn(shown(name, 60), is_number=index > 0, drop=MODEL_COLUMN_DROPS.get(name, 0))
-            for index, name in enumerate(part.headers)
-        ]
-        yield table(shown(part.title, 140), columns, [[shown(cell, 120) for cell in row] for row in part.rows])
-
-
-def _recommendation(one: ShapeRecommendation) -> Iterator[Block]:
-    regime = regime_words(one.cache, one.mode)
-    yield Heading(3, f"{one.op} {one.shape_label}, {regime}" + (f" ({one.phase})" if one.phase else ""))
-    yield Paragraph(one.summary, "verdict")
-    columns = (
-        TableColumn("#", True),
-        TableColumn("configuration"),
-        TableColumn("time", True),
-        TableColumn("±", True, drop=3),
-        TableColumn("known by", drop=2),
-        TableColumn("speed-up", True),
-        TableColumn("weights saved", True, drop=1),
-        TableColumn("why", is_prose=True, drop=4),
-        TableColumn("quality", is_prose=True, drop=5),
+    title = "Power and clock over the run"
+    alternative = (
+        "Power, clock and temperature over the run, with the interval of each case. The numbers are in the tables."
     )
-    left = len(one.rows) - MOST_RANKED_ROWS
-    note = f"{counted(left, 'further configuration')} left out." if left > 0 else ""
-    if one.rows:
-        yield table("", columns, [_ranked(row, one) for row in one.rows[:MOST_RANKED_ROWS]], note=note)
-    if one.excluded:
-        yield Bullets(tuple(f"not ranked: {name}: {reason}" for name, reason in one.excluded), "quiet")
+    figure = (FigureBlock("timeline", title, alternative),) if timeline.channels else ()
+    live = Live("timeline", still=(*figure, Paragraph(timeline.sentence, "quiet", "page")))
+    yield Section(title, "timeline", (live,))
 
 
-def _ranked(row: RankedRow, of: ShapeRecommendation) -> tuple[str, ...]:
-    doubt, over_doubt = (" !" if is_so else "" for is_so in (row.doubts, of.is_speedup_doubtful(row)))
-    return (
-        str(row.rank),
-        shown(row.label, 80) + doubt,
-        format_time(row.time_s),
-        _plus_minus(row.interval_ratio),
-        row.source,
-        "–" if row.speedup is None else times_faster(row.speedup) + over_doubt,
-        format_percent(row.memory_saved_ratio, 0),
-        row.reason,
-        row.quality or "–",
-    )
-
-
-def _case_table(chip: ChipView) -> TableBlock:
-    columns = (
-        TableColumn("case", is_prose=True),
-        TableColumn("format"),
-        TableColumn("kernel", drop=2),
-        TableColumn("cache, mode", drop=6),
-        TableColumn("measured", True),
-        TableColumn("!"),
-        TableColumn("±", True, drop=3),
-        TableColumn("ideal", True, drop=1),
-        TableColumn("error", True),
-        TableColumn("expected", True, drop=4),
-        TableColumn("error of it", True, drop=5),
-        TableColumn("of roof", True, drop=9),
-        TableColumn("bound", drop=7),
-        TableColumn("energy", True, drop=8),
-        TableColumn("flags", is_prose=True, drop=10),
-    )
-    return table("", columns, [_case(case) for case in chip.cases], note=_interval_note(chip.cases))
-
-
-def _case(case: CaseSummary) -> tuple[str, ...]:
-    row, energy = case.pooled, case_energy(case)
-    mark = "*" if case.total_ratio is None and case.within_ratio is not None else ""
-    return (
-        row.title,
-        row.precision,
-        row.kernel,
-        case.regime,
-        row.status if row.measured_s is None else format_time(row.measured_s),
-        "!" if case.doubts else "",
-        _plus_minus(case.plus_minus_ratio) + mark,
-        format_time(row.ideal_s),
-        format_percent(row.error_ratio, signed=True),
-        format_time(row.expected_s),
-        format_percent(row.expected_error_ratio, signed=True),
-        format_percent(row.roof_share_ratio, 0),
-        row.bound or "–",
-        prefixed(energy.energy_j if energy else None, "J"),
-        ", ".join(case.flags),
-    )
-
-
-def _interval_note(cases: tuple[CaseSummary, ...]) -> str:
-    words = ["error = (predicted − measured) / measured"]
-    if any(case.total_ratio is not None for case in cases):
-        words.append("± knows how far fresh processes differ")
-    if any(case.total_ratio is None and case.within_ratio is not None for case in cases):
-        words.append("* ± within one process only")
-    if any(case.doubts for case in cases):
-        words.append("! a flag puts the time in doubt")
-    return f"{'; '.join(words)}."
-
-
-def _time_table(chip: ChipView) -> TableBlock:
-    split = [(case, gap) for case in chip.cases if (gap := expected_gap(case)) is not None]
-    names = [name for name in LABELS if any(abs(_share(gap, name)) >= LEAST_SHARE_RATIO for _, gap in split)]
-    # What leaves a narrow screen first is what explains least; the two ends of the split stay longest.
-    sizes = {name: sum(abs(_share(gap, name)) for _, gap in split) for name in names}
-    by_size = sorted(names, key=lambda name: (name in ("ideal", "unexplained"), sizes[name]))
-    columns = [
-        TableColumn("case", is_prose=True),
-        TableColumn("measured", True),
-        *(TableColumn(name, True, drop=len(names) - by_size.index(name)) for name in names),
-    ]
-    rows = [
-        (
-            f"{case.lead.title} {case.lead.label}",
-            format_time(gap.measured_s),
-            *(format_percent(_share(gap, name), 0) for name in names),
-        )
-        for case, gap in split
-    ]
-    meanings = "; ".join(
-        f"{name}: {LABELS[name].split(':')[0]}" for name in names if name not in ("ideal", "unexplained")
-    )
-    note = (
-        f"Shares of the measured time, which they add up to; negative: faster than that step assumed. {meanings}.".strip(
-            " ."
-        )
-        + "."
-    )
-    return table("", columns, rows, note=note)
-
-
-def _share(gap: Gap, name: str) -> float:
-    return dict(gap.parts).get(name, 0.0) / gap.measured_s
-
-
-def _error_table(errors: tuple[ErrorSummary, ...]) -> TableBlock:
-    columns = (
-        TableColumn("operator", is_prose=True),
-        TableColumn("format"),
-        TableColumn("cache, mode", drop=4),
-        TableColumn("cases", True, drop=3),
-        TableColumn("ideal off by", True, drop=2 if any(error.expected_count for error in errors) else 0),
-        TableColumn("signed", True, drop=6),
-        TableColumn("worst", True, drop=5),
-        TableColumn("of roof", True, drop=1),
-        TableColumn("expected off by", True),
-    )
-    rows = [
-        (
-            error.op,
-            error.precision,
-            regime_words(error.cache, error.mode),
-            str(error.case_count),
-            format_percent(error.median_abs_error_ratio),
-            format_percent(error.median_error_ratio, signed=True),
-            format_percent(error.worst_error_ratio, signed=True),
-            format_percent(error.median_roof_share_ratio, 0),
-            format_percent(error.median_abs_expected_ratio),
-        )
-        for error in errors
-    ]
-    return table(
-        "", columns, rows, note="Off by: the median of |error|; of roof: the median share that kernels reached."
-    )
-
-
-def _machine_blocks(view: ReportView) -> Iterator[Block]:
-    state = view.state
-    if not state.is_known:
+def _machine(report: Report) -> Iterator[Section]:
+    state = report.view.state
+    states = [(case, known) for case in report.view.cases if (known := case_state(case)) is not None]
+    if not state.is_known and not states:
         return
-    yield Heading(2, "The machine over the run")
+    blocks: list[Block] = [Paragraph(state.canary_sentence, "bad" if state.slow else "plain")]
     if state.canaries:
-        yield FigureBlock("canary")
-    sentences = [state.canary_sentence, *state.restarts, *(shown(warning, 300) for warning in state.warnings)]
-    sentences += [f"Quarantined: {_first(state.quarantined)}."] if state.quarantined else []
-    sentences += [f"Clock held down: {_first(state.capped)}."] if state.capped else []
-    yield Bullets(tuple(sentences))
+        intro = (
+            "A fixed kernel runs between groups of cases. When it is slow, the machine is in a slow state that clocks may "
+            "not show, and the cases beside it are quarantined."
+        )
+        blocks.append(Paragraph(intro, "quiet", "page"))
+        blocks.append(FigureBlock("canary", "Canary readings over the run", look="canary"))
+    if state.slow:
+        more = len(state.slow) - MOST_SLOW_READINGS
+        texts = tuple(reading.text for reading in state.slow[:MOST_SLOW_READINGS])
+        blocks.append(Bullets((*texts, *([f"{more} more"] if more > 0 else []))))
+    for title, ids in (("Quarantined", state.quarantined), ("Clock held down in every try", state.capped)):
+        if ids:
+            names = [piece for name in ids for piece in (Span(name, "code"), ", ")][:-1]
+            blocks += [Heading(3, title), Paragraph(tuple(names), look="ids")]
+    sentences = (("Workers that did not end by themselves", state.restarts), ("Warned of at the start", state.warnings))
+    for title, lines in sentences:
+        if lines:
+            blocks += [Heading(3, title), Bullets(tuple(shown(line, 300) for line in lines))]
+    if states:
+        blocks.append(_state_table(report, states))
+    where: Medium = "any" if state.is_known else "page"
+    yield Section("The machine over the run", "state", tuple(blocks), medium=where)
 
 
-def _words(view: ReportView) -> Iterator[Block]:
-    meanings = [f"{word}: {text}" for word, text in view.regimes]
-    meanings += [
-        f"{flag}{' (the time is in doubt)' if flag in DOUBTFUL_FLAGS else ''}: {meaning(flag)}" for flag in view.flags
+def _state_table(report: Report, states: list[tuple[CaseSummary, CaseState]]) -> Folded:
+    """Return the clocks, load and retries of each case; of what no case knows there is no column."""
+    known = [state for _, state in states]
+    is_gpu = any(
+        state.clock_hz is not None
+        or state.rated_clock_hz is not None
+        or state.throttled_s
+        or state.device_process_count
+        for state in known
+    )
+    counts = [state.retry_count for state in known if state.retry_count is not None]
+    has_range = any(state.clock_low_hz is not None for state in known)
+    plain = ["No case was measured again."] if counts and not any(counts) else []
+    plain += ["No temperature is stored."] if all(state.temperature_c is None for state in known) else []
+    columns = [case_column(lambda item: item[0].lead)]
+    if is_gpu:
+        columns += [
+            Column(
+                "SM clock (range)" if has_range else "SM clock",
+                lambda item: Cell(item[1].clock_text, item[1].clock_hz),
+                "number",
+            ),
+            Column("Rated", lambda item: Cell(clock_text(item[1].rated_clock_hz), item[1].rated_clock_hz), "number"),
+            Column("Throttled", lambda item: item[1].throttled_text, "brief"),
+        ]
+    if any(counts):
+        columns.append(Column("Retries", lambda item: _count(item[1].retry_count), "number"))
+    columns += [
+        Column("CPU clock", lambda item: Cell(clock_text(item[1].cpu_clock_hz), item[1].cpu_clock_hz), "number"),
+        Column("CPU time taken by", lambda item: item[1].load_text),
+        Column("Others on GPU", lambda item: _count(item[1].device_process_count if is_gpu else None), "number"),
+        Column(
+            "Temp.",
+            lambda item: "–" if item[1].temperature_c is None else f"{item[1].temperature_c:.0f} °C",
+            "number",
+        ),
     ]
-    if meanings:
-        yield Heading(2, "Words")
-        yield Bullets(tuple(meanings), "quiet")
+    note = (Paragraph(" ".join(plain), "quiet"),) if plain else ()
+    made = table("State of the machine per case", columns, states[: report.most_rows_count])
+    return Folded(f"Clocks, load and retries of each case ({len(states)})", (*note, made), medium="page")
 
 
-def run_facts(view: ReportView) -> Iterator[tuple[str, str]]:
-    """Yield (fact, value) of the run and its environment, printable and bounded."""
-    from reports.view.views import utc_minutes
+def _count(value: int | None) -> Cell:
+    return Cell("–" if value is None else str(value), value)
 
+
+def _environment(view: ReportView) -> Section:
+    facts = run_facts(view)
+    known = [(name, text) for name, text in facts if text != "–"]
+    unknown = [name for name, text in facts if text == "–"]
+    columns = (
+        Column("fact", lambda fact: fact[0], is_head=True),
+        Column("value", lambda fact: fact[1], "prose"),
+    )
+    blocks: list[Block] = [table("Run and environment", columns, known, look="facts", is_folded=True)]
+    if unknown:
+        blocks.append(Paragraph(f"Not set, or nothing found: {', '.join(unknown)}.", "quiet", "page"))
+    return Section("Where it ran", "environment", tuple(blocks))
+
+
+def run_facts(view: ReportView) -> list[tuple[str, str]]:
+    """Return (fact, value) of the run and its environment, printable and bounded; `–` where there is none."""
     run = view.run
     dirty = " (with uncommitted changes)" if run.git_is_dirty else ""
-    yield from (
+    facts = [
         ("run", shown(run.run_id)),
         ("label", shown(run.label) or "–"),
         ("started", utc_minutes(run.started_at)),
@@ -350,14 +245,11 @@ def run_facts(view: ReportView) -> Iterator[tuple[str, str]]:
         ("command", shown(run.command) or "–"),
         ("git", f"{shown(run.git_branch or '–', 80)} {shown(run.git_commit or '', 40)}{dirty}".strip()),
         ("plugin version", shown(run.plugin_version) or "–"),
-    )
-    yield from ((name, value) for name, value in environment_words(view.environment) if value != "–")
+        ("hardware profiles", ", ".join(f"{chip.hardware_name} ({chip.hardware_key})" for chip in view.chips)),
+    ]
+    named = {name for name, _ in facts}
+    return [*facts, *(fact for fact in environment_words(view.environment) if fact[0] not in named)]
 
 
-def _plus_minus(ratio: float | None) -> str:
-    return "–" if ratio is None else f"±{width_text(ratio)}"
-
-
-def _first(names: tuple[str, ...], count: int = 4) -> str:
-    more = f" and {len(names) - count} more" if len(names) > count else ""
-    return ", ".join(names[:count]) + more
+def _first(names: tuple[str, ...], most: int = 3) -> str:
+    return ", ".join((*names[:most], *(["…"] if len(names) > most else [])))

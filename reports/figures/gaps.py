@@ -7,7 +7,7 @@ the rest. A forced case, one without a prediction and an unmeasured one have non
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.cases.gap import LABELS, case_gap, has_parts
 from reports.cases.summary import CaseSummary
@@ -62,7 +62,8 @@ def group_gaps_figure(cases: Sequence[CaseSummary], first_number: int = 1) -> Ro
     groups: dict[tuple[str, str], list[_Split]] = {}
     for number, case, gap in _split_cases(cases, first_number):
         groups.setdefault((_operator(case), case.lead.precision), []).append(_case_split(number, case, gap))
-    return _figure([_summed(name, members) for name, members in groups.items()], "", "", (), {})
+    figure = _figure([_summed(name, members) for name, members in groups.items()], "", "", (), {})
+    return None if figure is None else replace(figure, count_name="Cases summed")
 
 
 def _split_cases(cases: Sequence[CaseSummary], first_number: int) -> list[tuple[int, CaseSummary, Gap]]:
@@ -154,12 +155,11 @@ def _operator(case: CaseSummary) -> str:
 def _summed(name: tuple[str, str], members: Sequence[_Split]) -> _Split:
     operator, precision = name
     keys = tuple(key for one in members for key in one.row.keys)
-    count = counted(len(members), "case")
     parts: dict[str, float] = {}
     for member in members:
         for part, time_s in member.parts.items():
             parts[part] = parts.get(part, 0.0) + time_s
-    row = Row((operator, f"{precision}, {count} together"), (precision, operator), keys)
+    row = Row((operator, precision), (precision, operator), keys)
     return _Split(row, sum(one.measured_s for one in members), None, None, None, parts)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, format_colours
+from reports.figures.samples import time_unit
 from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
 from reports.text.display_text import shown
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
 from results.history.nights import Night
-from roofline_model.core.units import DECIMAL_PREFIXES, format_percent
+from roofline_model.core.units import format_percent
 
 MOST_NIGHTS = 120
 """Nights in one figure, the newest; `roofline history` shows any case whole."""
@@ -28,7 +29,7 @@ def drawn_nights(history: CaseHistory) -> Sequence[Night]:
 def history_figure(history: CaseHistory, *, title: str = "") -> Figure:
     """Return the figure of one case; x is in seconds since 1970 (UTC)."""
     nights = drawn_nights(history)
-    unit_s, unit = _unit(nights[0].value)
+    unit_s, unit = time_unit(nights[0].value)
     times_s = [_seconds(night.started_at) for night in nights]
     values = [night.value / unit_s for night in nights]
     x_air = 0.03 * (times_s[-1] - times_s[0]) or 43_200.0
@@ -105,9 +106,3 @@ def _legend(nights: Sequence[Night], steps: Sequence[Change]) -> Iterator[Legend
 
 def _seconds(started_at: str) -> float:
     return datetime.fromisoformat(started_at).timestamp()
-
-
-def _unit(time_s: float) -> tuple[float, str]:
-    fitting = [name for name in ("n", "µ", "m", "") if abs(time_s) >= DECIMAL_PREFIXES[name]]
-    prefix = fitting[-1] if fitting else "n"
-    return DECIMAL_PREFIXES[prefix], f"{prefix}s"

@@ -26,12 +26,13 @@ from reports.figures.frame import (
 )
 from reports.figures.label_layout import Field, Position, callout_place, first_free, rectangle, spread
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Shape
-from reports.figures.small_plots import thinned
+from reports.figures.samples import thinned
 from reports.figures.spec import (
     LEAST_BOXED,
     MOST_DOTS,
     Axis,
     Bars,
+    Beside,
     Figure,
     Label,
     LegendEntry,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 SIZE_INCHES = (11.6, 7.2)
 PNG_DPI = 170
 
+_SMALL_FONT = 8.5
 _ROWS_WIDTH_INCHES = 10.8
 _TWO_STRIPS_SHARE = 1.3
 """What a row with two strips takes, of the height of a row with one."""
@@ -133,6 +135,63 @@ def draw_stack(stack: Stack) -> Drawing:
     return drawing
 
 
+def draw_beside(beside: Beside) -> Drawing:
+    """Return the drawing of planes side by side, small and without its title: what stands beside it names it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.ticker import MaxNLocator
+
+    width, height = beside.size_inches
+    drawing = Drawing(figsize=beside.size_inches, facecolor=SURFACE.light)
+    FigureCanvasAgg(drawing)
+    gap, left, first = 0.25 / width, 0.6 / width, None
+    bottom, top = 0.45 / height, 1 - (0.34 if beside.legend else 0.1) / height
+    room = 0.98 - left - gap * (len(beside.planes) - 1)
+    for plane in beside.planes:
+        axes = drawing.add_axes((left, bottom, room * plane.share_ratio, top - bottom), sharey=first)
+        plain(axes, grid="y")
+        axes.set_facecolor(SURFACE.light)
+        for place, series in enumerate(plane.series):
+            _draw_series(axes, series, None, 3 + 0.01 * place)
+        for low, high in beside.bands:
+            axes.axhspan(low, high, color=ACCENT.light, alpha=0.16, linewidth=0, zorder=1)
+        axes.autoscale_view()
+        axes.set_xlim(plane.x.low_value, plane.x.high_value)
+        axes.set_ylim(beside.y.low_value, beside.y.high_value)
+        axes.xaxis.set_major_locator(
+            MaxNLocator(5 if plane.share_ratio > 0.5 else 2, integer=True, steps=[1, 2, 5, 10])
+        )
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axes.tick_params(labelsize=_SMALL_FONT - 0.5, labelleft=first is None)
+        axes.set_xlabel(plane.x.title, fontsize=_SMALL_FONT, color=INK.light, labelpad=1)
+        if first is None:
+            axes.set_ylabel(beside.y.title, fontsize=_SMALL_FONT, color=INK.light)
+            axes.get_yaxis().get_major_formatter().set_useOffset(False)  # type: ignore[attr-defined]  # a ScalarFormatter
+        left, first = left + room * plane.share_ratio + gap, first or axes
+    _draw_small_legend(drawing, beside.legend)
+    return drawing
+
+
+def _draw_small_legend(drawing: Drawing, entries: Sequence[LegendEntry]) -> None:
+    """Explain looks over the axes, in one row."""
+    if not entries:
+        return
+    legend = drawing.legend(
+        [_handle(entry) for entry in entries],
+        [entry.text for entry in entries],
+        loc="upper left",
+        bbox_to_anchor=(0.06, 1.0),
+        ncols=len(entries),
+        frameon=False,
+        fontsize=_SMALL_FONT,
+        labelcolor=MUTED.light,
+        handletextpad=0.2,
+        markerscale=0.75,
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
 def draw_rows(figure: RowFigure) -> Drawing:
     """Return the drawing of a figure with a row per name, in the first of its orders; parts are shares of their rows' totals."""
     order = figure.orders[0].rows if figure.orders else range(len(figure.rows))
@@ -186,20 +245,26 @@ def figure_svg(drawing: Drawing, *, text_as_paths: bool = True) -> str:
 
 
 def _scale(axes: Axes, x: Axis, y: Axis) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
     for ours, axis, set_scale, set_ends, set_title in (
         (x, axes.xaxis, axes.set_xscale, axes.set_xlim, axes.set_xlabel),
         (y, axes.yaxis, axes.set_yscale, axes.set_ylim, axes.set_ylabel),
     ):
         set_title(ours.title, fontsize=11, color=INK.light)
-        if ours.is_log:
+        if ours.is_log and ours.linear_below_value:
+            set_scale("symlog", linthresh=ours.linear_below_value, linscale=0.6)
+            axis.set_major_locator(FixedLocator([value for value, _ in ours.ticks]))
+            axis.set_major_formatter(FuncFormatter(lambda value, _, texts=dict(ours.ticks): texts.get(value, "")))  # type: ignore[misc]
+        elif ours.is_log:
             set_scale("log")
             axis.set_major_locator(LogLocator(base=10, numticks=12))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
             axis.set_minor_formatter(NullFormatter())
         elif ours.is_time:
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d}"))
+        elif ours.suffix:
+            axis.set_major_formatter(FuncFormatter(lambda value, _, suffix=ours.suffix: f"{value:g}{suffix}"))  # type: ignore[misc]
         set_ends(ours.low_value, ours.high_value)
     axes.grid(True, which="major", color=GRID.light, linewidth=0.9)
     axes.set_axisbelow(True)
@@ -320,7 +385,7 @@ def _draw_parts(axes: Axes, figure: RowFigure, rows: Sequence[int]) -> None:
 # --- series
 
 
-def _draw_series(axes: Axes, series: Series, field: Field, zorder: float) -> None:
+def _draw_series(axes: Axes, series: Series, field: Field | None, zorder: float) -> None:
     if isinstance(series, Line):
         _draw_line(axes, series, field, zorder)
     elif isinstance(series, Bars):
@@ -335,8 +400,8 @@ def _draw_series(axes: Axes, series: Series, field: Field, zorder: float) -> Non
         _draw_marks(axes, series, field, zorder)
 
 
-def _draw_line(axes: Axes, line: Line, field: Field, zorder: float) -> None:
-    """Draw the pieces of a line and keep labels off them."""
+def _draw_line(axes: Axes, line: Line, field: Field | None, zorder: float) -> None:
+    """Draw the pieces of a line and keep labels off them, where there are any (`field`)."""
     from matplotlib.collections import LineCollection
 
     pieces = _pieces(line)
@@ -349,6 +414,8 @@ def _draw_line(axes: Axes, line: Line, field: Field, zorder: float) -> None:
         "capstyle": "butt" if line.dash else "projecting",
     }
     axes.add_collection(LineCollection(pieces, zorder=zorder, **style), autolim=axes.get_autoscaley_on())
+    if field is None:
+        return
     for piece in pieces:
         corners = pixels(axes, piece)
         for start, stop in itertools.pairwise(corners):
@@ -363,11 +430,15 @@ def _pieces(line: Line) -> list[list[Position]]:
         if x is None or y is None:
             pieces.append([])
         else:
+            if line.is_stepped and pieces[-1]:
+                pieces[-1].append((pieces[-1][-1][0], y))
             pieces[-1].append((x, y))
     return [piece for piece in pieces if len(piece) > 1]
 
 
-def _draw_marks(axes: Axes, marks: Marks, field: Field, zorder: float) -> None:
+def _draw_marks(axes: Axes, marks: Marks, field: Field | None, zorder: float) -> None:
+    if field is None and marks.shape == "circle" and not marks.edge_width_points:
+        return _draw_dots(axes, marks, zorder)
     axes.plot(
         marks.x,
         marks.y,
@@ -379,9 +450,23 @@ def _draw_marks(axes: Axes, marks: Marks, field: Field, zorder: float) -> None:
         zorder=zorder,
         **_fill(marks.colour.light, marks.fill, (marks.edge or marks.colour).light, marks.edge_width_points),
     )
+    if field is None:
+        return
     keep_marks(
         field, pixels(axes, list(zip(marks.x, marks.y, strict=True))), marks.size_points + _MARK_AIR, axes.figure.dpi
     )
+
+
+def _draw_dots(axes: Axes, marks: Marks, zorder: float) -> None:
+    """Draw points as one path of tiny strokes, so that thousands of them stay small in a page."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    points = [point for x, y in zip(marks.x, marks.y, strict=True) for point in ((x, y), (x + 1e-3, y))]
+    path = Path(points, [Path.MOVETO, Path.LINETO] * len(marks.x))
+    path.should_simplify = False
+    style: dict[str, Any] = {"edgecolor": marks.colour.light, "facecolor": "none", "capstyle": "round", "snap": False}
+    axes.add_patch(PathPatch(path, zorder=zorder, linewidth=marks.size_points, label=marks.name, **style))
 
 
 def _fill(colour: str, fill: str, edge: str, edge_width: float) -> dict[str, Any]:
@@ -397,6 +482,7 @@ def _fill(colour: str, fill: str, edge: str, edge_width: float) -> dict[str, Any
 def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
     writers: dict[str, Callable[[Axes, Label, Field], None]] = {
         "beside": _write_beside,
+        "around": _write_around,
         "along": _write_along,
         "callout": _write_callout,
         "top": _write_at_top,
@@ -421,6 +507,27 @@ def _write_beside(axes: Axes, label: Label, field: Field) -> None:
         write_label(axes, field, text, centers[found], size, **style)
     else:
         _write_with_leader(axes, field, text, size, (x, y), style)
+
+
+def _write_around(axes: Axes, label: Label, field: Field) -> None:
+    """Write a label at the nearest free place around its point; where none is, leave it out."""
+    (x, y), text = pixels(axes, [(label.x, label.y)])[0], label.lines[0]
+    width, height = size = text_size(axes, text, 9)
+    centers = [
+        center
+        for gap in range(8, 70, 4)
+        for center in (
+            (x + gap + width / 2, y),
+            (x, y + gap + height / 2),
+            (x, y - gap - height / 2),
+            (x - gap - width / 2, y),
+            (x + gap + width / 2, y + gap),
+            (x + gap + width / 2, y - gap),
+        )
+    ]
+    found = first_free(field, (rectangle(center, size) for center in centers))
+    if found is not None:
+        write_label(axes, field, text, centers[found], size, fontsize=9, color=label.colour.light, zorder=6)
 
 
 def _write_along(axes: Axes, label: Label, field: Field) -> None:

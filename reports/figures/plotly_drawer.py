@@ -12,11 +12,13 @@ from math import log10
 from typing import Any
 
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
+from reports.figures.samples import time_unit
 from reports.figures.spec import (
     LEAST_BOXED,
     MOST_DOTS,
     Axis,
     Bars,
+    Beside,
     Card,
     Figure,
     Key,
@@ -128,6 +130,47 @@ def stack_json(stack: Stack) -> dict[str, Any]:
     }
 
 
+def beside_json(beside: Beside) -> dict[str, Any]:
+    """Return planes side by side as `plotly_json` returns one."""
+    palette, left = _Palette(), 0.0
+    count = len(beside.planes)
+    air = 0.06 if count > 1 else 0.0
+    layout: dict[str, Any] = {"yaxis": _axis(beside.y, palette), "shapes": []}
+    data: list[dict[str, Any]] = []
+    for place, plane in enumerate(beside.planes, 1):
+        right = left + plane.share_ratio * (1 - air * (count - 1))
+        name = "" if place == 1 else str(place)
+        layout[f"xaxis{name}"] = _axis(plane.x, palette) | {"domain": [left, right]}
+        data += [
+            _evenly_spaced(_trace(series, palette)) | {"xaxis": f"x{name}", "yaxis": "y"} for series in plane.series
+        ]
+        band = {"type": "rect", "xref": f"x{name} domain", "yref": "y", "x0": 0, "x1": 1, "line": {"width": 0}}
+        layout["shapes"] += [
+            band | {"y0": low, "y1": high, "fillcolor": palette(ACCENT), "opacity": 0.14} for low, high in beside.bands
+        ]
+        left = right + air
+    return {
+        "data": data,
+        "layout": layout | _ground(palette),
+        "margin": {"wide": {"l": 66, "r": 14, "t": 14, "b": 52}, "narrow": {"l": 46, "r": 8, "t": 10, "b": 44}},
+        "labels": [],
+        "legend": _legend(beside.legend, palette),
+        "cards": {},
+        "ground": palette(SURFACE),
+        "palette": palette.pairs,
+    }
+
+
+def _evenly_spaced(trace: dict[str, Any]) -> dict[str, Any]:
+    """Return a series without what follows from its first points: evenly spaced x, and keys that count its points."""
+    x, keys = trace["x"], trace["customdata"]
+    if len(x) > 2 and all(abs(value - (x[0] + at * (x[1] - x[0]))) < 1e-5 * x[-1] for at, value in enumerate(x)):
+        trace = {name: value for name, value in trace.items() if name != "x"} | {"x0": x[0], "dx": _short(x[1] - x[0])}
+    if keys == list(range(len(keys))):
+        trace.pop("customdata")
+    return trace
+
+
 def rows_json(figure: RowFigure) -> dict[str, Any]:
     """Return a figure with a row per name; the browser stacks the rows that pass its filter, in one of the orders.
 
@@ -155,8 +198,10 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
         "rows": rows,
         "keys": [_row_keys(row) for row in figure.rows],
         "unit_s": _ROW_UNIT_S,
+        "time_axis": _time_axis(figure.totals_s),
         "totals": [_brief(total_s) for total_s in figure.totals_s],
         "total_name": figure.total_name,
+        "count_name": figure.count_name,
         "facts": [
             {
                 "name": fact.name,
@@ -177,6 +222,14 @@ def rows_json(figure: RowFigure) -> dict[str, Any]:
         "ground": palette(SURFACE),
         "palette": palette.pairs,
     }
+
+
+def _time_axis(totals_s: Sequence[float]) -> dict[str, Any] | None:
+    """Return the axis of times instead of shares: its unit is that of the longest."""
+    if not totals_s:
+        return None
+    unit_s, unit = time_unit(max(totals_s))
+    return {"unit_s": unit_s, "title": f"Time per call ({unit})"}
 
 
 def _order(order: RowOrder) -> list[int] | None:
@@ -294,7 +347,8 @@ def _line(line: Line, palette: _Palette, is_log: bool) -> dict[str, Any]:
         "y": [_short(value) for value in y],
         "customdata": keys,
         "hoverinfo": "skip" if line.is_silent or not keys else "none",
-        "line": {"color": palette(line.colour, line.opacity_ratio), "width": round(width, 2), "dash": dash},
+        "line": {"color": palette(line.colour, line.opacity_ratio), "width": round(width, 2), "dash": dash}
+        | ({"shape": "vh"} if line.is_stepped else {}),
     }
 
 
@@ -386,7 +440,7 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
         "ticklen": 4,
         "automargin": False,
     }
-    if axis.is_log:
+    if axis.is_log and not axis.linear_below_value:
         found |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
         if axis.low_value and axis.high_value:
             found["range"] = [log10(axis.low_value), log10(axis.high_value)]

@@ -32,6 +32,8 @@ class Axis:
     low_value: float | None = None
     high_value: float | None = None
     is_log: bool = False
+    linear_below_value: float = 0.0
+    """Of a logarithmic axis with a place for zero: below this it is linear. Plotly draws all of it linear."""
     is_time: bool = False
     """Its numbers are seconds since 1970 (UTC), its ticks dates."""
     has_zero: bool = False
@@ -57,6 +59,8 @@ class Line:
     width_points: float
     dash: tuple[float, ...] = ()
     """Lengths of strokes and gaps; empty: solid."""
+    is_stepped: bool = False
+    """Up first, then across, instead of straight."""
     opacity_ratio: float = 1.0
     keys: tuple[Key | None, ...] = ()
     """One per point; empty: nothing to point at."""
@@ -174,7 +178,8 @@ class Label:
     x: float
     y: float
     colour: Colour
-    place: Literal["beside", "along", "margin", "callout", "top"]
+    place: Literal["beside", "around", "along", "margin", "callout", "top"]
+    """Beside a point is left of it where that is free; around it the nearest free place on any side."""
     toward: tuple[float, float] | None = None
     """Of a label along a line, another point of that line."""
     is_bold: bool = False
@@ -256,6 +261,30 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
+class Plane:
+    """One plane of planes side by side."""
+
+    x: Axis
+    series: tuple[Series, ...]
+    share_ratio: float = 1.0
+    """Of the width that the planes have together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Planes side by side on one y axis: a small figure among text."""
+
+    title: str
+    y: Axis
+    planes: tuple[Plane, ...]
+    """From the left."""
+    size_inches: tuple[float, float]
+    bands: tuple[tuple[float, float], ...] = ()
+    """Stretches of y that are shaded in every plane."""
+    legend: tuple[LegendEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RowFigure:
     """A figure with a row per name: strips of values on one axis, or times that are split into parts."""
 
@@ -268,6 +297,8 @@ class RowFigure:
     totals_s: tuple[float, ...] = ()
     """Of a figure of parts what each row's parts add up to."""
     total_name: str = ""
+    count_name: str = ""
+    """Of a figure whose rows sum up cases: what the cases behind a bar are called. A filter shrinks the bar to those that pass."""
     facts: tuple[RowFact, ...] = ()
     orders: tuple[RowOrder, ...] = ()
     """The first is the one that is drawn; empty: as the rows stand."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, Colour, format_colours
-from reports.figures.small_plots import thinned
-from reports.figures.spec import Axis, Bars, Card, Key, LegendEntry, Line, Marks, Panel, Series, Stack
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape, format_colours
+from reports.figures.samples import thinned
+from reports.figures.spec import Axis, Bars, Beside, Card, Key, LegendEntry, Line, Marks, Panel, Plane, Series, Stack
 from reports.text.display_text import prefixed, shown
 from reports.view.run_timeline import CaseSpan, RunTimeline, reading_of
 
 if TYPE_CHECKING:
-    from reports.view.run_state import CanaryPoint
+    from reports.view.run_state import CanaryPoint, RunState
     from reports.view.views import ReportView
 
 MOST_READINGS = 2_400
@@ -21,6 +21,11 @@ MOST_READINGS = 2_400
 MOST_BARS = 300
 """Intervals that can be pointed at; more are one line."""
 
+CANARY_SIZE_INCHES = (5.6, 2.3)
+
+_LONGEST_IN_SECONDS_S = 240.0
+"""Of a longer run the time is told in minutes."""
+_KERNEL_SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "up", "down")
 _MOST_SHADES = 100
 _MOST_FORMATS = 10
 _PANEL_INCHES, _LANE_INCHES = 1.25, 0.42
@@ -56,7 +61,7 @@ def timeline_stack(
     spans = timeline.spans
     if any(span.energy_j is not None for span in spans):
         channels.append("energy_j")
-    is_in_minutes = timeline.has_time_axis and max(span.end_s for span in spans) > 240
+    is_in_minutes = timeline.has_time_axis and max(span.end_s for span in spans) > _LONGEST_IN_SECONDS_S
     unit_s = 60.0 if is_in_minutes else 1.0
     words = f"{'Minutes' if is_in_minutes else 'Seconds'} since the run began"
     panels = [Panel(_axis(timeline, name), tuple(_channel(timeline, name, unit_s)), _PANEL_INCHES) for name in channels]
@@ -250,3 +255,57 @@ def _legend(
         yield LegendEntry("rated clock", MUTED, "line", dash=(3.0, 2.25))
     if any((span.clock_high_hz or 0.0) > (span.clock_low_hz or 0.0) for span in spans):
         yield LegendEntry("clocks of the samples", _LINE, "swatch", opacity_ratio=0.35)
+
+
+def canary_figure(state: RunState) -> Beside:
+    """Return the canary's slowdown over the run: slow readings stand out, quarantined cases are ticks at the bottom."""
+    canaries = state.canaries
+    last_s = max((canary.offset_s for canary in canaries if canary.offset_s is not None), default=0.0)
+    unit_s = 60.0 if last_s > _LONGEST_IN_SECONDS_S else 1.0
+    places = [
+        canary.offset_s / unit_s if state.has_time_axis and canary.offset_s is not None else float(number)
+        for number, canary in enumerate(canaries, start=1)
+    ]
+    ratios = [canary.slowdown_ratio for canary in canaries]
+    low, high = min(*ratios, 1.0), max(*ratios, 1.0)
+    spread = max(high - low, 0.1)
+    bottom = low - 0.17 * spread
+    held = [offset_s / unit_s for offset_s in state.quarantined_offsets_s] if state.has_time_axis else []
+    series: list[Series] = [
+        Line("usual time", (min(places), max(places)), (1.0, 1.0), MUTED, 1.0, (4.0, 3.0)),
+        Line("readings", tuple(places), tuple(ratios), GRID, 1.2),
+        *_canary_marks(canaries, places),
+    ]
+    if held:
+        xs = tuple(x for place in held for x in (place, place, None))
+        series.append(Line("quarantined", xs, (bottom, bottom + 0.1 * spread, None) * len(held), ACCENT, 1.4))
+    kernels = list(dict.fromkeys(canary.kernel for canary in canaries))
+    legend = [LegendEntry(", ".join(shown(kernel, 40) for kernel in kernels[:3]), _LINE)]
+    legend += [LegendEntry("slow", ACCENT, shape="cross")] if state.slow else []
+    legend += [LegendEntry("quarantined case", ACCENT, shape="bar")] if held else []
+    time = f"{'Minutes' if unit_s > 1 else 'Seconds'} since the run began"
+    return Beside(
+        "Canary over the run",
+        Axis("× usual time", bottom, high + 0.15 * spread),
+        (Plane(Axis(time if state.has_time_axis else "Reading"), tuple(series)),),
+        CANARY_SIZE_INCHES,
+        legend=tuple(legend),
+    )
+
+
+def _canary_marks(canaries: Sequence[CanaryPoint], places: Sequence[float]) -> Iterator[Marks]:
+    groups: dict[tuple[bool, str], list[int]] = {}
+    for at, canary in enumerate(canaries):
+        groups.setdefault((canary.is_slow, canary.kernel), []).append(at)
+    kernels = list(dict.fromkeys(canary.kernel for canary in canaries))
+    for (is_slow, kernel), members in sorted(groups.items(), key=lambda group: group[0][0]):
+        yield Marks(
+            f"{kernel}, slow" if is_slow else kernel,
+            tuple(places[at] for at in members),
+            tuple(canaries[at].slowdown_ratio for at in members),
+            ACCENT if is_slow else _LINE,
+            "cross" if is_slow else _KERNEL_SHAPES[kernels.index(kernel) % len(_KERNEL_SHAPES)],
+            9.0 if is_slow else 5.5,
+            edge=SURFACE,
+            edge_width_points=0.8,
+        )

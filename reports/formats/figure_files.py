@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reports.cases.summary import SampleSeries
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
-from reports.figures.matplotlib_drawer import draw_figure, draw_rows, draw_stack, figure_png, figure_svg
-from reports.figures.pareto_plot import draw_pareto
+from reports.figures.matplotlib_drawer import draw_beside, draw_figure, draw_rows, draw_stack, figure_png, figure_svg
+from reports.figures.pareto import pareto_figure
 from reports.figures.roofline import roofline_figure
-from reports.figures.small_plots import draw_canaries, draw_samples
-from reports.figures.spreads import spreads_figure
-from reports.figures.timeline import run_stack
+from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
+from reports.figures.timeline import canary_figure, run_stack
 from reports.ranking.model_results import model_title
 from reports.text.display_text import counted
 from reports.view.run_timeline import RunTimeline, run_timeline
@@ -28,6 +28,7 @@ from reports.view.views import ChipView, ReportView
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from reports.figures.spec import Figure as PlaneFigure
     from reports.figures.spec import RowFigure
     from results.verdicts.model_results import ModelResult
 
@@ -43,6 +44,12 @@ class ReportFigure:
     """What it shows, for those who do not see it."""
     draw: Callable[[], Figure | None]
     """None: the run holds nothing of the kind."""
+    is_dense: bool = False
+    """Whether a page shows it as a picture, not as shapes: half the size, and no work for the browser."""
+
+
+MOST_SVG_POINTS, MOST_SVG_SPANS = 1_000, 200
+"""Points of a roofline, and cases of a run over time, that are shapes of a page."""
 
 
 def report_figures(view: ReportView) -> Iterator[ReportFigure]:
@@ -57,7 +64,9 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
                     pareto_name(model, phase.phase),
                     title,
                     f"{title}: tokens per second over the measured loss of each precision.",
-                    lambda phase=phase, title=title: draw_pareto(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
+                    lambda phase=phase, title=title: _plane(
+                        pareto_figure(phase, title=title, subtitle=_subtitle(view))
+                    ),  # type: ignore[misc]
                 )
     over_time = run_timeline(view)
     if over_time.channels:
@@ -67,10 +76,11 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
             title,
             f"{title}, with the interval of each case.",
             lambda: _timeline(view, over_time),
+            len(over_time.spans) > MOST_SVG_SPANS,
         )
     if view.state.canaries:
         yield ReportFigure(
-            "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_canaries(view.state)
+            "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_beside(canary_figure(view.state))
         )
 
 
@@ -110,6 +120,7 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
         f"Dual roofline of {where}",
         f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
         lambda: draw_figure(roofline_figure(chip.roofline)),
+        len(chip.roofline.points) > MOST_SVG_POINTS,
     )
     drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (
         (
@@ -139,8 +150,17 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
             f"samples{suffix}-{index:02d}",
             title,
             f"{title}: samples in order, and their distribution.",
-            lambda series=series: draw_samples(series),  # type: ignore[misc]
+            lambda series=series: _samples(series),  # type: ignore[misc]
         )
+
+
+def _samples(series: SampleSeries) -> Figure:
+    interval_s = (series.ci_low_s, series.ci_high_s)
+    return draw_beside(samples_figure(series.samples_s, series.median_s, interval_s, most_dots=MOST_DOTS))
+
+
+def _plane(figure: PlaneFigure | None) -> Figure | None:
+    return None if figure is None else draw_figure(figure)
 
 
 def _rows(figure: RowFigure | None) -> Figure | None:

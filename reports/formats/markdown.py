@@ -10,7 +10,17 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from reports.document.blocks import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
+from reports.document.blocks import (
+    Block,
+    Bullets,
+    Heading,
+    Paragraph,
+    Rich,
+    TableBlock,
+    plain_text,
+    text_blocks,
+)
+from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
 from reports.formats.diff_markdown import ESCAPED_CHARACTERS, escaped_part
 from reports.text.display_text import counted, shown
@@ -27,14 +37,14 @@ MOST_CHARACTERS = 60_000
 _CELL_CHARACTERS = 200
 _COMMAND = re.compile(r"(`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`)")
 """No label is taken for code, unless it is such a command: nothing in it means anything to Markdown or HTML."""
-_LEADS = {"warning": "⚠️ ", "verdict": "", "plain": "", "quiet": ""}
+_LEADS = {"warning": "⚠️ ", "bad": "⚠️ "}
 
 
 def markdown_report(
     view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
 ) -> str:
     """Return the whole report as Markdown, at most `MOST_CHARACTERS` long: what does not fit is left out, and that is said."""
-    return markdown(report_blocks(view, comparison, stored))
+    return markdown(report_blocks(Report(view, comparison, stored)))
 
 
 def markdown(blocks: Iterable[Block]) -> str:
@@ -42,12 +52,12 @@ def markdown(blocks: Iterable[Block]) -> str:
     parts: list[str] = []
     size = 0
     left: list[str] = []
-    for block in blocks:
+    for block in text_blocks(blocks):
         text = _text(block)
         if not text:
             continue
         if size + len(text) > MOST_CHARACTERS:
-            left.append(block.text if isinstance(block, Heading) else "")
+            left.append(plain_text(block.text) if isinstance(block, Heading) else "")
             continue
         parts.append(text)
         size += len(text) + 2
@@ -61,34 +71,31 @@ def markdown(blocks: Iterable[Block]) -> str:
 
 def _text(block: Block) -> str:
     if isinstance(block, Heading):
-        return f"{'#' * block.rank} {escaped_sentence(block.text)}"
+        return f"{'#' * block.rank} {_escaped(block.text)}"
     if isinstance(block, Paragraph):
-        text = escaped_sentence(block.text)
-        return (
-            f"**{text}**"
-            if block.tone == "verdict"
-            else f"*{text}*"
-            if block.tone == "quiet"
-            else _LEADS[block.tone] + text
-        )
+        text = _LEADS.get(block.tone, "") + _escaped(block.text)
+        mark = {"verdict": "**", "good": "**", "quiet": "*"}.get(block.tone, "")
+        return f"{mark}{text}{mark}"
     if isinstance(block, Bullets):
         mark = "**" if block.tone == "verdict" else ""
-        return "\n".join(f"- {_LEADS[block.tone]}{mark}{escaped_sentence(item)}{mark}" for item in block.items)
-    if isinstance(block, FigureBlock):
-        return ""
-    return _table(block)
+        return "\n".join(f"- {_LEADS.get(block.tone, '')}{mark}{_escaped(item)}{mark}" for item in block.items)
+    return _table(block) if isinstance(block, TableBlock) else ""
+
+
+def _escaped(text: Rich) -> str:
+    return escaped_sentence(plain_text(text))
 
 
 def _table(block: TableBlock) -> str:
     rows = block.rows[:MOST_ROWS]
-    lines = [f"**{escaped_sentence(block.title)}**", ""] if block.title else []
+    lines = [f"**{_escaped(block.title)}**", ""] if block.title else []
     lines.append(f"| {' | '.join(_cell(column.header) for column in block.columns)} |")
-    lines.append(f"|{'|'.join('--:' if column.is_number else '---' for column in block.columns)}|")
-    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    lines.append(f"|{'|'.join('--:' if column.kind == 'number' else '---' for column in block.columns)}|")
+    lines += [f"| {' | '.join(_cell(cell.content) for cell in row.cells)} |" for row in rows]
     if len(block.rows) > len(rows):
         lines += ["", f"… and {counted(len(block.rows) - len(rows), 'more row')}; the page and the JSON have them."]
-    if block.note:
-        lines += ["", f"*{escaped_sentence(block.note)}*"]
+    if block.text_note:
+        lines += ["", f"*{escaped_sentence(block.text_note)}*"]
     text = "\n".join(lines)
     return (
         f"<details><summary>{counted(len(block.rows), 'fact')}</summary>\n\n{text}\n\n</details>"
@@ -97,7 +104,8 @@ def _table(block: TableBlock) -> str:
     )
 
 
-def _cell(text: str) -> str:
+def _cell(content: Rich) -> str:
+    text = plain_text(content)
     cut = text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
     return escaped_sentence(cut) or " "
 

@@ -13,7 +13,8 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from reports.document.blocks import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
+from reports.document.blocks import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock, plain_text, text_blocks
+from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
 from reports.figures.matplotlib_drawer import figure_svg
 from reports.formats.figure_files import ReportFigure, report_figures
@@ -34,7 +35,7 @@ def print_page(
 ) -> str:
     """Return the whole page; equal views give equal pages."""
     figures = {figure.name: figure for figure in report_figures(view)}
-    blocks = list(_with_content(report_blocks(view, comparison, stored), figures))
+    blocks = list(_with_content(report_blocks(Report(view, comparison, stored)), figures))
     css = resources.files("reports.formats").joinpath("print_page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -49,22 +50,22 @@ def print_page(
 def _with_content(blocks: Iterable[Block], figures: Mapping[str, ReportFigure]) -> Iterable[str]:
     """Yield the blocks as HTML; a heading waits for what stands below it, and goes where nothing does."""
     waiting: list[Heading] = []
-    for block in blocks:
+    for block in text_blocks(blocks):
         if isinstance(block, Heading):
             waiting = [one for one in waiting if one.rank < block.rank] + [block]
             continue
         text = _figure(figures.get(block.name)) if isinstance(block, FigureBlock) else _html(block)
         if text:
-            yield from (f"<h{one.rank}>{escape(one.text)}</h{one.rank}>" for one in waiting)
+            yield from (f"<h{one.rank}>{escape(plain_text(one.text))}</h{one.rank}>" for one in waiting)
             waiting = []
             yield text
 
 
 def _html(block: Paragraph | Bullets | TableBlock | Heading) -> str:
     if isinstance(block, Paragraph):
-        return f'<p class="{block.tone}">{prose(block.text)}</p>'
+        return f'<p class="{block.tone}">{prose(plain_text(block.text))}</p>'
     if isinstance(block, Bullets):
-        items = "".join(f"<li>{prose(item)}</li>" for item in block.items)
+        items = "".join(f"<li>{prose(plain_text(item))}</li>" for item in block.items)
         return f'<ul class="{block.tone}">{items}</ul>' if items else ""
     if isinstance(block, TableBlock):
         return _table(block)
@@ -72,14 +73,18 @@ def _html(block: Paragraph | Bullets | TableBlock | Heading) -> str:
 
 
 def _table(block: TableBlock) -> str:
-    kinds = ["number" if column.is_number else "prose" if column.is_prose else "name" for column in block.columns]
-    head = "".join(_tag("th", kind, one.header, ' scope="col"') for kind, one in zip(kinds, block.columns, strict=True))
+    kinds = ["prose" if column.kind == "brief" else column.kind for column in block.columns]
+    head = "".join(
+        _tag("th", kind, plain_text(one.header), ' scope="col"') for kind, one in zip(kinds, block.columns, strict=True)
+    )
     rows = "\n".join(
-        "<tr>" + "".join(_cell(kind, cell) for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(_cell(kind, plain_text(cell.content)) for kind, cell in zip(kinds, row.cells, strict=True))
+        + "</tr>"
         for row in block.rows
     )
-    caption = f"<caption>{escape(block.title)}</caption>" if block.title else ""
-    note = f'\n<p class="quiet">{prose(block.note)}</p>' if block.note else ""
+    caption = f"<caption>{escape(plain_text(block.title))}</caption>" if block.title else ""
+    note = f'\n<p class="quiet">{prose(block.text_note)}</p>' if block.text_note else ""
     return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{note}'
 
 

@@ -23,8 +23,7 @@ from reports.cases.error_summary import (
     status_counts,
 )
 from reports.cases.rows import CaseRow, case_rows
-from reports.cases.sample_series import SampleSeries, flagged_series
-from reports.cases.summary import CaseSummary, case_summaries
+from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
 from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, shown
 from reports.text.regime import regime_meanings, regime_title

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.database import reading, writing
+from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
 from roofline_cli.shared.options import (
     ColumnsOption,
     DatabaseOption,
@@ -19,12 +21,15 @@ from roofline_cli.shared.options import (
     InnerOption,
     JsonOption,
     RowsOption,
+    find_chip,
     parse_size,
     register_formats,
     split_list,
     with_user_formats,
 )
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import format_pair
+from roofline_model.operators.product import GEMV_MAX_ROWS
 
 if TYPE_CHECKING:
     from roofline_cli.compare.view import Comparison
@@ -57,7 +62,6 @@ class CompareRequest:
     @property
     def op(self) -> str:
         """gemv up to M = 16, else gemm, whatever was typed."""
-        from roofline_model.operators.product import GEMV_MAX_ROWS
 
         return "gemv" if self.shape[0] <= GEMV_MAX_ROWS else "gemm"
 
@@ -76,8 +80,6 @@ def compare_gemv(
     as_json: JsonOption = False,
 ) -> None:
     """Compare formats for a decode step, M from 1 to 16."""
-    from roofline_model.core.errors import InvalidValueError
-    from roofline_model.operators.product import GEMV_MAX_ROWS
 
     rows = parse_size("M", M)
     if rows > GEMV_MAX_ROWS:
@@ -117,7 +119,6 @@ def _compare(
     db: str | None,
     as_json: bool,
 ) -> None:
-    from roofline_model.core.errors import InvalidValueError
 
     if cache not in ("cold", "flushed", "warm"):
         raise InvalidValueError(f"--cache must be cold, flushed or warm, got {cache[:40]!r}")
@@ -144,7 +145,6 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from reports.formats.shape_advice import shape_advice
     from roofline_cli.predict.products import print_table
     from roofline_cli.recommend.shape import print_recommendation
-    from roofline_cli.shared.options import find_chip
     from roofline_model.expected.predict import expected_times
     from roofline_model.predictions.product import predict_products
     from roofline_model.recommend.options import DEFAULT_FORMATS
@@ -173,9 +173,6 @@ def _weight_formats(formats: list[str] | None) -> tuple[str, ...] | None:
 
 def _measured(request: CompareRequest) -> tuple[Comparison, bool]:
     from roofline_cli.compare.view import comparison_from_store
-    from roofline_cli.shared.database import reading, writing
-    from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
-    from roofline_cli.shared.options import find_chip
 
     options = ("--roofline-cache", request.cache)
     plan = MeasuringPlan(request.op, request.shape, request.hw, request.db, _weight_formats(request.formats), options)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_cli.screen.tables import (
+    Cell,
+    Column,
+    Styled,
+    common_time,
+    in_prefix,
+    shared_prefix,
+    show_line,
+    show_table,
+    speedup,
+)
+from roofline_model.chips.hardware import device_from_profile
+from roofline_model.core.units import format_achieved, format_percent
 
 if TYPE_CHECKING:
     from reports.advice.recommend import ShapeRecommendation
@@ -57,7 +69,6 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     from reports.cases.summary import run_summaries
     from reports.ranking.shape_results import shape_results, speedups
     from results.statistics.replication import total_intervals
-    from roofline_model.chips.hardware import device_from_profile
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
@@ -101,8 +112,6 @@ def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
 def print_comparison(comparison: Comparison) -> None:
     """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
     from roofline_cli.runs.show import plus_minus_cell, print_flag_meanings, print_interval_meaning, print_reasons
-    from roofline_cli.screen.tables import in_prefix, shared_prefix, speedup
-    from roofline_model.core.units import format_achieved, format_percent
 
     doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
     rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
@@ -201,7 +210,6 @@ def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
 
 
 def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) -> None:
-    from roofline_cli.screen.tables import common_time, speedup
 
     times = common_time([row.time_s for row in recommendation.rows])
     columns = (

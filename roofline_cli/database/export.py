@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.screen.output_file import check_output, is_stdout, written_file
 from roofline_cli.screen.tables import show_line
+from roofline_cli.shared.database import named_runs, reading, shown_target
 from roofline_cli.shared.options import DatabaseOption
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -57,9 +61,6 @@ def export_run(
     JSON is complete; CSV and Parquet have a row per case. Without RUN give --case, --since or --until: what they find in all runs is written.
     """
     from results.store.query import RecordQuery
-    from roofline_cli.screen.output_file import check_output, is_stdout
-    from roofline_cli.shared.database import named_runs, reading, shown_target
-    from roofline_model.core.errors import InvalidValueError
 
     words = tuple((case or "").split())
     if case is not None and not words:
@@ -85,7 +86,6 @@ def export_run(
 
 
 def _format(given: str | None, output: Path | None) -> str:
-    from roofline_model.core.errors import InvalidValueError
 
     ending = "" if output is None or output.is_char_device() else output.suffix.lower().removeprefix(".")
     if given is None and ending and ending not in FORMATS:
@@ -102,10 +102,8 @@ def _format(given: str | None, output: Path | None) -> str:
 
 def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> list[FoundRun]:
     """Return what the question finds, in all runs where none are named, oldest first."""
-    from dataclasses import replace
 
     from results.store.query import find_records
-    from roofline_model.core.errors import InvalidValueError
 
     ordered = sorted(runs, key=lambda run: (run.started_at, run.run_id))
     queries = [replace(query, run_id=run.run_id) for run in ordered] or [query]
@@ -124,7 +122,6 @@ def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> l
 def _write(store: ResultStore, runs: list[FoundRun], wanted: str, output: Path | None, *, is_part: bool) -> None:
     from results.exchange.exported.export import write_json, write_rows
     from results.exchange.exported.parquet import write_parquet
-    from roofline_cli.screen.output_file import written_file
 
     if output is None:
         if wanted == "json":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roofline_cli.database import move as db_move
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.screen.progress_bar import progress_bar
+from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_table
+from roofline_cli.shared.database import reading, schema_version, shown_target, upgraded
+from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.units import counted
 
@@ -31,8 +35,6 @@ def upgrade(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
     A run that is stored does this by itself; commands that only read never change a file.
     """
     from results.store.schema import SCHEMA_VERSION
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.database import schema_version, shown_target, upgraded
 
     shown, path = shown_target(db)
     before = schema_version(db)
@@ -67,12 +69,8 @@ def check(
 
     Changes nothing. Exit code 1 when something is wrong.
     """
-    from dataclasses import asdict
 
     from results.operations.check import check_store
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.database import reading, shown_target
-    from roofline_cli.shared.group import EXIT_FOUND
 
     shown, _ = shown_target(db)
     with reading(db) as store, progress_bar("checking", is_quiet=as_json) as advance:
@@ -94,10 +92,8 @@ def check(
 @app.command("stats")
 def stats(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Show how much the database holds and what takes the room."""
-    from dataclasses import asdict
 
     from results.operations.stats import stats_of
-    from roofline_cli.shared.database import reading, shown_target
 
     shown, _ = shown_target(db)
     with reading(db) as store:
@@ -110,7 +106,6 @@ def stats(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
 
 def _print_stats(shown: str, schema: int, store_stats: StoreStats) -> None:
-    from roofline_cli.screen.tables import decimal_bytes
 
     columns = (Column("Table"), Column("Rows", "right"), Column("Size", "right", hide_empty=True))
     rows = [[table.name, f"{table.row_count:,}", decimal_bytes(table.size_bytes)] for table in store_stats.tables]

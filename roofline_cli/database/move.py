@@ -7,8 +7,12 @@ from typing import Annotated
 
 import typer
 
+from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared.database import reading, schema_version, shown_target, writing
+from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.errors import StoreError
 from roofline_model.core.units import counted
 
 
@@ -26,10 +30,6 @@ def copy_database(
     """
     from results.operations.copy import copy_store
     from results.store.schema import SCHEMA_VERSION
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.database import reading, schema_version, shown_target, writing
-    from roofline_cli.shared.group import EXIT_FOUND
-    from roofline_model.core.errors import StoreError
 
     shown, sink = shown_target(db)[0], shown_target(target)[0]
     if schema_version(target) not in (None, SCHEMA_VERSION):  # opening it to write would upgrade what may be refused
@@ -106,8 +106,6 @@ def deliver_results(
     """
     from results.store.delivery.deliver import deliver_files, deliver_waiting
     from results.store.target import SPOOL_FOLDER
-    from roofline_cli.shared.database import shown_target, writing
-    from roofline_cli.shared.group import EXIT_FOUND
 
     shown, folder = shown_target(db)[0], spool or SPOOL_FOLDER
     with writing(db, create=False) as store:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.screen.progress_bar import progress_bar
+from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_table
+from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -67,8 +70,6 @@ def prune(
     import datetime
 
     from results.operations import retention
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.database import reading, shown_target, writing
 
     age = retention.parse_age(older_than)
     shown, _ = shown_target(db)
@@ -95,7 +96,6 @@ def prune(
 def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, str]:
     """Return the runs that keep everything, with the reason."""
     from results.operations.retention import named_runs
-    from roofline_model.core.errors import InvalidValueError
 
     protected = {store.resolve_run(name).run_id: "named by --keep" for name in names}
     runs = store.runs() if files else []
@@ -116,7 +116,6 @@ def _vacuumed(db: str | None) -> tuple[int, int] | None:
     from results.operations.stats import stats_of
     from results.operations.vacuum import vacuum
     from results.store.target import parse_target
-    from roofline_cli.shared.database import reading
 
     with reading(db) as store:
         before = stats_of(store).size_bytes
@@ -150,7 +149,6 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
 
 
 def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> None:
-    from roofline_cli.screen.tables import decimal_bytes
 
     columns = (
         Column("Run"),
@@ -193,7 +191,6 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
 
 
 def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
-    from roofline_cli.screen.tables import decimal_bytes
 
     show_line(
         f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {counted(report.measurement_count, 'measurement')} and "

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import show_json, show_line
-from roofline_cli.shared.options import DatabaseOption, JsonOption, float_or_nan, parse_size
+from roofline_cli.shared.database import writing
+from roofline_cli.shared.options import DatabaseOption, JsonOption, find_chip, float_or_nan, parse_size
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:
     from results.exchange.exported.load import ImportReport
@@ -56,8 +60,6 @@ def import_files(
     Records the database already has are recognised and left alone. Tokens/s of a model are set beside `predict model`.
     """
     from results.exchange.importing import read_any, store_read
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.database import writing
 
     stated = _stated(hw, model, formats, kv, batch, input_len, output_len, tensor_parallel, link_gb_s)
     done: list[dict[str, Any]] = []
@@ -86,9 +88,6 @@ def _stated(
     link_gb_s: str | None,
 ) -> Stated:
     from results.exchange.foreign import Stated
-    from roofline_cli.shared.options import find_chip
-    from roofline_model.core.errors import InvalidValueError
-    from roofline_model.formats.catalog import get_format
 
     def size(option: str, text: str | None) -> int | None:
         return None if text is None else parse_size(option, text)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_percent
 
 if TYPE_CHECKING:
     from results.exchange.to_records import ForeignRun
@@ -64,7 +64,6 @@ def show_comparison(foreign: ForeignRun) -> None:
 
 
 def _row(record: Record) -> list[Cell]:
-    from roofline_model.core.units import format_percent
 
     sizes = dict(record.case.shape)
     phase, _, name = record.case.op.partition(":")

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.shared.database import reading
 from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from results.history.case_history import HistoryOptions
@@ -56,7 +58,6 @@ def history(
     One alert per change, not per night; it ends when the change is undone or annotated.
     """
     from roofline_cli.diff.history_view import show_all, show_case
-    from roofline_cli.shared.database import reading
 
     words = " ".join(case or [])
     _check_choice(words, every)
@@ -106,7 +107,6 @@ def _options(
 
 
 def _check_choice(words: str, every: bool) -> None:
-    from roofline_model.core.errors import InvalidValueError
 
     if every and words:
         raise InvalidValueError(f"--all looks at every case: leave {words[:40]!r} out, or leave --all out")
@@ -116,7 +116,6 @@ def _check_choice(words: str, every: bool) -> None:
 
 def _first_day(since: str | None, today: date) -> str | None:
     """Return `--since` as an ISO date; raises `InvalidValueError` for anything else."""
-    from roofline_model.core.errors import InvalidValueError
 
     if since is None:
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports.text.display_text import prefixed
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_table
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_memory, format_percent, format_time
 
 if TYPE_CHECKING:
     from results.history.alerts import Change
@@ -195,8 +196,6 @@ def _show_summary(history: CaseHistory) -> None:
 
 def value_text(value: float, metric: Metric) -> str:
     """Print a value in the unit of its metric."""
-    from reports.text.display_text import prefixed
-    from roofline_model.core.units import format_memory, format_percent, format_time
 
     if metric.key == "time":
         return format_time(value)
@@ -209,7 +208,6 @@ def value_text(value: float, metric: Metric) -> str:
 
 def change_text(change_value: float, metric: Metric, *, is_ratio: bool = False) -> str:
     """Print a change: `+6.3 %`; of an error in percentage points, of quality in its unit."""
-    from roofline_model.core.units import format_percent
 
     if metric.key == "quality" and not is_ratio:
         return f"{change_value:+.4g} {metric.unit}"

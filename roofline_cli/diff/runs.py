@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.database import named_runs, reading, shown_target
 from roofline_cli.shared.options import DatabaseOption, float_or_nan
+from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from results.diff.case_diff import SuiteDiff
@@ -89,8 +92,6 @@ def diff_runs(
     from results.diff.suites import compare_suites
     from results.watch.annotations import load_annotations
     from results.watch.quarantine import load_quarantine
-    from roofline_cli.screen.output_file import check_is_not_input, check_output
-    from roofline_cli.shared.database import named_runs, reading, shown_target
 
     form = _format(file_format, as_json)
     fails = parse_fail_on(fail_on or ["slower"])
@@ -122,7 +123,6 @@ def diff_runs(
 
 
 def _two_sides(runs: Sequence[str], against: str | None) -> tuple[str | None, str]:
-    from roofline_model.core.errors import InvalidValueError
 
     if len(runs) > 2:
         raise InvalidValueError(
@@ -135,7 +135,6 @@ def _two_sides(runs: Sequence[str], against: str | None) -> tuple[str | None, st
 
 def _rules(min_effect: str, fdr: str, fails: Sequence[FailRule]) -> DiffRules:
     from results.diff.rules import DiffRules
-    from roofline_model.core.errors import InvalidValueError
 
     percent, share = float_or_nan(min_effect.strip().removesuffix("%").strip()), float_or_nan(fdr)
     if not 0 < percent < 100:
@@ -147,7 +146,6 @@ def _rules(min_effect: str, fdr: str, fails: Sequence[FailRule]) -> DiffRules:
 
 
 def _format(file_format: str, as_json: bool) -> str:
-    from roofline_model.core.errors import InvalidValueError
 
     if file_format not in FORMATS:
         raise InvalidValueError(f"--format must be {', '.join(FORMATS)}, got {file_format[:40]!r}")
@@ -197,7 +195,6 @@ def _first(run: RunInfo, output: Path | None, form: str) -> None:
 
 
 def _deliver(text: str, output: Path | None) -> None:
-    from roofline_cli.screen.output_file import write_text
 
     if output is None:
         sys.stdout.write(text)

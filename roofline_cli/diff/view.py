@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_table
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import catalog_entry, short_text
+from roofline_model.core.units import format_quantity
 
 if TYPE_CHECKING:
     from results.diff.case_diff import CaseDiff, SuiteDiff
@@ -24,7 +25,6 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     from results.diff.gate import EXIT_NOT_COMPARABLE
     from results.diff.rules import REASONS
     from results.diff.sentences import common_text, counts_text, listed_headline, run_text, sensitivity_text, time_text
-    from roofline_model.core.finding import catalog_entry
 
     show_line(listed_headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
     if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
@@ -130,7 +130,6 @@ def _show_remarks(cases: Sequence[CaseDiff]) -> None:
 def _remarks(case: CaseDiff) -> list[str]:
     """Return cycles, other figures, and what was not used."""
     from results.diff.sentences import signed, told_metrics
-    from roofline_model.core.units import format_quantity
 
     texts = [case.detail] if case.detail else []
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):

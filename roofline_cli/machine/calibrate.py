@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.screen.output_file import check_output, write_text
 from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
-from roofline_model.core.units import counted
+from roofline_model.core.errors import InvalidValueError, MissingDependencyError, UnsupportedError
+from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops, format_percent, format_time
 
 if TYPE_CHECKING:
     from plugin.machine.facts import Machine
@@ -58,8 +60,6 @@ def calibrate(
     """
     from plugin.calibrate.profile_file import profile_text
     from plugin.machine.facts import find_machine
-    from roofline_cli.screen.output_file import check_output, write_text
-    from roofline_model.core.errors import InvalidValueError, MissingDependencyError
 
     machine = find_machine()
     kind = _kind(device, machine)
@@ -89,7 +89,6 @@ def calibrate(
 
 
 def _kind(asked: str | None, machine: Machine) -> str:
-    from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
     if asked not in (None, "cpu", "cuda"):
         raise InvalidValueError(f"--device must be cpu or cuda, got {asked!r}")
@@ -108,7 +107,6 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
 
         return cpu_device(machine, _report, refresh=True, forget=forget, budget_s=seconds, with_scaling=True)
     from plugin.calibrate.gpu_calibration import gpu_device
-    from roofline_model.core.errors import UnsupportedError
 
     if (machine.torch_version or "").endswith("+cpu"):
         raise UnsupportedError(
@@ -137,7 +135,6 @@ def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) 
 
 
 def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
-    from roofline_model.core.units import format_percent
 
     curves = chip.calibration.kernels if chip.calibration is not None else ()
     if curves:
@@ -186,7 +183,6 @@ def _show(chip: Device) -> None:
 
 def _conditions(calibration: Calibration) -> list[str]:
     """Return what the numbers depend on, in words, what matters most first."""
-    from roofline_model.core.units import format_bytes, format_percent
 
     shown = {
         "torch": "torch {}",
@@ -231,7 +227,6 @@ def _constants(calibration: Calibration) -> list[tuple[str, Constant]]:
 
 
 def _row(label: str, constant: Constant) -> list[Cell]:
-    from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
 
     shown = {"s": format_time, "B/s": format_bandwidth, "FLOP/s": format_flops}[constant.unit]
     return [

@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.screen.tables import Cell, Column, Styled, clean, show_json, show_line, show_table
-from roofline_cli.shared.options import JsonOption
-from roofline_model.chips.hardware import doubts_of
+from roofline_cli.screen.tables import (
+    Cell,
+    Column,
+    Styled,
+    clean,
+    decimal_bytes,
+    intensity,
+    show_json,
+    show_line,
+    show_table,
+)
+from roofline_cli.shared.options import JsonOption, find_chip
+from roofline_model.chips.hardware import check_device, doubts_of, errors_of, list_hardware
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device, Quantity
@@ -28,9 +39,6 @@ ChipArgument = Annotated[
 def list_chips(as_json: JsonOption = False) -> None:
     """List the chips of the registry."""
     from reports.formats.answer_json import command_json
-    from roofline_cli.screen.tables import decimal_bytes
-    from roofline_model.chips.hardware import list_hardware
-    from roofline_model.core.units import format_bandwidth
     from roofline_model.predictions.catalog import hardware_list
 
     if as_json:
@@ -76,7 +84,6 @@ def show_chip(
     Also how each format is computed: natively, emulated or widened.
     """
     from reports.formats.answer_json import command_json
-    from roofline_cli.shared.options import find_chip
     from roofline_model.predictions.catalog import hardware_detail
 
     if as_toml:
@@ -101,8 +108,6 @@ def check_chips(
 
     Exits 1 when there are errors.
     """
-    from roofline_model.chips.hardware import check_device, errors_of, list_hardware
-    from roofline_model.core.errors import InvalidValueError
 
     if (name is None) != all_chips:
         raise InvalidValueError("hardware check takes either one chip (key or FILE.toml) or --all")
@@ -125,9 +130,6 @@ def chip_file_text(name: str) -> str:
     """Return the TOML text of a registry chip or of a custom file."""
     from importlib import resources
 
-    from roofline_cli.shared.options import find_chip
-    from roofline_model.core.errors import UnsupportedError
-
     chip = find_chip(name)
     if name.endswith(".toml") or "/" in name:
         return Path(name).read_text(encoding="utf-8")
@@ -141,9 +143,6 @@ def chip_file_text(name: str) -> str:
 
 def _check_one(name: str) -> tuple[str, list[Finding]]:
     """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
-    from roofline_cli.shared.options import find_chip
-    from roofline_model.chips.hardware import check_device
-    from roofline_model.core.errors import DefinitionError
 
     try:
         chip = find_chip(name)
@@ -166,7 +165,6 @@ def _print_findings(results: list[tuple[str, list[Finding]]], error_count: int) 
 
 
 def _print_chip(chip: Device) -> None:
-    from roofline_model.core.units import format_bytes
 
     show_line(f"{chip.key}: {chip.name}", "bold")
     identity = [part for part in (chip.kind, chip.vendor, chip.architecture) if part]
@@ -193,8 +191,6 @@ def _print_chip(chip: Device) -> None:
 
 def _print_paths(chip: Device) -> None:
     """Print how each format is computed; the rates' sources are in the table of numbers."""
-    from roofline_cli.screen.tables import intensity
-    from roofline_model.core.units import format_flops
 
     columns = (
         Column("Format"),
@@ -261,8 +257,6 @@ def _quantity_row(label: str, quantity: Quantity) -> list[Cell]:
 
 
 def _value(label: str, quantity: Quantity) -> str:
-    from roofline_cli.screen.tables import decimal_bytes
-    from roofline_model.core.units import format_bandwidth, format_bytes, format_flops
 
     value = quantity.value
     if quantity.unit == "B/s":

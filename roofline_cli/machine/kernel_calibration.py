@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_cli.shared.measuring import run_workloads, workload_command
+from roofline_model.core.errors import RooflineError
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ def load_flags(flags_of_cases: Iterable[str | None]) -> tuple[str, ...]:
 def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
     """Return the measured cases, and the ids of those that failed."""
     from results.exchange.exported.frame import load_frame
-    from roofline_model.core.errors import RooflineError
 
     with tempfile.TemporaryDirectory(prefix="roofline-calibrate-") as folder:
         database = Path(folder) / "kernels.db"

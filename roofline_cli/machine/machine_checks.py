@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline_cli.machine.packages import EXTRAS, PURPOSES, install_command, installed_packages, installed_version
-from roofline_model.core.units import counted
+from roofline_cli.screen.tables import decimal_bytes
+from roofline_cli.shared.database import reading, shown_target
+from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
+from roofline_model.core.units import counted, format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
     from plugin.machine.facts import Machine
@@ -59,7 +62,6 @@ def run_checks(database: str | None, timeout_s: float) -> list[Check]:
 
 
 def _system(machine: Machine) -> list[Check]:
-    from roofline_model.core.units import format_bytes
 
     is_linux = sys.platform.startswith("linux")
     cache = f", last-level cache {format_bytes(machine.cache_bytes)}" if machine.cache_bytes else ""
@@ -102,8 +104,6 @@ def _extra(extra: str) -> Check:
 
 def _device(machine: Machine) -> Check:
     if machine.facts is not None:
-        from roofline_cli.screen.tables import decimal_bytes
-
         facts = machine.facts
         parts = [facts.name]
         parts += [f"compute capability {facts.compute_capability}"] if facts.compute_capability else []
@@ -183,15 +183,12 @@ def _chip(machine: Machine) -> Check:
             "this CPU; its ceilings have not been measured yet: the first measuring run does it",
             "measure it: roofline calibrate",
         )
-    from roofline_model.core.units import format_bandwidth
 
     return Check("chip", "ok", f"{profile.key}: measured here, {format_bandwidth(profile.bandwidth.value)}")
 
 
 def _database(target: str | None) -> Check:
     """Say where results go, whether they can be written there, and what is there already."""
-    from roofline_cli.shared.database import shown_target
-    from roofline_model.core.errors import StoreError
 
     try:
         shown, path = shown_target(target)
@@ -218,8 +215,6 @@ def _database(target: str | None) -> Check:
 
 
 def _existing_database(target: str | None, shown: str, path: Path | None) -> Check:
-    from roofline_cli.shared.database import reading
-    from roofline_model.core.errors import OldSchemaError, RooflineError
 
     try:
         with reading(target) as store:

@@ -16,8 +16,10 @@ import typer
 
 from plugin.machine.load import CONTENDED_RATIO, LoadWatch
 from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
+from roofline_model.core.errors import RooflineError, UnsupportedError
 
 if TYPE_CHECKING:
     from results.records.records import Record, RunInfo
@@ -121,7 +123,6 @@ def verdict_text(cases: Sequence[CaseNoise], disturbed_ratio: float) -> str:
 
 def _run(plan: NoisePlan, label: str) -> bool:
     """Run pytest; returns whether all kernels were correct. Raises `RooflineError` when nothing was measured."""
-    from roofline_model.core.errors import RooflineError, UnsupportedError
 
     exit_code, errors = run_workloads(plan.command(label))
     match = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
@@ -152,8 +153,6 @@ class _Found:
 
 def _stored_noise(db: str | None, label: str) -> _Found:
     from results.statistics.noise_floor import noise_floors, sensitivities
-    from roofline_cli.shared.database import writing
-    from roofline_model.core.errors import RooflineError
 
     with writing(db) as store:
         run = store.resolve_run(label)

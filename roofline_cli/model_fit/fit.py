@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
+from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import findings_json, subject_text
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_percent
 
 if TYPE_CHECKING:
     from roofline_model.expected.fitting.fit import FitReport, TableFit
@@ -45,7 +49,6 @@ def fit(
     Many rows fix the constants by themselves; a few dozen refine those that the chip or its relatives already have. Errors
     are of rows that were not fitted (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
     """
-    from roofline_cli.screen.progress_bar import progress_bar
     from roofline_model.expected.fitting.fit import FitPlan, fit_table
     from roofline_model.expected.fitting.table import read_kernel_table
 
@@ -76,8 +79,6 @@ def fit(
 
 def _devices(table: KernelTable, chip: str | None) -> tuple[str, ...]:
     """Return the chips to fit: the one that was named, or all that the table and the registry know."""
-    from roofline_model.chips.hardware import get_hardware
-    from roofline_model.core.errors import InvalidValueError, RooflineError
 
     present: dict[str, None] = {}
     for name in dict.fromkeys(table.texts["device"]):
@@ -100,7 +101,6 @@ def _targets(output: Path | None, devices: tuple[str, ...], table_file: Path) ->
 
     Raises `InvalidValueError` when several chips would share one, or when one of the files is not ours to replace.
     """
-    from roofline_model.core.errors import InvalidValueError
     from roofline_model.expected.fitting.fitted_files import fitted_paths
 
     if output is None:
@@ -126,8 +126,6 @@ def _targets(output: Path | None, devices: tuple[str, ...], table_file: Path) ->
 
 def _check_target(path: Path, table_file: Path, beside: Path | None = None) -> None:
     """Raise `InvalidValueError` unless `path` may be written; one that the user did not name (`beside`) only over its like."""
-    from roofline_cli.screen.output_file import check_is_not_input, check_output
-    from roofline_model.core.errors import InvalidValueError
     from roofline_model.expected.fitting.fitted_files import is_attention_file
 
     check_output(path, None)
@@ -159,7 +157,6 @@ def _source(table: KernelTable) -> str:
 
 
 def _write(fitted: TableFit, targets: dict[str, Path], table: KernelTable) -> list[Path]:
-    from roofline_cli.screen.output_file import write_text
     from roofline_model.expected.fitting.fitted_files import fitted_texts
 
     comment = f"Written by `roofline fit` from {table.name} (SHA-256 {table.sha256})."
@@ -198,7 +195,6 @@ def _show(fitted: TableFit, table: KernelTable) -> None:
 
 
 def _row(report: FitReport) -> list[Cell]:
-    from roofline_model.core.units import format_percent
 
     unseen = report.cross_validated
     return [

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
+from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -55,9 +58,6 @@ def validate(
     Prints mean, median and 90 % |error|, the signed bias and the coverage of the 80 % interval per device, operator, phase
     and format, beside the error of the plain roofline. Error = (predicted − measured) / measured: negative is too fast.
     """
-    from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_model.core.errors import InvalidValueError
     from roofline_model.expected.fitting.table import read_kernel_table
 
     if predictions is not None:

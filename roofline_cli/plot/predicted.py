@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.plot.drawing import PlotPoint, PlotRoof, PlotSlope, RooflinePlot
 from roofline_cli.plot.sources import highest_first
+from roofline_model.core.errors import RooflineError
 from roofline_model.core.units import format_bandwidth
+from roofline_model.operators.product import product_of_pair
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -50,10 +52,8 @@ def expected_roof(
     columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat], hardware: Device
 ) -> tuple[tuple[float, float], ...]:
     """Return (intensity, expected rate) of the product with M from 1 to 16,384 rows; empty where nothing is expected."""
-    from roofline_model.core.errors import RooflineError
     from roofline_model.expected.predict import predict_expected
     from roofline_model.ideal.roofline import predict
-    from roofline_model.operators.product import product_of_pair
 
     times: dict[float, float] = {}
     for rows in _SWEPT_ROWS:

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from roofline_cli.plot.drawing import PlotPoint, PlotRoof, PlotSlope, RooflinePlot
-from roofline_model.core.units import format_bandwidth
+from roofline_model.core.units import format_bandwidth, format_flops
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -83,7 +83,6 @@ def run_plot(view: RooflineView, cases: Sequence[CaseSummary]) -> RunPlot:
 
 def ridge_texts(roofs: Sequence[PlotRoof], at_most: int = 12) -> list[str]:
     """Return `FP16, BF16: 989 TFLOP/s from 295 FLOP/byte` for every distinct roof, the highest first."""
-    from roofline_model.core.units import format_flops
 
     # Roofs that read alike are one: the peaks of a model's operators differ in their last digits.
     groups: dict[str, list[str]] = {}

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from reports.text.display_text import prefixed
 from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
 from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
 from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
 from roofline_cli.plot.sources import OTHER_LETTER, RunPlot, Series, hidden_texts, ridge_texts, run_plot
-from roofline_cli.screen.tables import Cell, Column, has_unicode, screen_width, show_line, show_pieces, show_table
+from roofline_cli.screen.tables import (
+    Cell,
+    Column,
+    has_unicode,
+    intensity,
+    screen_width,
+    show_line,
+    show_pieces,
+    show_table,
+)
+from roofline_model.core.units import format_percent
 
 if TYPE_CHECKING:
     from reports.cases.summary import CaseSummary
@@ -125,9 +136,6 @@ def _show_legend(drawn_run: RunPlot, drawing: Drawing) -> None:
 
 
 def _cells(series: Series) -> list[Cell]:
-    from reports.text.display_text import prefixed
-    from roofline_cli.screen.tables import intensity
-    from roofline_model.core.units import format_percent
 
     low, high = intensity(series.low_intensity_flop_per_byte), intensity(series.high_intensity_flop_per_byte)
     counts = (

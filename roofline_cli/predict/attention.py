@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
-from roofline_cli.screen.tables import Column, show_json
+from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json
 from roofline_cli.shared.options import (
     FormatsFileOption,
     HardwareOption,
@@ -17,6 +17,7 @@ from roofline_cli.shared.options import (
     check_plot,
     parse_size,
 )
+from roofline_model.core.units import format_time
 
 if TYPE_CHECKING:
     from roofline_model.kernels.attention_kernels import AttentionKernel
@@ -133,7 +134,6 @@ def _print(
     kernel: AttentionKernel | None,
 ) -> None:
     from roofline_cli.predict.prediction_rows import time_columns
-    from roofline_cli.screen.tables import decimal_bytes, intensity
 
     rows, gained = table.predictions, row_gains(table.predictions)
     times = time_columns(rows, [row.expected for row in rows], [row.unfused_time_s for row in rows])
@@ -189,7 +189,6 @@ def _growth_under_a_window(
     kernel: AttentionKernel | None,
 ) -> str:
     """Say that a decode step grows with the context although its window does not, where the expected model has it so."""
-    from roofline_model.core.units import format_time
     from roofline_model.expected.predict import predict_expected
 
     timed = next((row for row in rows if row.expected is not None), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
-from roofline_cli.screen.tables import Column, show_json
+from roofline_cli.screen.tables import MISSING, Column, intensity, show_json
 from roofline_cli.shared.options import (
     FormatsFileOption,
     FormatsOption,
@@ -93,7 +93,6 @@ def _plot(rows: Sequence[FfnPrediction]) -> None:
 
 def _print(request: Request, question: FfnQuestion, table: PredictionTable[FfnPrediction]) -> None:
     from roofline_cli.predict.prediction_rows import time_columns
-    from roofline_cli.screen.tables import MISSING, intensity
 
     rows, gained = table.predictions, row_gains(table.predictions)
     # The row with cast kernels has all the others', in the order they run.

@@ -6,18 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli.screen.tables import show_json
 from roofline_cli.shared.options import (
     FormatsFileOption,
     HardwareOption,
     JsonOption,
     PlotOption,
     check_plot,
+    find_chip,
+    find_model_shape,
     float_or_nan,
     parse_number,
     parse_size,
     register_formats,
     split_list,
 )
+from roofline_model.chips.hardware import doubts_of
+from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -144,8 +149,6 @@ def predict_model_command(
 ) -> None:
     """Predict a whole model: time by operator, tokens/s, memory."""
     from roofline_cli.predict.strategy import strategy_plans
-    from roofline_cli.shared.options import find_chip, find_model_shape
-    from roofline_model.core.errors import InvalidValueError
     from roofline_model.models.format_plan import AS_PUBLISHED
     from roofline_model.models.llm import predict_model
     from roofline_model.models.model_shapes import DEFAULT_CONTEXT
@@ -234,7 +237,6 @@ def _show(
     """Show the predictions, and of those made with a strategy (`used`) what it is, gains and claims."""
     from roofline_cli.predict.model_view import print_comparison, print_prediction
     from roofline_cli.predict.strategy import print_claims, print_gain, print_strategy, strategy_json
-    from roofline_cli.screen.tables import show_json
 
     if as_json:
         document = _document(predictions, chip)
@@ -258,7 +260,6 @@ def _show(
 def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return what --json prints: the passes, the model's shape, and of one pass the time to its first token."""
     from reports.formats.answer_json import command_json
-    from roofline_model.chips.hardware import doubts_of
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
     from roofline_model.predictions.kernel import PredictionTable
@@ -278,8 +279,6 @@ def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
 def _check_one_chip(hw: str) -> None:
     from pathlib import Path
 
-    from roofline_model.core.errors import InvalidValueError
-
     if "," in hw and not Path(hw).exists():
         raise InvalidValueError(
             f"--hw takes one chip here, got {hw[:60]!r}; predict the model once for each (only `roofline sweep` takes a list)"
@@ -297,7 +296,6 @@ def _parallel(devices: str, link_gb_s: str | None, all_reduce_us: str | None) ->
 
 
 def _link_bytes_per_s(text: str) -> float:
-    from roofline_model.core.errors import InvalidValueError
 
     value = float_or_nan(text)
     if not 0 < value < 1e6:
@@ -306,7 +304,6 @@ def _link_bytes_per_s(text: str) -> float:
 
 
 def _items(name: str, text: str) -> list[str]:
-    from roofline_model.core.errors import InvalidValueError
 
     items = [item.strip() for item in text.split(",")]
     if not all(items):

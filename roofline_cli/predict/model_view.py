@@ -9,7 +9,8 @@ from roofline_cli.predict.prediction_rows import show_doubts
 from roofline_cli.screen.tables import Cell, Column, Styled, decimal_bytes, intensity, show_line, show_table
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, reason_text, short_text
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_time
+from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -192,7 +193,6 @@ def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True
 
 
 def _print_times(prediction: ModelPrediction) -> None:
-    from roofline_model.core.units import format_time
 
     gaps = (
         f" With launch gaps: {format_time(prediction.graph_time_s)} in a CUDA graph, {format_time(prediction.stream_time_s)} without "
@@ -216,7 +216,6 @@ def _tokens(prediction: ModelPrediction, time_s: float) -> str:
 
 
 def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
-    from roofline_model.core.units import format_time
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
 
@@ -229,7 +228,6 @@ def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
 
 
 def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None:
-    from roofline_model.core.units import format_time
 
     has_launches = prediction.launches.host_launch_s > 0
     show_line(
@@ -246,7 +244,6 @@ def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None
 
 
 def _all_reduce_text(prediction: ModelPrediction) -> str:
-    from roofline_model.core.units import format_time
     from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, ALL_REDUCE_LATENCY_SOURCE
 
     latency_s = prediction.parallel.all_reduce_latency_s
@@ -328,7 +325,6 @@ def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
 
 def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
     """Return how INT4 and INT2 weights are counted; empty where no plan has them."""
-    from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
     keys = list(dict.fromkeys(key for prediction in passes for key in prediction.plan.grouped_weights))
     if not keys:

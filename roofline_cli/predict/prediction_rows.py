@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import show_line
+from roofline_cli.screen.tables import MISSING, in_prefix, shared_prefix, show_line, speedup
 from roofline_model.core.finding import Finding, finding, short_text
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ def time_columns(
     others: Sequence[float | None] = (),
 ) -> TimeColumns:
     """Print the times of a table: one entry per row, in a unit that suits ideal and expected."""
-    from roofline_cli.screen.tables import MISSING, in_prefix, shared_prefix
 
     floors = [estimate.time_s for estimate in ideal]
     columns = [
@@ -106,7 +105,6 @@ def time_columns(
 
 def interval_text(low_s: float, high_s: float, prefix: str | None, beside: str) -> str:
     """Return `55.10–70.20`, without the unit where the time `beside` it has the same."""
-    from roofline_cli.screen.tables import in_prefix
 
     low, high = in_prefix(low_s, prefix), in_prefix(high_s, prefix)
     is_shared = len({text.split()[-1] for text in (low, high, beside)}) == 1
@@ -140,7 +138,6 @@ def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
 
 def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:
     """Return the speed-up columns of a predict table."""
-    from roofline_cli.screen.tables import MISSING, speedup
 
     name = baseline or "16-bit"
     is_expected = any(ratio is not None for ratio in expected)

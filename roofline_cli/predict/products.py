@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_cli.predict import prediction_rows
-from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
+from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
 from roofline_cli.shared.options import (
     ColumnsOption,
     FormatsFileOption,
@@ -19,12 +19,15 @@ from roofline_cli.shared.options import (
     PlotOption,
     RowsOption,
     check_plot,
+    find_chip,
     parse_size,
     register_formats,
     split_list,
 )
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
 from roofline_model.formats.catalog import format_pair
+from roofline_model.operators.product import GEMV_MAX_ROWS
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -43,8 +46,6 @@ def predict_gemv(
     as_json: JsonOption = False,
 ) -> None:
     """Predict y = x·W of a decode step (M from 1 to 16)."""
-    from roofline_model.core.errors import InvalidValueError
-    from roofline_model.operators.product import GEMV_MAX_ROWS
 
     rows = parse_size("M", M)
     if rows > GEMV_MAX_ROWS:
@@ -77,7 +78,6 @@ def _predict(
     as_json: bool,
 ) -> None:
     from reports.formats.answer_json import command_json
-    from roofline_cli.shared.options import find_chip
     from roofline_model.predictions.product import predict_products
 
     rows, N, K = sizes
@@ -100,7 +100,6 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: 
     `asked`: the chip as it was typed, what `roofline hardware show` understands, too.
     """
     from roofline_cli.predict.prediction_rows import print_gaps
-    from roofline_cli.screen.tables import intensity
 
     rows, notes = table.predictions, list[str]()
     first = rows[0]

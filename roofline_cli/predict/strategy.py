@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
@@ -93,7 +94,6 @@ def print_claims(config: MixedPrecisionConfig) -> None:
 
 def strategy_json(config: MixedPrecisionConfig, prediction: ModelPrediction, chip: Device) -> dict[str, Any]:
     """Return a strategy, its paths on the chip, its gain and its claims as plain values."""
-    from dataclasses import asdict
 
     from roofline_model.models.strategies.chip_check import check_strategy
     from roofline_model.models.strategies.strategy_file import strategy_fields

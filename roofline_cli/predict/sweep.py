@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli.screen.output_file import check_output, written_file
+from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import Column, show_json, show_line, show_table
 from roofline_cli.shared.options import (
     FormatsFileOption,
     FormatsOption,
     JsonOption,
+    find_chip,
     register_formats,
     split_list,
 )
-from roofline_model.core.units import counted
+from roofline_model.core.errors import InvalidValueError, MissingDependencyError
+from roofline_model.core.units import counted, format_time
 from roofline_model.formats.catalog import format_pair
 
 if TYPE_CHECKING:
@@ -45,9 +49,6 @@ def sweep(
     as_json: JsonOption = False,
 ) -> None:
     """Predict a whole grid of products, to CSV or Parquet."""
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.options import find_chip
-    from roofline_model.core.errors import InvalidValueError
     from roofline_model.sweep import GemmGrid, parse_axis, sweep_gemm
 
     if cache not in ("cold", "warm"):
@@ -80,8 +81,6 @@ def sweep(
 
 
 def _check_output(output: Path | None) -> None:
-    from roofline_cli.screen.output_file import check_output
-    from roofline_model.core.errors import InvalidValueError, MissingDependencyError
 
     if output is None:
         return
@@ -96,7 +95,6 @@ def _check_output(output: Path | None) -> None:
 
 
 def _write(table: pd.DataFrame, output: Path) -> None:
-    from roofline_cli.screen.output_file import written_file
 
     with written_file(output) as place:
         if output.suffix.lower() == ".parquet":
@@ -155,6 +153,5 @@ def _show(table: pd.DataFrame) -> None:
 
 
 def _time(seconds: Any) -> str:
-    from roofline_model.core.units import format_time
 
     return "–" if seconds != seconds else format_time(float(seconds))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.screen.output_file import check_output, written_file
+from roofline_cli.screen.tables import Column, decimal_bytes, in_prefix, shared_prefix, show_json, show_line, show_table
 from roofline_cli.shared.options import (
     ColumnsOption,
     FormatsFileOption,
@@ -15,11 +16,15 @@ from roofline_cli.shared.options import (
     InnerOption,
     JsonOption,
     RowsOption,
+    find_chip,
     parse_size,
     register_formats,
 )
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_percent, format_time
+from roofline_model.formats.catalog import format_pair, pair_label
+from roofline_model.operators.product import product_of_pair
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -67,10 +72,6 @@ def tiling(
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
     from reports.formats.answer_json import command_json
-    from roofline_cli.screen.output_file import check_output
-    from roofline_cli.shared.options import find_chip
-    from roofline_model.core.errors import InvalidValueError
-    from roofline_model.formats.catalog import format_pair, pair_label
     from roofline_model.predictions.tiling import product_tiling
 
     if cache not in ("cold", "warm"):
@@ -99,8 +100,6 @@ def tiling(
 
 
 def _show(title: str, found: Tiling) -> None:
-    from roofline_cli.screen.tables import decimal_bytes
-    from roofline_model.core.units import format_percent, format_time
 
     used = found.occupancy
     per_sm = f"{used.block_count} block{'s' if used.block_count > 1 else ''} per SM"
@@ -173,8 +172,6 @@ def _waves_meaning(found: Tiling) -> str:
 
 def _dram_meaning(found: Tiling) -> str:
     """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
-    from roofline_cli.screen.tables import decimal_bytes
-    from roofline_model.core.units import format_percent
 
     once = found.operand_bytes + found.output_bytes
     kept = 1 - found.dram_bytes / once
@@ -184,8 +181,6 @@ def _dram_meaning(found: Tiling) -> str:
 
 def _part_rows(found: Tiling) -> list[list[Any]]:
     """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected time."""
-    from roofline_cli.screen.tables import in_prefix, shared_prefix
-    from roofline_model.core.units import format_percent
 
     prefix = shared_prefix([found.expected_s])
 
@@ -208,10 +203,8 @@ def _part_rows(found: Tiling) -> list[list[Any]]:
 
 
 def _draw(output: Path, chip: Device, shape: Shape, pair: Pair, cache: str) -> None:
-    from reports.figures.tiling_plot import draw_efficiency
-    from roofline_cli.screen.output_file import written_file
-    from roofline_model.formats.catalog import pair_label
-    from roofline_model.operators.product import product_of_pair
+    from reports.figures.matplotlib_drawer import draw_figure
+    from reports.figures.tiling import efficiency_figure
     from roofline_model.tiling.waves import efficiency_curve
 
     rows, asked_columns, inner = shape
@@ -220,10 +213,10 @@ def _draw(output: Path, chip: Device, shape: Shape, pair: Pair, cache: str) -> N
     step = max(CURVE_STEP, -(-last // CURVE_POINTS // CURVE_STEP) * CURVE_STEP)
     columns = sorted({*range(step, last + 1, step), asked_columns})
     curve = efficiency_curve(rows, inner, columns, chip, a=named["a"], b=named["b"], c=named["c"], cache=cache)
-    figure = draw_efficiency(
+    figure = efficiency_figure(
         curve,
         title=f"Efficiency against N: M = {rows}, K = {inner}, {pair_label(pair)}, {chip.name}",
         asked_columns=asked_columns,
     )
     with written_file(output) as place:
-        figure.savefig(place, dpi=160)
+        draw_figure(figure).savefig(place, dpi=160)

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli.screen.output_file import check_is_not_input, check_output
+from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared.measuring import check_can_measure
 from roofline_cli.shared.options import JsonOption, split_list
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:
     from roofline_model.recommend.search.losses_file import MeasuredLosses
@@ -52,7 +57,6 @@ def losses(
     One run of the text per group and format: KL of the next token against the 16-bit model, with that group alone narrow.
     Read the file with `roofline recommend --model … --losses FILE.json`.
     """
-    from roofline_cli.screen.output_file import check_is_not_input, check_output
     from roofline_model.recommend.search.losses_file import write_losses
 
     check_output(output, None)
@@ -76,8 +80,6 @@ def losses(
 
 def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, *, is_quiet: bool) -> MeasuredLosses:
     """Load the model and measure format by format; raises a `RooflineError` before the first run for what cannot be measured."""
-    from roofline_cli.screen.progress_bar import progress_bar
-    from roofline_cli.shared.measuring import check_can_measure
     from roofline_model.recommend.search.losses_file import MeasuredLosses
 
     check_can_measure()
@@ -115,8 +117,6 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
 def _check_caches(formats: list[str]) -> None:
     """Raise a `RooflineError` for a cache format that nobody knows, or that no cache here has."""
     from bench_cases.models.model_cases import KV_FORMATS
-    from roofline_model.core.errors import InvalidValueError
-    from roofline_model.formats.catalog import get_format
 
     wrong = [key for key in formats if get_format(key).key not in KV_FORMATS]
     if wrong:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.shared.options import parse_number, parse_size, register_formats, split_list
+from roofline_cli.screen.output_file import check_output
+from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.options import (
+    find_chip,
+    find_model_shape,
+    parse_number,
+    parse_size,
+    register_formats,
+    split_list,
+)
 from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -134,9 +143,6 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> N
     from reports.formats.model_advice_json import model_recommendation_json
     from roofline_cli.recommend.model_layers import print_layers
     from roofline_cli.recommend.model_view import print_model_recommendation
-    from roofline_cli.screen.output_file import check_output
-    from roofline_cli.screen.tables import show_json, show_line
-    from roofline_cli.shared.options import find_chip
 
     if question.has_layers and question.losses is None:
         raise InvalidValueError(
@@ -161,7 +167,6 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> N
 
 def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
     """Write the best plan to the file of `-o`; return what to say of it, empty where nothing was asked or nothing was chosen."""
-    from roofline_cli.shared.options import find_model_shape
     from roofline_model.recommend.search.plan_file import write_plan
 
     if question.output is None or ranking.choice is None:
@@ -174,7 +179,6 @@ def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
 
 def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
     """Return the recommendation for what was typed; raises a `RooflineError` that names the option."""
-    from roofline_cli.shared.options import find_model_shape
     from roofline_model.recommend.model import recommend_model
     from roofline_model.recommend.search.losses_file import read_losses
 

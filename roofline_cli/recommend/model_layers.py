@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Column, decimal_bytes, show_line, show_table
+from roofline_model.core.finding import short_text
+from roofline_model.core.units import counted, format_time
 
 if TYPE_CHECKING:
     from roofline_model.recommend.model import ModelRanking
@@ -35,7 +37,6 @@ _FRONT_COLUMNS = (
 
 def print_layers(ranking: ModelRanking) -> None:
     """Print every search with its layers, then the front."""
-    from roofline_model.core.finding import short_text
 
     for search in ranking.searches:
         show_line()
@@ -69,7 +70,6 @@ def _runs(reasons: Sequence[GroupReason]) -> Iterator[list[GroupReason]]:
 
 
 def _row(run: Sequence[GroupReason]) -> list[str]:
-    from roofline_model.core.units import format_time
 
     loss = sum(reason.chosen.loss_value for reason in run)
     return [
@@ -84,7 +84,6 @@ def _row(run: Sequence[GroupReason]) -> list[str]:
 
 
 def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
-    from roofline_model.core.units import counted, format_time
 
     count = min(FRONT_ROWS, len(front))
     picked = sorted({round(at * (len(front) - 1) / max(count - 1, 1)) for at in range(count)})
@@ -103,7 +102,6 @@ def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
 
 def _why(reason: GroupReason) -> str:
     """Say what the next format of less loss would have cost, and which budget that is over."""
-    from roofline_model.core.units import format_time
 
     if reason.better is None or reason.better_time_s is None or reason.better_bytes is None:
         return "nothing loses less here"

@@ -16,6 +16,8 @@ from roofline_cli.screen.tables import (
     show_table,
     speedup,
 )
+from roofline_model.core.finding import by_severity, finding, findings_text, short_text
+from roofline_model.core.units import format_time
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -47,7 +49,6 @@ _COLUMNS = (
 
 def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
     """Print the table of ranked plans, what mixed plans are made of, excluded plans, findings and the choice."""
-    from roofline_model.core.finding import by_severity, findings_text, short_text
     from roofline_model.recommend.ranking import alternative_finding
 
     show_line(title(ranking, chip), "bold")
@@ -108,7 +109,6 @@ def limits_sentence(ranking: ModelRanking) -> str:
 
 def basis_sentence(ranking: ModelRanking) -> str:
     """Return which kind of time ranks, and how ties and unknown losses are treated."""
-    from roofline_model.core.finding import finding, short_text
 
     assert ranking.baseline is not None  # 16 bit is always predicted
     has_intervals = any(option.estimate.high_s is not None for option in ranking.options)
@@ -123,7 +123,6 @@ def basis_sentence(ranking: ModelRanking) -> str:
 
 def choice_sentence(ranking: ModelRanking) -> str:
     """Return the decision in one sentence, or what the nearest plan misses."""
-    from roofline_model.core.units import format_time
     from roofline_model.recommend.loss import loss_text
 
     choice, baseline = ranking.choice, ranking.baseline
@@ -151,7 +150,6 @@ def _bytes(option: Option) -> float:
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
     from reports.formats.model_advice_json import LOSS_CODES
-    from roofline_model.core.finding import findings_text
     from roofline_model.recommend.loss import loss_text
 
     options = ranking.options

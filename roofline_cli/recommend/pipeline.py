@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.screen.output_file import written_together
+from roofline_cli.screen.tables import show_json
+from roofline_cli.shared.database import reading
+from roofline_cli.shared.measuring import check_can_measure
 from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption, parse_number, parse_size, split_list
 from roofline_model.core.errors import InvalidValueError, RooflineError
 
@@ -99,8 +103,6 @@ def pipeline(
     from roofline_cli.recommend.pipeline_progress import shown_progress
     from roofline_cli.recommend.pipeline_view import print_pipeline
     from roofline_cli.recommend.shape import checked_phase, parse_amount
-    from roofline_cli.screen.tables import show_json
-    from roofline_cli.shared.measuring import check_can_measure
 
     wanted = {
         "hw": hw,
@@ -149,8 +151,6 @@ def _count(option: str, text: str) -> int:
 def _html_report(result: PipelineResult, db: str | None) -> list[str]:
     """Write the HTML page of the run that decided; a report that fails is a note, never the end of a finished pipeline."""
     from reports.page.html import write_report
-    from roofline_cli.screen.output_file import written_together
-    from roofline_cli.shared.database import reading
 
     winner = result.verdict.winner
     runs = dict(result.run_ids)

@@ -32,15 +32,30 @@ from roofline_cli.recommend.stored import (
     StoredRequest,
     recommend_from_database,
 )
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.screen.tables import (
+    MISSING,
+    Column,
+    decimal_bytes,
+    in_prefix,
+    shared_prefix,
+    show_json,
+    show_line,
+    show_table,
+    speedup,
+)
 from roofline_cli.shared.options import (
     FormatsFileOption,
     JsonOption,
+    find_chip,
     parse_size,
     register_formats,
     with_user_formats,
 )
-from roofline_model.core.finding import first_with
+from roofline_model.core.answer import is_comparable
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import finding, findings_text, first_with, short_text
+from roofline_model.core.units import format_time
+from roofline_model.formats.catalog import operands_label
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Exclusion, Option, Ranking
@@ -168,7 +183,6 @@ _OF_STORED = frozenset({"--max-quality-loss", "--losses"})
 
 def check_stored_form(others: Mapping[str, object]) -> None:
     """Raise `InvalidValueError` for an option that stored runs do not answer to."""
-    from roofline_model.core.errors import InvalidValueError
 
     astray = [option for option, value in others.items() if value is not None and option not in _OF_STORED]
     if astray:
@@ -181,7 +195,6 @@ def check_form(
     shape: Mapping[str, str | None], model: str | None, of_model: Mapping[str, object], of_stored: Mapping[str, object]
 ) -> None:
     """Raise `InvalidValueError` unless the options are those of one shape or those of one model."""
-    from roofline_model.core.errors import InvalidValueError
 
     stray = [option for option, value in of_stored.items() if value is not None]
     if stray:
@@ -220,7 +233,6 @@ def recommend_for_shape(
     """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
     from reports.formats.answer_json import command_json
     from reports.formats.shape_advice import shape_advice
-    from roofline_cli.shared.options import find_chip
     from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
@@ -242,7 +254,6 @@ def recommend_for_shape(
 
 def print_no_choice(ranking: Ranking) -> None:
     """Print that nothing meets the limits, by how much the nearest misses, and what each of the others misses."""
-    from roofline_model.core.finding import short_text
 
     show_line(str(ranking), "bold red")
     for exclusion in ranking.excluded:
@@ -254,14 +265,12 @@ def print_no_choice(ranking: Ranking) -> None:
 
 def exclusion_text(exclusion: Exclusion) -> str:
     """Return what is not ranked and why, in a line."""
-    from roofline_model.core.finding import findings_text
 
     return f"{exclusion.key}: {findings_text(exclusion.findings)}"
 
 
 def checked_phase(phase: str | None) -> str | None:
     """Return the phase typed for `--phase`; raises `InvalidValueError` for anything but decode and prefill."""
-    from roofline_model.core.errors import InvalidValueError
 
     if phase is not None and phase not in ("decode", "prefill"):
         raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
@@ -271,8 +280,6 @@ def checked_phase(phase: str | None) -> str | None:
 def parse_amount(option: str, text: str | None, what: str) -> float | None:
     """Return a positive number typed as `24` or `8.03e9`, None when it was left out; raises `InvalidValueError` otherwise."""
     import math
-
-    from roofline_model.core.errors import InvalidValueError
 
     if text is None:
         return None
@@ -288,9 +295,6 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
 def print_recommendation(ranking: Ranking) -> None:
     """Print the ranked options, what was excluded and why, and the winner in a sentence."""
     from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
-    from roofline_cli.screen.tables import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
-    from roofline_model.core.finding import short_text
-    from roofline_model.formats.catalog import operands_label
     from roofline_model.recommend.loss import loss_text
 
     options = ranking.options
@@ -364,8 +368,6 @@ def print_recommendation(ranking: Ranking) -> None:
 
 def gain_text(option: Option, baseline: Option | None) -> str:
     """Return the speed-up, marked where only the ideals can be compared."""
-    from roofline_cli.screen.tables import speedup
-    from roofline_model.core.answer import is_comparable
 
     is_alike = baseline is None or is_comparable(option.estimate.source, baseline.estimate.source)
     return speedup(option.speedup_ratio) if is_alike else f"ideal {speedup(option.speedup_ratio)}"
@@ -373,7 +375,6 @@ def gain_text(option: Option, baseline: Option | None) -> str:
 
 def basis_sentence(ranking: Ranking) -> str:
     """Return which kind of time the ranking goes by, and what decides between level ones."""
-    from roofline_model.core.finding import finding, short_text
 
     if all(option.estimate.source == "ideal" for option in ranking.options):
         return (
@@ -387,7 +388,6 @@ def basis_sentence(ranking: Ranking) -> str:
 def winner_sentence(ranking: Ranking) -> str:
     """Return the decision in one sentence."""
     from reports.formats.shape_advice import option_name
-    from roofline_model.core.units import format_time
 
     best, baseline = ranking.choice, ranking.baseline
     if best is None or baseline is None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.shared.options import parse_number, parse_size
+from roofline_cli.screen.tables import show_json
+from roofline_cli.shared.database import reading
+from roofline_cli.shared.options import find_chip, parse_number, parse_size
 from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -54,8 +56,6 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
     from reports.formats.ranking_json import recommendations_json
     from reports.stored import recommend_from_store
     from roofline_cli.recommend.stored_view import print_stored
-    from roofline_cli.screen.tables import show_json
-    from roofline_cli.shared.database import reading
 
     with reading(request.db) as store:
         recommendations = recommend_from_store(store, question_of(request, store))
@@ -93,7 +93,6 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
 def asked_chip(name: str, store: ResultStore) -> str:
     """Return the key of the chip that `--hw` means: a stored key, an alias, `auto` for this machine; raises as `stored_chip`."""
     from reports.stored.stored_chip import stored_chip
-    from roofline_cli.shared.options import find_chip
 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
     all_of_them = "Leave --hw out for all of them, or leave --stored out for what is predicted of it"

@@ -6,9 +6,20 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from reports.text.display_text import counted, prefixed
 from roofline_cli.runs.model_view import print_model_facts
-from roofline_cli.screen.tables import Cell, Column, clean, screen_width, show_line, show_table
+from roofline_cli.screen.tables import (
+    Cell,
+    Column,
+    clean,
+    paired_times,
+    plus_minus,
+    screen_width,
+    show_line,
+    show_table,
+)
 from roofline_model.core.finding import short_text
+from roofline_model.core.units import format_bytes, format_percent, format_time
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -67,8 +78,6 @@ def case_detail_json(case: CaseSummary) -> dict[str, Any]:
 
 def _print_times(case: CaseSummary) -> None:
     from reports.cases.summary import counted_processes
-    from reports.text.display_text import prefixed
-    from roofline_model.core.units import format_percent, format_time
 
     shown = f"median of {counted_processes(case.process_count)}" if case.process_count > 1 else "median, one process"
     _fact("measured", f"{format_time(case.measured_s)} ({shown})")
@@ -100,8 +109,6 @@ def _basis_words(case: CaseSummary) -> str:
 
 
 def _print_prediction(prediction: PredictionRecord, case: CaseSummary) -> None:
-    from reports.text.display_text import prefixed
-    from roofline_model.core.units import format_percent, format_time
     from roofline_model.ideal.roofline import error_ratio
 
     text = format_time(prediction.time_s)
@@ -124,7 +131,6 @@ def _print_prediction(prediction: PredictionRecord, case: CaseSummary) -> None:
 def _print_gap(case: CaseSummary) -> None:
     """Print where the time went; nothing where only the ideal is known, whose rest the error says already."""
     from reports.cases.gap import LABELS, expected_gap
-    from roofline_model.core.units import format_percent, format_time
 
     gap = expected_gap(case)
     if gap is None:
@@ -149,7 +155,6 @@ def _print_flags(case: CaseSummary) -> None:
 
 def _print_state(case: CaseSummary) -> None:
     from reports.cases.state import case_state, clock_text
-    from reports.text.display_text import counted
 
     state = case_state(case)
     if state is None:
@@ -171,8 +176,6 @@ def _print_state(case: CaseSummary) -> None:
 
 def _print_energy(case: CaseSummary) -> None:
     from reports.cases.energy import case_energy
-    from reports.text.display_text import prefixed
-    from roofline_model.core.units import format_percent
 
     energy = case_energy(case)
     if energy is None:
@@ -191,7 +194,6 @@ def _print_energy(case: CaseSummary) -> None:
 
 
 def _print_kernels(case: CaseSummary) -> None:
-    from roofline_model.core.units import format_time
 
     example = next(
         (measurement.attribution for measurement in case.measurements if measurement.attribution is not None), None
@@ -208,7 +210,6 @@ def _print_processes(case: CaseSummary) -> None:
     if len(case.rows) < 2:
         return
     from reports.cases.state import state_of
-    from roofline_cli.screen.tables import paired_times, plus_minus
 
     medians, _ = paired_times([row.measured_s for row in case.rows], [])
     columns = (
@@ -241,9 +242,7 @@ def _print_processes(case: CaseSummary) -> None:
 
 
 def _print_samples(row: CaseRow, case: CaseSummary) -> None:
-    from reports.text.display_text import counted
     from roofline_cli.runs.sample_text import histogram_lines, order_line
-    from roofline_model.core.units import format_bytes, format_time
 
     measurement = row.record.measurement
     assert measurement is not None  # a measured row has its measurement
@@ -307,7 +306,6 @@ def _width() -> int:
 
 
 def _plus_minus(ratio: float | None) -> str:
-    from roofline_cli.screen.tables import plus_minus
 
     return "not known" if ratio is None else plus_minus(ratio)
 

@@ -6,11 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+from roofline_model.core.units import format_memory, format_percent
 
 if TYPE_CHECKING:
     from results.records.records import Record
     from results.verdicts.contenders import Totals
     from results.verdicts.model_results import ModelResult
+
+_COLUMN_DROPS = {
+    "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "ideal tokens/s": 2,
+    "tokens/s": 1, "exp. tokens/s": 1,
+}  # fmt: skip
+"""Columns of a model's tables that leave a narrow screen, the highest number first."""
 
 
 def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, ...]:
@@ -22,7 +29,6 @@ def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, .
 
 def print_models(models: Sequence[ModelResult]) -> None:
     """Print the tables and verdicts of each model, then once what the tables do not say themselves."""
-    from reports.document.report_blocks import MODEL_COLUMN_DROPS
     from results.text.model_text import model_notes, model_tables, verdict_lines
 
     for model in models:
@@ -34,7 +40,7 @@ def print_models(models: Sequence[ModelResult]) -> None:
                 Column(
                     "Precision" if not i else name[0].upper() + name[1:] if name.isascii() else name,
                     "right" if i else "left",
-                    drop=MODEL_COLUMN_DROPS.get(name, 0),
+                    drop=_COLUMN_DROPS.get(name, 0),
                 )
                 for i, name in enumerate(table.headers)
             ]
@@ -66,7 +72,6 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         top1_text,
     )
     from results.verdicts.model_results import model_results
-    from roofline_model.core.units import format_memory, format_percent
 
     model_pass = next((model_pass for model in model_results([record]) for model_pass in model.passes), None)
     if model_pass is None:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.screen.output_file import check_output, is_stdout, is_stream, one_line_errors, written_together
 from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.database import reading, shown_target
 from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.errors import InvalidValueError, RooflineError
 
 if TYPE_CHECKING:
     from reports.page.html import ReportFiles
@@ -22,48 +25,57 @@ _DEFAULT_FILES = {"html": "report.html", "pdf-ready": "report-print.html"}
 """The other formats go to the terminal."""
 
 
+RunOption = Annotated[str, typer.Option("--run", metavar="RUN", help="Id prefix, label, latest or latest~1.")]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="html|md|json|pdf-ready",
+        help="The page, Markdown for chats and pull requests, JSON, or a page for paper.",
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Where to write it (default: report.html; md and json: the terminal).",
+    ),
+]
+FiguresOption = Annotated[
+    Path | None,
+    typer.Option("--figures", metavar="FOLDER", help="Write every figure there, too, as PNG and SVG."),
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="WHICH",
+        help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
+    ),
+]
+HistoryOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--history/--no-history",
+        help="With what all stored runs of the same shapes and models recommend, and what moved (default: where there are others).",
+        show_default=False,
+    ),
+]
+StaticOption = Annotated[
+    bool, typer.Option("--static", help="A page without scripts, a tenth of the size: for mail and strict viewers.")
+]
+
+
 def write_run_report(
-    run: Annotated[str, typer.Option("--run", metavar="RUN", help="Id prefix, label, latest or latest~1.")] = "latest",
-    format_name: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="html|md|json|pdf-ready",
-            help="The page, Markdown for chats and pull requests, JSON, or a page for paper.",
-        ),
-    ] = "html",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Where to write it (default: report.html; md and json: the terminal).",
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option("--figures", metavar="FOLDER", help="Write every figure there, too, as PNG and SVG."),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--baseline",
-            metavar="WHICH",
-            help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
-        ),
-    ] = None,
-    history: Annotated[
-        bool | None,
-        typer.Option(
-            "--history/--no-history",
-            help="With what all stored runs of the same shapes and models recommend, and what moved (default: where there are others).",
-            show_default=False,
-        ),
-    ] = None,
-    is_static: Annotated[
-        bool, typer.Option("--static", help="A page without scripts, a tenth of the size: for mail and strict viewers.")
-    ] = False,
+    run: RunOption = "latest",
+    format_name: FormatOption = "html",
+    output: OutputOption = None,
+    figures: FiguresOption = None,
+    baseline: BaselineOption = None,
+    history: HistoryOption = None,
+    is_static: StaticOption = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -78,8 +90,6 @@ def write_run_report(
         write_all_figures,
         write_view,
     )
-    from roofline_cli.screen.output_file import check_output, is_stdout
-    from roofline_cli.shared.database import reading, shown_target
 
     _check_options(format_name, output, baseline, is_static, as_json)
     default = _DEFAULT_FILES.get(format_name)
@@ -97,19 +107,16 @@ def write_run_report(
             paths = _write_page(store, info, place, database, is_static=is_static, comparison=comparison, stored=stored)
         else:
             paths = write_view(stored_view(store, info, with_samples=False), format_name, place, comparison, stored)
-        drawn = (
-            []
-            if figures is None
-            else write_all_figures(stored_view(store, info, with_samples=True), figures, database, place)
-        )
+        drawn = None
+        if figures is not None:
+            drawn = write_all_figures(stored_view(store, info, with_samples=True), figures, database, place)
     if place is None or is_stdout(place):
         return  # it is printed; nothing is said into it
-    _tell(info, format_name, paths, comparison, drawn if figures is not None else None, as_json)
+    _tell(info, format_name, paths, comparison, drawn, as_json)
 
 
 def _check_options(format_name: str, output: Path | None, baseline: str | None, is_static: bool, as_json: bool) -> None:
     """Raise `InvalidValueError` for a format that there is not, and for options that do not go together."""
-    from roofline_model.core.errors import InvalidValueError
 
     if format_name not in FORMATS:
         raise InvalidValueError(
@@ -166,8 +173,6 @@ def _write_page(
     stored: StoredRecommendations | None,
 ) -> dict[str, Path]:
     """Write the page and the plots beside it, all or none."""
-    from roofline_cli.screen.output_file import check_output, is_stream, one_line_errors, written_together
-    from roofline_model.core.errors import InvalidValueError
 
     with one_line_errors(output):
         if is_stream(output):  # the plots would go to /dev
@@ -212,7 +217,6 @@ def _written(
 ) -> ReportFiles:
     """Write page and plots to `place`; an error names the place the user chose."""
     from reports.page.html import write_report
-    from roofline_model.core.errors import RooflineError
 
     try:
         return write_report(store, info, place, is_static=is_static, comparison=comparison, stored=stored)

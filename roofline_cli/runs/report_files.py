@@ -6,6 +6,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline_cli.screen.output_file import (
+    check_is_not_input,
+    check_output,
+    one_line_errors,
+    write_text,
+    written_together,
+)
+from roofline_cli.screen.tables import json_text
+from roofline_model.core.errors import InvalidValueError
+
 if TYPE_CHECKING:
     from reports.stored import StoredRecommendations
     from reports.view.comparison import Comparison
@@ -45,7 +55,6 @@ def write_view(
     Markdown is laid out for a terminal, and goes as it is into a pipe. `comparison`: what changed against a baseline; `stored`: what
     all stored runs recommend.
     """
-    from roofline_cli.screen.output_file import write_text
 
     if place is None and format_name == "md" and sys.stdout.isatty():
         from roofline_cli.runs.report_view import show_report
@@ -65,7 +74,6 @@ def _text(
 ) -> str:
     if format_name == "json":
         from reports.formats.report_json import report_json
-        from roofline_cli.screen.tables import json_text
 
         return json_text(report_json(view, comparison, stored))
     if format_name == "md":
@@ -79,8 +87,6 @@ def _text(
 
 def check_figures_folder(folder: Path) -> None:
     """Make the folder where there is none; raises `InvalidValueError` when figures cannot go there."""
-    from roofline_cli.screen.output_file import one_line_errors
-    from roofline_model.core.errors import InvalidValueError
 
     with one_line_errors(folder, "--figures", "folder"):
         if folder.exists() and not folder.is_dir():
@@ -91,7 +97,6 @@ def check_figures_folder(folder: Path) -> None:
 def write_all_figures(view: ReportView, folder: Path, database: Path | None, report: Path | None) -> list[Path]:
     """Write all figures or none, never over the results database or the report of the same command; return where they are."""
     from reports.formats.figure_files import write_figures
-    from roofline_cli.screen.output_file import check_is_not_input, check_output, one_line_errors, written_together
 
     with one_line_errors(folder, "--figures", "folder"), written_together(folder / "figures") as temporary:
         places = [folder / file.name for file in write_figures(view, temporary)]

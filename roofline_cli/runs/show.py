@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from reports.text.display_text import prefixed, shown
+from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, plus_minus, show_json, show_line, show_table
+from roofline_cli.shared.database import reading
 from roofline_cli.shared.options import DatabaseOption, JsonOption, PlotOption, check_plot
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.units import format_achieved, format_percent, format_time
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -49,7 +53,6 @@ def show_run(
     from roofline_cli.database.transfer_view import show_unpredicted
     from roofline_cli.plot.view import plotted_chips, show_run_plots, stored_profiles
     from roofline_cli.runs.model_view import models_of, print_models
-    from roofline_cli.shared.database import reading
 
     wanted = cases or []
     check_plot(plot, as_json)
@@ -112,7 +115,6 @@ def _run_json(run: RunInfo, summaries: tuple[CaseSummary, ...], models: Sequence
 
 
 def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
-    from roofline_model.core.errors import InvalidValueError
 
     for part in wanted:
         if not any(_is_meant(case, part) for case in summaries):
@@ -149,8 +151,6 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
 
 def print_cases(title: str, cases: list[CaseSummary]) -> None:
     """Print the cases of one shape, cache state and mode side by side; what was not measured keeps its reason in a line below."""
-    from roofline_cli.screen.tables import paired_times
-    from roofline_model.core.units import format_achieved, format_percent, format_time
 
     rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
@@ -195,7 +195,6 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
 
 def plus_minus_cell(case: CaseSummary) -> str:
     """Print `±1.2 %` of the total interval; of the one within, with a mark, where the total is not known."""
-    from roofline_cli.screen.tables import plus_minus
 
     text = plus_minus(case.plus_minus_ratio)
     return f"{text}*" if case.total_ratio is None and case.within_ratio is not None else text
@@ -203,7 +202,6 @@ def plus_minus_cell(case: CaseSummary) -> str:
 
 def _energy_cells(case: CaseSummary) -> tuple[str, str]:
     from reports.cases.energy import case_energy
-    from reports.text.display_text import prefixed
 
     energy = case_energy(case)
     power_w = energy.power_w if energy is not None else case.lead.power_w
@@ -265,7 +263,6 @@ def print_reasons(rows: list[CaseRow]) -> None:
 
 
 def _print_run(run: RunInfo, cases: str) -> None:
-    from reports.text.display_text import shown
 
     show_line(f"run {run.run_id[:8]} {shown(run.label, 160)}".rstrip(), "bold")
     exit_code = "" if run.exit_code is None else f", exit code {run.exit_code}"

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.text.display_text import shown
 from roofline_cli.runs.show import RunArgument, commit_label, utc_minutes
 from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -43,7 +46,6 @@ def list_runs(
         return
     from reports.formats.run_json import run_json
     from results.operations.run_contents import run_contents
-    from roofline_cli.shared.database import reading
 
     with reading(db) as store:
         runs = store.runs(limit=limit)
@@ -77,9 +79,7 @@ def relabel(
     as_json: JsonOption = False,
 ) -> None:
     """Give one run another label; nothing else of it changes."""
-    from reports.text.display_text import shown
     from results.operations.run_care import relabel_run
-    from roofline_cli.shared.database import writing
 
     with writing(db, create=False) as store:
         info = store.resolve_run(run)
@@ -108,8 +108,6 @@ def delete(
     Without --yes nothing goes. `roofline export RUN -o run.json` keeps a copy that `roofline import` brings back whole.
     """
     from results.operations.run_care import delete_run, rows_of_run, run_to_delete
-    from roofline_cli.shared.database import reading, shown_target, writing
-    from roofline_model.core.errors import InvalidValueError
 
     shown_database, _ = shown_target(db)
     with reading(db) as store:
@@ -142,7 +140,6 @@ def delete(
 
 
 def _row(run: RunInfo, holds: RunContents) -> list[Cell]:
-    from reports.text.display_text import shown
 
     chip = ", ".join(shown(key, 40) for key in holds.hardware_keys) or shown(run.hardware_key, 40) or "–"
     others = ", ".join(f"{count} {name}" for name, count in holds.counts.items() if name != "measured")
@@ -175,14 +172,12 @@ def _contents_json(holds: RunContents) -> dict[str, Any]:
 
 
 def _first(names: tuple[str, ...]) -> str:
-    from reports.text.display_text import shown
 
     more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
     return ", ".join(shown(name, 40) for name in names[:_NAMED]) + more or "–"
 
 
 def _named(run: RunInfo) -> str:
-    from reports.text.display_text import shown
 
     label = f" {shown(run.label, 60)!r}" if run.label else ""
     return f"{run.run_id[:8]}{label} of {utc_minutes(run.started_at)} UTC"

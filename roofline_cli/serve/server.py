@@ -11,7 +11,9 @@ import typer
 
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared import interruption
-from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_cli.shared.database import shown_target
+from roofline_cli.shared.options import DatabaseOption, JsonOption, this_chip
+from roofline_model.core.errors import InvalidValueError, MissingDependencyError
 
 if TYPE_CHECKING:
     import socket
@@ -54,7 +56,6 @@ def serve(
 
     Ends with Ctrl-C (exit code 130) or SIGTERM (0). Listens on this machine only, unless --host names another address.
     """
-    from roofline_cli.shared.database import shown_target
 
     database = shown_target(db)[0]
     token = find_token(token_file)
@@ -64,7 +65,6 @@ def serve(
     sensors, why = find_sensors()
     listening = _bound(host, port)
     from reports.api.http.guard import LOOPBACK_HOSTS
-    from roofline_cli.shared.options import this_chip
 
     app = create_app(
         db,
@@ -91,7 +91,6 @@ def serve(
 
 def find_token(file: Path | None) -> str | None:
     """Return the token of a file's first line, else of the environment, else None; raises `InvalidValueError` for a bad file."""
-    from roofline_model.core.errors import InvalidValueError
 
     if file is None:
         return os.environ.get(TOKEN_VARIABLE, "").strip() or None
@@ -134,7 +133,6 @@ def _workers_count() -> int:
 
 
 def _check_token(host: str, is_local: bool, token: str | None) -> None:
-    from roofline_model.core.errors import InvalidValueError
 
     if not is_local and token is None:
         raise InvalidValueError(
@@ -145,7 +143,6 @@ def _check_token(host: str, is_local: bool, token: str | None) -> None:
 
 def _imported() -> Any:
     """Return `create_app`; raises `MissingDependencyError` with the install command where the extra is missing."""
-    from roofline_model.core.errors import MissingDependencyError
 
     try:
         import uvicorn  # noqa: F401
@@ -159,8 +156,6 @@ def _imported() -> Any:
 def _bound(host: str, port: int) -> socket.socket:
     """Return a socket that listens there; raises `InvalidValueError` where that cannot be."""
     import socket
-
-    from roofline_model.core.errors import InvalidValueError
 
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline_model.core.errors import StoreError, UnknownNameError
+
 if TYPE_CHECKING:
     from results.records.records import RunInfo
     from results.store.store import ResultStore
@@ -32,7 +34,6 @@ def writing(target: str | None, *, create: bool = True) -> Iterator[ResultStore]
 
 def named_runs(store: ResultStore, text: str) -> tuple[RunInfo, ...]:
     """Return the run of a name, or the runs of names joined by commas (a label may hold a comma: the whole goes first)."""
-    from roofline_model.core.errors import UnknownNameError
 
     try:
         return (store.resolve_run(text),)
@@ -73,7 +74,6 @@ def schema_version(target: str | None) -> int | None:
 @contextmanager
 def _own_option_names() -> Iterator[None]:
     """Name our option in the store's messages: they are written for pytest, where it is called --roofline-db."""
-    from roofline_model.core.errors import StoreError
 
     try:
         yield

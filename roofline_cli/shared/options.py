@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.formats.catalog import load_formats
+from roofline_model.operators.product import MAX_DIMENSION, check_dimension
+
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.formats.catalog import NumberFormat
@@ -48,8 +53,6 @@ DatabaseOption = Annotated[
 
 def parse_size(letter: str, text: str) -> int:
     """Return the dimension typed for `letter`; raises `InvalidValueError` unless it is a whole number in range."""
-    from roofline_model.core.errors import InvalidValueError
-    from roofline_model.operators.product import MAX_DIMENSION, check_dimension
 
     typed = text.strip().replace("_", "")
     digits = typed.removeprefix("-").removeprefix("+")
@@ -64,7 +67,6 @@ def parse_size(letter: str, text: str) -> int:
 
 def check_plot(wants_plot: bool, as_json: bool) -> None:
     """Raise `InvalidValueError` for a drawing in a JSON document."""
-    from roofline_model.core.errors import InvalidValueError
 
     if wants_plot and as_json:
         raise InvalidValueError("--plot draws text and --json prints one JSON document; give one of them")
@@ -72,7 +74,6 @@ def check_plot(wants_plot: bool, as_json: bool) -> None:
 
 def parse_number(name: str, text: str, what: str, *, below: float) -> float:
     """Return a number from 0 to below `below` typed for an option; raises `InvalidValueError` otherwise."""
-    from roofline_model.core.errors import InvalidValueError
 
     value = float_or_nan(text)
     if not 0 <= value < below:
@@ -92,7 +93,6 @@ def register_formats(path: Path | None) -> list[NumberFormat]:
     """Register the formats of `--formats-file`, if one was given, and return them."""
     if path is None:
         return []
-    from roofline_model.formats.catalog import load_formats
 
     return load_formats(path)
 
@@ -101,7 +101,6 @@ def split_list(values: list[str] | None) -> list[str] | None:
     """Return the items of a repeatable, comma-separated option, or None when it was not given."""
     if values is None:
         return None
-    from roofline_model.core.errors import InvalidValueError
 
     items = [item.strip() for value in values for item in value.split(",")]
     if not all(items):
@@ -122,7 +121,6 @@ def find_chip(name: str) -> Device:
     """Return the chip named by `--hw`; raises a `RooflineError` that says what to type instead."""
     if name.strip().lower() == "auto":
         return this_chip()
-    from roofline_model.chips.hardware import get_hardware
 
     return get_hardware(name)
 
@@ -132,7 +130,6 @@ def this_chip() -> Device:
     from plugin.calibrate.cpu_calibration import cached_cpu_device
     from plugin.calibrate.gpu_calibration import calibrated_gpu
     from plugin.machine.facts import find_machine
-    from roofline_model.core.errors import UnsupportedError
 
     here = find_machine()
     if here.kind == "cuda":

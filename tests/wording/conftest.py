@@ -12,6 +12,7 @@ from syrupy.extensions.amber import AmberSnapshotExtension
 
 from results import open_store
 from results.exchange.exported.load import import_file
+from roofline_model.formats import catalog
 
 ROOT = Path(__file__).parents[2]
 EXPORTS = (
@@ -68,4 +69,5 @@ def in_folder(stored_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ROOFLINE_CACHE", str(stored_runs / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("ROOFLINE_DB", raising=False)
+    monkeypatch.setattr(catalog, "_USER_FORMATS", {})  # other tests register formats of their own
     return stored_runs

@@ -33,6 +33,7 @@ function painted(value, palette, isDark) {
 // A series with the points that pass: whatever it has one of per point.
 function filtered(trace, passes) {
   const keys = trace.customdata;
+  if (!keys) return trace;
   const places = keys.flatMap((key, at) => (passes(key) ? [at] : []));
   if (places.length === keys.length) return trace;
   const cut = (value) => {

@@ -56,6 +56,37 @@ NUMBER_COLUMNS = (
 COLUMNS = ("number", *TEXT_COLUMNS, *NUMBER_COLUMNS, "is_best", "is_doubtful", "is_plotted")
 """The columns of `case_row`, in the order of a download."""
 
+TABLE_COLUMNS = (
+    ("name", "Case", ""),
+    ("measured_s", "Measured", "time"),
+    ("within_ratio", "±\u00a0within", "width"),
+    ("total_ratio", "±\u00a0total", "width"),
+    ("flags", "Flags", ""),
+    ("regime", "Cache, mode", ""),
+    ("ideal_s", "Ideal", "time"),
+    ("expected_s", "Expected", "time"),
+    ("error_ideal_ratio", "Error of ideal", "signed"),
+    ("error_expected_ratio", "Error of expected", "signed"),
+    ("roof_share_ratio", "Of roof", "share"),
+    ("achieved_bytes_per_s", "Bandwidth", "bandwidth"),
+    ("achieved_flops_per_s", "Rate", "flops"),
+    ("intensity_flop_per_byte", "FLOP/byte", "plain"),
+    ("bound", "Bound", ""),
+    ("path", "Path", ""),
+    ("power_w", "Power", "watts"),
+    ("energy_j", "Energy", "energy"),
+)
+"""The columns of the page's table: (column of `case_row`, title, how its number is printed: a function of numbers.js)."""
+FACETS = (
+    ("op", "Operator"),
+    ("format", "Format"),
+    ("phase", "Phase"),
+    ("bound", "Bound"),
+    ("regime", "Cache, mode"),
+    ("status", "Status"),
+)
+"""By what cases are filtered: (column of `case_row`, title)."""
+
 
 def case_rows_data(chip: ChipView, first_number: int) -> list[dict[str, Any]]:
     """Return one row per case of a chip; rows are numbered through from `first_number`, as in the static table."""

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from reports.advice.trade_offs import trade_groups
+from reports.cases.rows import CaseRow
+from reports.cases.summary import SHAPE_FLAGS, CaseSummary
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
+from reports.figures.history import change_text, drawn_nights, history_figure
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, format_colours, operator_shapes
-from reports.figures.plotly_drawer import plotly_json, rows_json
+from reports.figures.plotly_drawer import beside_json, plotly_json, rows_json, stack_json
 from reports.figures.roofline import roofline_figure
-from reports.page.interactive.case_data import COLUMNS, case_rows_data
-from reports.page.interactive.history_data import history_data
-from reports.page.interactive.pareto_data import POINT_COLUMNS, pareto_data
-from reports.page.interactive.sample_data import sample_data
-from reports.page.interactive.text_table import Texts, packed, packed_floats
-from reports.page.interactive.timeline_data import timeline_data
+from reports.figures.samples import samples_figure
+from reports.figures.timeline import drawn_readings, run_stack
+from reports.page.interactive.case_data import COLUMNS, FACETS, TABLE_COLUMNS, case_rows_data
+from reports.page.interactive.pareto_data import LEGEND, POINT_COLUMNS, pareto_data
 from reports.stored.answer import StoredRecommendations
-from reports.view.run_timeline import run_timeline
+from reports.text.display_text import counted, shown
+from reports.view.run_timeline import RunTimeline, reading_of, run_timeline
 from reports.view.views import ReportView
 from results.history.case_history import CaseHistory
 from results.records.flags import DOUBTFUL_FLAGS, meaning
@@ -59,9 +64,7 @@ def page_data(
                     {**one, "points": packed(one["points"], texts, POINT_COLUMNS)}
                     for one in pareto_data(groups, numbers)
                 ],
-                "samples": [
-                    {**one, "samples_s": packed_floats(one["samples_s"])} for one in sample_data(chip.cases, number)
-                ],
+                "samples": sample_data(chip.cases, number),
                 "errors": None if errors is None else rows_json(errors),
                 "gaps": [rows_json(figure) for figure in gaps if figure is not None],
             }
@@ -74,6 +77,9 @@ def page_data(
         "inks": {name: list(colour[:2]) for name, colour in _PAGE_COLOURS.items()},
         "flags": {flag: {"meaning": meaning(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
         "chips": chips,
+        "table_columns": [list(column) for column in TABLE_COLUMNS],
+        "facets": [list(facet) for facet in FACETS],
+        "pareto_legend": [list(entry) for entry in LEGEND],
         "histories": history_data(histories),
         "timeline": timeline_data(view, run_timeline(view)),
         "texts": texts.all(),
@@ -89,3 +95,188 @@ def script_json(data: Any) -> str:
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
+
+
+MAX_HISTORIES = 60
+"""Series in a page; `roofline history` shows any case."""
+_LEAST_NIGHTS = 3
+
+
+def history_data(histories: Sequence[CaseHistory]) -> list[dict[str, Any]]:
+    """Return the histories that a page has room for: open alerts first, then other changes, then the longest."""
+    drawn = [history for history in histories if len(history.points) >= _LEAST_NIGHTS or history.changes]
+    drawn.sort(key=lambda one: (-len(one.alerts), -len(one.change_points), -len(one.points), one.name))
+    return [_history(one) for one in drawn[:MAX_HISTORIES]]
+
+
+def _history(history: CaseHistory) -> dict[str, Any]:
+    told = ", ".join(
+        f"{change_text(change)} on {change.started_at[:10]}"
+        for change in history.changes
+        if change.status != "withdrawn"
+    )
+    return {
+        "name": shown(history.name, 160),
+        "label": f"{shown(history.name, 100)} ({told or counted(len(history.points), 'night')})",
+        "nights": [
+            {
+                "started_at": shown(night.started_at, 40),
+                "value_s": night.value,
+                "run": night.run_id[:8] if night.run_id[:8].isalnum() else "",
+                "label": shown(night.label, 60),
+                "commit": shown(night.git_commit or "", 40)[:9],
+                "process_count": night.process_count,
+                "doubt": shown(night.doubt, 80),
+            }
+            for night in drawn_nights(history)
+        ],
+        "figure": plotly_json(history_figure(history)),
+    }
+
+
+MAX_SAMPLES_COUNT = 4_000
+"""Samples in a page, about 120 kB; `roofline show RUN CASE` and `roofline export` give those of any case."""
+
+
+def sample_data(cases: Sequence[CaseSummary], first_number: int) -> dict[str, Any]:
+    """Return the series that fit, a process each, by the case's number in the table: flagged cases first, then in table order.
+
+    A series has the samples as they are stored, and its figure as what differs from that of the first (`figure`).
+    """
+    numbered = [
+        (number, case, row)
+        for number, case in enumerate(cases, first_number)
+        for row in case.measured_rows
+        if row.record.measurement is not None and len(row.record.measurement.samples_s) >= 3
+    ]
+    numbered.sort(key=lambda item: not any(flag in SHAPE_FLAGS for flag in item[2].flags))
+    series, room = [], MAX_SAMPLES_COUNT
+    for number, case, row in numbered:
+        measurement = row.record.measurement
+        if measurement is None or len(measurement.samples_s) > room:
+            continue
+        room -= len(measurement.samples_s)
+        series.append(
+            {
+                "number": number,
+                "process": row.process,
+                "label": _label(case, row),
+                "is_flagged": bool(case.flags),
+                "median_s": measurement.median_s,
+                "samples_s": packed_floats(measurement.samples_s),
+                "figure": beside_json(
+                    samples_figure(
+                        measurement.samples_s, measurement.median_s, (measurement.ci_low_s, measurement.ci_high_s)
+                    )
+                ),
+            }
+        )
+    series.sort(key=lambda one: (one["number"], one["process"]))
+    if not series:
+        return {}
+    first = series[0]["figure"]
+    return {"figure": first, "series": [one | {"figure": difference(one["figure"], first)} for one in series]}
+
+
+def _label(case: CaseSummary, row: CaseRow) -> str:
+    process = f", process {row.process}" if case.process_count > 1 else ""
+    flags = f" ({', '.join(case.flags)})" if case.flags else ""
+    return f"{row.name}{process}{flags}"
+
+
+SPAN_COLUMNS = (
+    "ordinal",
+    "process",
+    "begin_s",
+    "end_s",
+    "power_w",
+    "idle_power_w",
+    "energy_j",
+    "clock_hz",
+    "clock_low_hz",
+    "clock_high_hz",
+    "rated_clock_hz",
+    "temperature_c",
+    "throttled_text",
+    "is_throttled",
+)
+
+
+def timeline_data(view: ReportView, timeline: RunTimeline) -> dict[str, Any]:
+    """Return the figure and its spans as rows of `columns`; where nothing is stored to be drawn over time, None and no rows."""
+    stack = run_stack(view, timeline)
+    notes = [timeline.sentence] if timeline.sentence else []
+    if stack is not None and not timeline.has_time_axis:
+        notes.append("The records have no usable times: the cases stand in their order.")
+    for name in timeline.channels:
+        known = [sum(reading_of(reading, name) is not None for reading in span.readings) for span in timeline.spans]
+        drawn_count = sum(map(len, drawn_readings(timeline.spans, name)))
+        if drawn_count < sum(known) and timeline.has_time_axis:
+            told = counted(sum(known), "reading")
+            notes.append(f"Of {told} {drawn_count} are drawn: the highest and lowest of each stretch.")
+            break
+    spans = () if stack is None else timeline.spans
+    return {
+        "figure": None if stack is None else stack_json(stack),
+        "has_time_axis": timeline.has_time_axis,
+        "has_sm_clock": timeline.has_sm_clock,
+        "notes": notes,
+        "columns": list(SPAN_COLUMNS),
+        "spans": [[getattr(span, name) for name in SPAN_COLUMNS] for span in spans],
+    }
+
+
+@dataclass(slots=True)
+class Texts:
+    """Texts that cells refer to by their number: five thousand cases repeat a hundred of them."""
+
+    known: dict[str, int] = field(default_factory=dict)
+
+    def number(self, text: str) -> int:
+        """Return the number of a text, the same for the same text."""
+        return self.known.setdefault(text, len(self.known))
+
+    def all(self) -> list[str]:
+        """Return the texts by number."""
+        return list(self.known)
+
+
+def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]) -> dict[str, Any]:
+    """Return rows as `{"columns": names, "texts": names of text columns, "rows": cells}`; a text cell is a number of `texts`.
+
+    A column is a text column when its cells are text; missing is null in either kind. A list of texts is a list of numbers.
+    """
+    rows = list(rows)
+    is_text = {name: any(isinstance(row[name], str | tuple) for row in rows) for name in names}
+    return {
+        "columns": list(names),
+        "texts": [name for name in names if is_text[name]],
+        "rows": [[_cell(row[name], texts) for name in names] for row in rows],
+    }
+
+
+def packed_floats(values: Sequence[float]) -> str:
+    """Return numbers as base64 of little-endian doubles: every bit of them in half the bytes of their digits."""
+    return base64.b64encode(struct.pack(f"<{len(values)}d", *values)).decode("ascii")
+
+
+def difference(value: Any, base: Any) -> Any:
+    """Return what of a plain value is not in another; the page lays it over that one (`overlaid`). Objects keep no fewer names."""
+    if isinstance(value, dict) and isinstance(base, dict):
+        return {
+            name: difference(item, base.get(name))
+            for name, item in value.items()
+            if name not in base or item != base[name]
+        }
+    are_lists = isinstance(value, list) and isinstance(base, list) and len(value) == len(base)
+    if are_lists and all(isinstance(item, dict) for item in (*value, *base)):
+        return [difference(item, other) for item, other in zip(value, base, strict=True)]
+    return value
+
+
+def _cell(value: Any, texts: Texts) -> Any:
+    if isinstance(value, str):
+        return texts.number(value)
+    if isinstance(value, tuple):
+        return [texts.number(one) for one in value]
+    return value

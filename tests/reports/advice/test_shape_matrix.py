@@ -9,7 +9,9 @@ import pytest
 
 from reports.advice.recommend import recommend_from_run
 from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
-from reports.document.advice_blocks import action_blocks, matrix_blocks
+from reports.document.advice_blocks import matrix_blocks, to_do
+from reports.document.blocks import TableBlock, plain_text
+from reports.document.report import Report
 from reports.page.html import render_page
 from reports.view.views import report_view
 from roofline_model.chips.hardware import get_hardware
@@ -59,6 +61,11 @@ def test_other_cache_states_have_rows_of_their_own_without_a_ranking(view):
     assert {entry.result.cache for entry in entries} == {"cold", "warm"}
 
 
+def blocks_of(view, matrix):
+    (part,) = Report(view).chip_parts()
+    return list(matrix_blocks(part, matrix, is_only=True))
+
+
 def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
     chip = get_hardware("gb10")
     records = [
@@ -75,8 +82,8 @@ def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
     assert "10.x" in ranking.rows[-1].kernel_gap
     assert "MXFP4" not in ranking.summary
     assert ranking.rows[-1].kernel_gap in render_page(view)
-    (text,) = [block.text for block in matrix_blocks(view.chips[0]) if hasattr(block, "text")]
-    assert "MXFP4" in text
+    (text,) = [block.text for block in blocks_of(view, matrix) if not isinstance(block, TableBlock)]
+    assert "MXFP4" in plain_text(text)
 
 
 def test_nothing_that_cannot_run_is_worth_trying_on_a_cpu(make):
@@ -122,7 +129,7 @@ def test_every_ranked_shape_of_the_matrix_leads_to_its_ranking(page):
 
 
 def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
-    verdict = re.search(r'<section class="verdict".*?</section>', page, re.DOTALL)[0]
+    verdict = re.search(r'<section aria-labelledby="verdict".*?</section>', page, re.DOTALL)[0]
     todo = verdict.index("What to do")
     others = [
         verdict.find(name) for name in ("Not measured, and why", "What this report cannot say", '<ul class="findings"')
@@ -134,8 +141,11 @@ def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
     assert "measured" in decode.evidence
     assert "its loss is only claimed (0.1-0.2 % loss (RTN))" in decode.caveat
     assert set(decode.record_ids) <= {row.record_id for row in view.rows}
-    (bullets,) = [block for block in action_blocks(view) if hasattr(block, "items")]
-    assert bullets.items == tuple(action.sentence for action in view.chips[0].actions)
+    (block,) = to_do(Report(view))
+    for (phase, text), action in zip(block.pairs, view.chips[0].actions, strict=True):
+        assert phase == action.phase
+        assert plain_text(text).lower().startswith(f"{action.take}: {action.evidence}".lower())
+        assert action.caveat in plain_text(text)
 
 
 def test_predictions_alone_are_to_be_tried_and_a_single_kernel_is_no_choice(make):
@@ -171,7 +181,8 @@ def test_only_what_nothing_is_level_with_has_the_ring(make, int8_s, ring, level)
     cells = cells_of(view, "1x4096x4096")
     assert [name for (name, _), cell in cells.items() if cell.is_best] == ring
     assert sorted(name for (name, _), cell in cells.items() if cell.is_level) == level
-    (note,) = [block.note for block in matrix_blocks(view.chips[0]) if hasattr(block, "note")]
+    _, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
+    (note,) = [block.text_note for block in blocks_of(view, matrix) if isinstance(block, TableBlock)]
     assert ("by more than the intervals" in note, "≈" in note) == (bool(ring), bool(level))
 
 

@@ -10,9 +10,9 @@ import pytest
 from reports.cases.gap import LABELS
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
-from reports.figures.matplotlib_drawer import draw_rows, figure_png, figure_svg
-from reports.figures.pareto_plot import draw_pareto, pareto_points
-from reports.figures.spreads import spreads_figure
+from reports.figures.matplotlib_drawer import draw_figure, draw_rows, figure_png, figure_svg
+from reports.figures.pareto import pareto_figure, pareto_points
+from reports.figures.samples import spreads_figure
 from reports.formats.figure_files import report_figures, write_figures
 from reports.view.views import report_view
 from results.exchange.exported.load import import_file
@@ -136,14 +136,14 @@ def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(m
         assert sum(point.is_chosen for point in points.values()) == 1
     decode = next(phase for phase in model.phases if phase.phase == "decode")
     assert {one.label: one.is_chosen for one in pareto_points(decode)}["INT4 W4A16"]
-    found = texts(draw_pareto(decode, title="Pareto", subtitle="sub"))
+    found = texts(draw_figure(pareto_figure(decode, title="Pareto", subtitle="sub")))
     assert "INT4 W4A16 · 94.2/s · 131 MB" in found
 
 
 def test_without_measured_quality_there_is_no_pareto_figure(models):
     stripped = [replace(one, extra={**one.extra, "quality": {}}) for one in models]
     (model,) = model_results(stripped)
-    assert all(draw_pareto(phase, title="", subtitle="") is None for phase in model.phases)
+    assert all(pareto_figure(phase, title="", subtitle="") is None for phase in model.phases)
 
 
 def test_hostile_names_draw_as_text_and_name_no_path(make):

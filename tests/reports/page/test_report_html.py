@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.cases.sample_series import MAX_SERIES
+from reports.cases.summary import MAX_SERIES
 from reports.page.html import render_page, write_report
 from reports.view.views import report_view
 from results import open_store
@@ -311,7 +311,7 @@ def test_the_machine_over_the_run_shows_canaries_quarantine_restarts_and_warning
     assert all(one in section for one in held)
     assert "process 3 (pid 4003): killed by SIGABRT; a fresh one took over" in section
     assert "clocks are not locked" in section
-    assert "sw-power-cap 1.3 s, hw-thermal 80 ms" in section
+    assert "sw-power-cap 1.3 s, hw-thermal 80\u00a0ms" in section
     assert sum(attrs.get("class") == "plot canary" for _, attrs in page.tags) == 1
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.trade_offs import trade_groups
-from reports.document.advice_blocks import stored_blocks
+from reports.document.advice_blocks import stored_section
+from reports.document.report import Report
 from reports.formats.markdown import markdown
 from reports.stored.rows.rows import measured_interval
 
@@ -65,7 +66,7 @@ def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night,
     assert (row.confidence, row.confidence_reason.endswith(", speed-up across runs")) == ("medium", True)
     # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
     found = recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})])
-    assert "| 2.2× across runs |" in markdown(stored_blocks(found))
+    assert "| 2.2× across runs |" in markdown([stored_section(Report(None), found)])
     (group,) = trade_groups(night(2, {BF16: 22e-6})[0], (), (), (), found, ranking.hardware_key)
     bases = {point.label: point.speedup_basis for point in group.points if point.time_source == "measured"}
     assert bases == {"INT4 W4A16 (tinygemm)": "across runs", "BF16 (matmul)": ""}

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.trade_offs import trade_groups
-from reports.document.advice_blocks import stored_blocks
+from reports.document.advice_blocks import stored_section
+from reports.document.report import Report
 from reports.formats.markdown import markdown
 from reports.formats.ranking_json import recommendations_json
 from results.records.records import Method, PredictionRecord
@@ -56,7 +57,7 @@ def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, ke
 
 def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(night, recommend) -> None:
     found = recommend([doubted(night(1, TIMES), "matmul")])
-    assert "| 2.4× ! |" in markdown(stored_blocks(found))
+    assert "| 2.4× ! |" in markdown([stored_section(Report(None), found)])
     [ranking] = recommendations_json(found)["rankings"]
     row = ranking["rows"][0]
     assert (ranking["baseline_doubts"], row["doubts"]) == (["noisy"], [])

@@ -8,7 +8,9 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from reports.document.advice_blocks import stored_blocks
+from reports.document.advice_blocks import stored_section
+from reports.document.blocks import Bullets, Heading, TableBlock, plain_text, text_blocks
+from reports.document.report import Report
 from reports.page.html import render_page
 from reports.stored import recommend_for_run, recommend_from_store
 from reports.stored.of_run import MOST_SHAPES, question_of_run
@@ -110,11 +112,11 @@ def test_a_page_without_it_says_nothing(make, nights):
 
 
 def test_blocks_say_answer_and_moves(found):
-    blocks = list(stored_blocks(found))
-    assert blocks[0].text == "What all stored runs recommend"
-    (rows,) = [block.rows for block in blocks if hasattr(block, "rows")]
-    assert rows[0][1] == "FP8_E4M3 (scaled_mm_row)"
-    moves = [item for block in blocks if hasattr(block, "items") for item in block.items]
+    blocks = list(text_blocks([stored_section(Report(None), found)]))
+    assert blocks[0] == Heading(2, "What all stored runs recommend")
+    (answers,) = [block for block in blocks if isinstance(block, TableBlock)]
+    assert answers.rows[0].cells[1].content == "FP8_E4M3 (scaled_mm_row)"
+    moves = [plain_text(item) for block in blocks if isinstance(block, Bullets) for item in block.items]
     assert any("INT4 W4A16 (tinygemm)" in move for move in moves)
 
 

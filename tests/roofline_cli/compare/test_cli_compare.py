@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from results.records.records import HardwareProfile, Measurement, PredictionRecord, Record, RunInfo
+from roofline_cli.compare import measured
 from roofline_cli.main import app
 from roofline_cli.shared import measuring
 from roofline_cli.shared.measuring import MeasuringPlan, pytest_command, shown_command
@@ -99,7 +100,7 @@ def fake_pytest(monkeypatch, tmp_path):
         return 1, ""
 
     monkeypatch.setattr(measuring, "_run", run)
-    monkeypatch.setattr(measuring, "check_can_measure", lambda: None)
+    monkeypatch.setattr(measured, "check_can_measure", lambda: None)
     return started
 
 
@@ -216,7 +217,7 @@ def test_every_run_has_a_label_of_its_own():
 def test_a_pytest_that_stores_nothing_is_one_line(monkeypatch, tmp_path, exit_code, errors, words):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(measuring, "_run", lambda command, environment: (exit_code, errors))
-    monkeypatch.setattr(measuring, "check_can_measure", lambda: None)
+    monkeypatch.setattr(measured, "check_can_measure", lambda: None)
     result = runner.invoke(app, ["compare", "gemv", "-N", "64", "-K", "64", "--hw", "b10", "--formats", "INT8"])
     assert result.exit_code == 2
     assert result.stdout == ""

@@ -15,7 +15,7 @@ from reports.figures.history import MOST_NIGHTS, history_figure
 from reports.figures.matplotlib_drawer import draw_figure, figure_svg
 from reports.figures.palette import ACCENT
 from reports.figures.spec import Marks
-from reports.page.interactive.history_data import history_data
+from reports.page.interactive.page_data import history_data
 from reports.view.comparison import Comparison, compare_with_baseline, compared_rows, compared_texts
 from results.store.store import open_store
 from roofline_cli.main import app
@@ -137,7 +137,7 @@ def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared,
     assert "1 open alert" in text
     report(database, tmp_path / "r.html", "--format", "pdf-ready", "--baseline", "latest")
     paper = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Cases that changed" in paper
+    assert "Against the baseline" in paper
     assert slower.interval in paper
     assert "<script" not in paper
 

@@ -130,7 +130,7 @@ def test_in_a_terminal_it_is_laid_out_for_its_width(database, monkeypatch, capsy
     text = "\n".join(lines)
     assert lines[0] == f"ROOFLINE REPORT: {run.upper()}"
     assert "◆" in text  # the roofline is drawn
-    assert "Environment" in lines
+    assert "Where it ran" in lines
     assert "Samples" not in lines  # a section with nothing but a figure
     joined = " ".join(text.split())
     assert (

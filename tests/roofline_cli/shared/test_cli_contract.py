@@ -222,7 +222,7 @@ def test_an_error_cannot_send_escape_sequences_to_the_terminal():
 
 
 def test_a_bug_is_not_hidden_behind_a_one_line_error(monkeypatch):
-    monkeypatch.setattr("roofline_model.formats.catalog.FORMATS", None)
+    monkeypatch.setattr("roofline_cli.machine.formats.FORMATS", None)
     result = runner.invoke(app, ["formats"])
     assert isinstance(result.exception, AttributeError)
 
@@ -231,7 +231,7 @@ def test_interruption_exits_130(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("roofline_model.chips.hardware.list_hardware", interrupted)
+    monkeypatch.setattr("roofline_cli.machine.hardware.list_hardware", interrupted)
     result = runner.invoke(app, ["hardware", "list"])
     assert result.exit_code == 130
     assert "Traceback" not in result.output

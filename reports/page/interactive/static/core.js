@@ -46,6 +46,15 @@ function floats(text) {
   return Array.from({ length: view.byteLength / 8 }, (_, at) => view.getFloat64(8 * at, true));
 }
 
+// A value with what differs from it laid over (`difference` of page_data.py).
+function overlaid(base, own) {
+  if (own === undefined) return base;
+  const isObject = (value) => value !== null && typeof value === "object";
+  if (Array.isArray(base) && Array.isArray(own) && base.length === own.length && own.every(isObject)) return base.map((one, at) => overlaid(one, own[at]));
+  if (!isObject(base) || !isObject(own) || Array.isArray(own)) return own;
+  return { ...base, ...Object.fromEntries(Object.entries(own).map(([name, value]) => [name, overlaid(base[name], value)])) };
+}
+
 function known(value) {
   return value !== null && value !== undefined;
 }

@@ -77,36 +77,18 @@ function choice(label, options, react) {
 }
 
 function drawSamples(chip, place) {
-  const name = (one) => {
-    const row = chip.rows.find((each) => each.number === one.number);
-    return `${row.name}${row.process_count > 1 ? `, process ${one.process}` : ""}${row.flags.length ? ` (${row.flags.join(", ")})` : ""}`;
-  };
-  const isFlagged = (one) => chip.rows.some((row) => row.number === one.number && row.flags.length);
-  let series = chip.samples.find(isFlagged) || chip.samples[0];
+  let series = chip.samples.find((one) => one.is_flagged) || chip.samples[0];
   const box = el("div", {});
-  const made = figure(box, "samples", "Samples of the chosen case in the order they were taken, and the share of samples below a time.", () => series.samples_s.map((time, at) => ({ case: name(series), process: series.process, sample: at + 1, time_s: time })), (plot, palette) => {
-    const narrow = isNarrow(plot);
-    const [prefix, scale] = [...PREFIXES].reverse().find(([unit, size]) => size <= 1 && size >= 1e-9 && series.median_s >= size) || ["n", 1e-9];
-    const values = series.samples_s.map((time) => time / scale);
-    const ranked = [...values].sort((a, b) => a - b);
-    const blue = ink(chip.colours.BF16 || DATA.inks.ink);
-    const level = (x, xaxis) => ({ type: "scatter", mode: "lines", x, y: x.map(() => series.median_s / scale), xaxis, line: { color: palette.accent, width: 1.4 }, hoverinfo: "skip" });
-    const band = known(series.ci_low_s) && known(series.ci_high_s) ? ["x domain", "x2 domain"].map((xref) => ({ type: "rect", xref, yref: "y", x0: 0, x1: 1, y0: series.ci_low_s / scale, y1: series.ci_high_s / scale, fillcolor: palette.accent, opacity: 0.14, line: { width: 0 } })) : [];
-    const axis = (title, more) => ({ ...axisStyle(palette, title, narrow), ...more });
-    return [[
-      { type: "scatter", mode: "markers", x: values.map((_, at) => at + 1), y: values, marker: { color: blue, size: 5.5 }, hoverinfo: "none", customdata: values.map((_, at) => at) },
-      { type: "scatter", mode: "lines", x: ranked.map((_, at) => ((at + 1) / ranked.length) * 100), y: ranked, xaxis: "x2", line: { color: blue, width: 1.8, shape: "vh" }, hoverinfo: "skip" },
-      level([1, values.length], "x"), level([0, 100], "x2"),
-    ], plotLayout(palette, plot, { shapes: band, xaxis: axis("Sample, in order", { domain: [0, 0.62] }), xaxis2: axis("Share below (%)", { domain: [0.68, 1], range: [0, 102] }), yaxis: axis(`Time per call (${prefix}s)`, {}) })];
-  });
-  const pick = choice("Case", chip.samples.map((one, at) => [at, name(one)]), (value) => {
+  const data = () => series.samples_s.map((time, at) => ({ case: series.label, process: series.process, sample: at + 1, time_s: time }));
+  const made = drawnFigure(box, "samples", "Samples of the chosen case in the order they were taken, and the share of samples below a time.", data, () => series.figure);
+  const pick = choice("Case", chip.samples.map((one, at) => [at, one.label]), (value) => {
     series = chip.samples[value];
     made.redraw();
   });
   pick.select.value = chip.samples.indexOf(series);
   place.append(pick.element, ...box.childNodes);
   made.plot.on("plotly_hover", (event) => {
-    const at = event.points[0].customdata;
+    const at = event.points[0].pointNumber;
     showTip([el("p", { class: "card-title" }, el("strong", {}, `Sample ${at + 1} of ${series.samples_s.length}`)), factList([["Time", show.time(series.samples_s[at])], ["Against the median", show.signed(series.samples_s[at] / series.median_s - 1)]])], event.event);
   });
   chip.selectWatchers.push((row) => {

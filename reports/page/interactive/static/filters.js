@@ -1,5 +1,5 @@
 // Which cases are shown: by operator, format, phase, bound, cache state; nothing pressed is no restriction. Figures and table follow.
-const FACETS = [["op", "Operator"], ["format", "Format"], ["phase", "Phase"], ["bound", "Bound"], ["regime", "Cache, mode"], ["status", "Status"]];
+const FACETS = DATA.facets;
 
 function caseFilter(chip) {
   const pressed = Object.fromEntries(FACETS.map(([key]) => [key, new Set()]));

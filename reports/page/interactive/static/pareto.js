@@ -1,12 +1,9 @@
 // Speed against loss, memory or energy: what no other configuration beats, what was measured and what is only claimed.
-const PARETO_X = [["speedup_ratio", "Speed-up"], ["time_s", "Time"]];
-const PARETO_Y = [["loss_pct", "Loss of quality"], ["memory_bytes", "Memory"], ["energy_j", "Energy"]];
-const paretoMemory = (group) => (group.per === "token" ? "Memory: weights and cache" : "Memory: operands of a call");
 const LOSS_SYMBOLS = { measured: "circle", claimed: "diamond", reference: "square", unknown: "circle" };
 
 function axisButtons(legend, options, state, key, react) {
   const made = el("div", { class: "facet", role: "group", "aria-label": legend }, el("span", { class: "facet-name" }, legend));
-  const buttons = options.map(([value, text]) => button(text, () => {
+  const buttons = options.map(({ key: value, text }) => button(text, () => {
     state[key] = value;
     react();
   }, { class: "pill", "data-value": value }));
@@ -21,40 +18,42 @@ const PARETO_COLUMNS = ["label", "time_source", "time_s", "speedup_ratio", "spee
 
 function drawPareto(chip, place) {
   const groups = chip.pareto;
-  const state = { at: Math.max(groups.findIndex((one) => one.points.some((point) => point.loss_source === "measured")), 0), x: "speedup_ratio", y: "loss_pct" };
+  const state = { at: Math.max(groups.findIndex((one) => one.points.some((point) => point.loss_source === "measured")), 0), x: "", y: "" };
   const group = () => groups[state.at];
+  const every = (name) => [...new Map(groups.flatMap((one) => one[name]).map((axis) => [axis.key, axis])).values()];
   const colour = (point) => ink(chip.colours[point.precision] || point.ink);
   const box = el("div", {});
   const table = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "The points of the figure" });
   const note = el("p", { class: "quiet", role: "status" });
-  const usable = () => group().points.filter((point) => known(point[state.x]));
   const rows = () => group().points.map((point) => ({ question: group().title, origin: group().origin, baseline: group().baseline, baseline_doubts: group().baseline_doubts.join(" "), energy_per: group().per, ...Object.fromEntries(PARETO_COLUMNS.map((name) => [name, point[name]])) }));
-  const made = figure(box, "pareto", "Speed against loss, memory or energy of each configuration; the numbers are in the table below.", rows, (plot, palette) => paretoPlot(plot, palette, group(), usable(), state, colour), "tall");
-  const reach = () => new Set(PARETO_Y.map(([key]) => key).filter((key) => group().points.some((point) => known(point[key]))));
-  const update = () => {
-    if (!reach().has(state.y)) state.y = [...reach()][0] || "loss_pct";
-    if (!group().points.some((point) => known(point[state.x]))) state.x = "time_s";
-    across.update((key) => group().points.some((point) => known(point[key])));
-    up.update((key) => reach().has(key));
-    made.redraw();
-    note.replaceChildren(...paretoNotes(group(), usable(), state));
-    table.replaceChildren(paretoTable(chip, group(), state));
+  const choose = () => {
+    for (const name of ["x", "y"]) if (!group()[`${name}_axes`].some((axis) => axis.key === state[name])) state[name] = group()[`${name}_axes`][0].key;
   };
-  const across = axisButtons("Across", PARETO_X, state, "x", update);
-  const up = axisButtons("Upwards", PARETO_Y, state, "y", update);
+  choose();
+  const usable = () => group().points.filter((point) => known(point[state.x]));
+  const made = figure(box, "pareto", "Speed against loss, memory or energy of each configuration; the numbers are in the table below.", rows, (plot, palette) => paretoPlot(plot, palette, group(), usable(), state, colour), "tall");
+  const update = () => {
+    choose();
+    across.update((key) => group().x_axes.some((axis) => axis.key === key));
+    up.update((key) => group().y_axes.some((axis) => axis.key === key));
+    made.redraw();
+    note.textContent = group().notes[state.x][state.y].join(" ");
+    table.replaceChildren(paretoTable(group(), state));
+  };
+  const across = axisButtons("Across", every("x_axes"), state, "x", update);
+  const up = axisButtons("Upwards", every("y_axes"), state, "y", update);
   if (groups.length > 1) {
-    const title = (one) => (one.origin === "this run" ? one.title : `${one.title} (${one.origin})`);
-    const pick = choice("Question", groups.map((one, at) => [at, title(one)]), (value) => {
+    const pick = choice("Question", groups.map((one, at) => [at, one.choice]), (value) => {
       state.at = Number(value);
       update();
     });
     pick.select.value = state.at;
     place.append(pick.element);
   } else place.append(el("p", { class: "quiet" }, groups[0].title));
-  const key = [["●", "loss measured"], ["◆", "loss claimed"], ["■", "16-bit reference"], ["○", "time predicted, nobody measured it"]];
+  const mark = (sign) => (sign === "best" ? el("span", { class: "mark-is-best" }) : sign ? el("span", { class: "mark-text" }, sign) : null);
   place.append(
     el("div", { class: "pareto-axes" }, across.element, up.element), ...box.childNodes,
-    el("ul", { class: "legend-line" }, key.map(([mark, text]) => el("li", {}, el("span", { class: "mark-text" }, mark), text)), el("li", {}, el("span", { class: "mark-is-best" }), "recommended"), el("li", {}, "pale: beaten in the two axes drawn"), el("li", {}, "area: memory (of a model weights and cache, of a product the operands of a call)")),
+    el("ul", { class: "legend-line" }, DATA.pareto_legend.map(([sign, text]) => el("li", {}, mark(sign), text))),
     note, el("details", {}, el("summary", {}, "The points as a table"), table),
   );
   update();
@@ -68,65 +67,30 @@ function drawPareto(chip, place) {
   });
 }
 
-function paretoShown(key, value, per) {
-  if (!known(value)) return "not known";
-  if (key === "time_s") return show.time(value);
-  if (key === "speedup_ratio") return `${Number(value.toPrecision(3))}×`;
-  if (key === "loss_pct") return `${Number(value.toPrecision(3))} %`;
-  return key === "memory_bytes" ? show.bytes(value) : `${show.energy(value)} per ${per}`;
-}
-
-// What a speed-up is of where the time and the baseline's are of different nights (other nights, or none), and whether the
-// baseline's time is in doubt.
-function paretoBasis(point, group) {
-  const doubt = isOverDoubt(point, group) ? " !" : "";
-  return `${doubt}${point.speedup_basis ? ` (${point.speedup_basis})` : ""}`;
-}
-
-function isOverDoubt(point, group) {
-  return group.baseline_doubts.length > 0 && point.time_source === "measured" && point.label !== group.baseline;
-}
-
-function paretoLoss(point) {
-  if (point.loss_source === "reference") return "none: the reference";
-  if (!known(point.loss_pct)) return "not known";
-  const span = known(point.loss_low_pct) && known(point.loss_high_pct) ? ` [${Number(point.loss_low_pct.toPrecision(3))}, ${Number(point.loss_high_pct.toPrecision(3))}]` : "";
-  return `${Number(point.loss_pct.toPrecision(3))} %${span}, ${point.loss_source}`;
+// A number of a point as it is shown; every word comes with the group.
+function paretoShown(key, point, { labels }) {
+  if (key === "speedup_ratio") return point.speedup_text;
+  if (key === "loss_pct") return point.loss_shown;
+  if (!known(point[key])) return labels.unknown;
+  return { time_s: show.time, memory_bytes: show.bytes, energy_j: show.energy }[key](point[key]);
 }
 
 function paretoCard(point, group) {
-  const facts = [
-    ["Time", `${show.time(point.time_s)}, ${point.time_source}`, point.time_s], ["Speed-up", known(point.speedup_ratio) ? `${paretoShown("speedup_ratio", point.speedup_ratio)} ${group.baseline}${paretoBasis(point, group)}` : "not known", point.speedup_ratio],
-    ["Loss", paretoLoss(point), point.loss_pct], ["", point.loss_source === "reference" ? "" : point.loss_text], [paretoMemory(group), known(point.memory_bytes) ? show.bytes(point.memory_bytes) : "not known", point.memory_bytes],
-    ["Energy", paretoShown("energy_j", point.energy_j, group.per), point.energy_j], ["Nothing beats it", point.is_on_front ? "in speed, loss and memory together" : ""], ["", point.is_doubtful ? "the time is in doubt" : ""], ["", isOverDoubt(point, group) ? "the baseline's time is in doubt" : ""], ["", point.is_best ? "recommended" : ""],
-  ].filter(([, text]) => text);
-  return [el("p", { class: "card-title" }, el("strong", {}, point.label)), factList(facts)];
+  const { labels } = group;
+  const numbers = ["time_s", "speedup_ratio", "loss_pct", "memory_bytes", "energy_j"].map((key) => [labels[key], paretoShown(key, point, group) + (key === "time_s" ? `, ${point.time_source}` : ""), point[key]]);
+  const marks = ["is_on_front", "is_doubtful", "is_over_doubt", "is_best"].filter((key) => point[key]).map((key) => ["", labels[key]]);
+  const loss = point.loss_source === "reference" || !point.loss_text ? [] : [["", point.loss_text]];
+  return [el("p", { class: "card-title" }, el("strong", {}, point.label)), factList([...numbers, ...loss, ...marks])];
 }
 
-function paretoNotes(group, points, state) {
-  const [, name] = PARETO_Y.find(([key]) => key === state.y);
-  const unknown = points.filter((point) => !known(point[state.y])).map((point) => point.label);
-  const said = [];
-  if (group.baseline_doubts.length && points.some((point) => isOverDoubt(point, group))) said.push(`Speed-ups are over ${group.baseline}, whose time is in doubt (${group.baseline_doubts.join(", ")}): measure it again.`);
-  if (state.y === "loss_pct" && !points.some((point) => point.loss_source === "measured")) said.push("Nobody measured a loss here: what is drawn is what documents claim, its upper end.");
-  if (state.y === "loss_pct" && points.some((point) => point.loss_source === "measured")) said.push("Measured loss: e^KL − 1 against the 16-bit model, the rise of perplexity on text that model writes.");
-  if (unknown.length) said.push(`${name} not known, drawn apart below the line: ${unknown.join(", ")}.`);
-  if (group.points.some((point) => point.is_on_front && !point.fronts.includes(state.y))) said.push("The line joins what nothing beats in the two axes drawn; the table says, too, what nothing beats in speed, loss and memory together.");
-  const missing = PARETO_Y.filter(([key]) => !group.points.some((point) => known(point[key]))).map(([, text]) => text.toLowerCase());
-  if (missing.length) said.push(`Of no configuration known: ${missing.join(", ")}.`);
-  if (group.barred.length) said.push(`Left out, no kernel is known to run them here: ${group.barred.join(", ")}.`);
-  return said.flatMap((text) => [text, " "]);
-}
-
-function paretoTable(chip, group, state) {
-  const drawn = PARETO_Y.find(([key]) => key === state.y)[1].toLowerCase();
-  const columns = ["Configuration", "Time", "Known by", "Speed-up", "Loss", paretoMemory(group), `Energy per ${group.per}`, `Not beaten in speed and ${drawn} (as drawn)`, "Not beaten in speed, loss and memory together"];
+function paretoTable(group, state) {
+  const { labels } = group;
+  const keys = ["time_s", "time_source", "speedup_ratio", "loss_pct", "memory_bytes", "energy_j"];
+  const columns = [labels.label, ...keys.map((key) => labels[key]), group.y_axes.find((axis) => axis.key === state.y).front, labels.is_on_front];
+  const cell = (key, point) => (key === "time_source" ? el("td", {}, point[key]) : el("td", { class: "n", "data-value": point[key] }, paretoShown(key, point, group)));
   const body = group.points.map((point) => el("tr", { class: point.is_best ? "best" : null },
     el("th", { scope: "row" }, known(point.number) ? el("a", { href: `#case-${point.number}` }, point.label) : point.label),
-    el("td", { class: "n", "data-value": point.time_s }, show.time(point.time_s)), el("td", {}, point.time_source),
-    el("td", { class: "n", "data-value": point.speedup_ratio }, known(point.speedup_ratio) ? paretoShown("speedup_ratio", point.speedup_ratio) + paretoBasis(point, group) : "–"),
-    el("td", { class: "n", "data-value": point.loss_pct }, paretoLoss(point)), el("td", { class: "n", "data-value": point.memory_bytes }, show.bytes(point.memory_bytes)),
-    el("td", { class: "n", "data-value": point.energy_j }, show.energy(point.energy_j)), el("td", {}, point.fronts.includes(state.y) ? "yes" : "–"), el("td", {}, point.is_on_front ? "yes" : "–")));
+    keys.map((key) => cell(key, point)), el("td", {}, point.fronts.includes(state.y) ? "✓" : "–"), el("td", {}, point.is_on_front ? "✓" : "–")));
   return el("table", {}, el("caption", {}, group.title), el("thead", {}, el("tr", {}, columns.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, body));
 }
 
@@ -136,18 +100,10 @@ function paretoPlot(plot, palette, group, points, state, colour) {
   const apart = points.filter((point) => !known(point[state.y]));
   const largest = group.points.reduce((most, point) => Math.max(most, point.memory_bytes || 0), 1);
   const size = (point) => (known(point.memory_bytes) ? 11 + 19 * Math.sqrt(point.memory_bytes / largest) : 12);
-  const [timePrefix, timeScale] = [...PREFIXES].reverse().find(([, one]) => one <= 1 && one >= 1e-9 && points.some((point) => point.time_s >= one)) || ["", 1];
-  const top = (key) => points.reduce((most, point) => Math.max(most, point[key] || 0), 0);
-  const unit = (key, name) => { const found = [...PREFIXES].reverse().find(([, one]) => one > 0 && top(key) >= one) || ["", 1]; return [`${found[0]}${name}`, found[1]]; };
-  const [memoryUnit, memoryScale] = unit("memory_bytes", "B");
-  const [energyUnit, energyScale] = unit("energy_j", "J");
-  const scales = { time_s: timeScale, speedup_ratio: 1, loss_pct: 1, memory_bytes: memoryScale, energy_j: energyScale };
-  const names = {
-    speedup_ratio: narrow ? "Speed-up" : `Speed-up over ${group.baseline || "the baseline"}: more is better →`, time_s: `Time per ${group.per === "token" ? "pass" : "call"} (${timePrefix}s): ${narrow ? "less is better" : "← less is better"}`,
-    loss_pct: narrow ? "Loss (%)" : "Loss (%), less is better", memory_bytes: narrow ? `Memory (${memoryUnit})` : `${paretoMemory(group)} (${memoryUnit}), less is better`, energy_j: `Energy per ${group.per} (${energyUnit})${narrow ? "" : ", less is better"}`,
-  };
-  const x = (point) => point[state.x] / scales[state.x];
-  const y = (point) => point[state.y] / scales[state.y];
+  const axes = Object.fromEntries(["x", "y"].map((name) => [name, group[`${name}_axes`].find((axis) => axis.key === state[name])]));
+  const title = (axis) => plain(narrow ? axis.brief_title : axis.title);
+  const x = (point) => point[state.x] / axes.x.scale;
+  const y = (point) => point[state.y] / axes.y.scale;
   const isFront = (point) => point.fronts.includes(state.y);
   const symbol = (point) => `${LOSS_SYMBOLS[point.loss_source] || "circle"}${point.time_source === "measured" ? "" : "-open"}`;
   const share = (point) => (isFront(point) ? 1 : point.time_source === "measured" ? 0.42 : 0.75); // an outline has little ink
@@ -171,7 +127,7 @@ function paretoPlot(plot, palette, group, points, state, colour) {
     marks(placed, { y: placed.map(y) }),
   ];
   const notes = spots.map(({ point, ax, ay, anchor }) => ({ x: x(point), y: y(point), xref: "x", yref: "y", xanchor: anchor, yanchor: "middle", xshift: ax, yshift: ay, showarrow: false, text: plain(point.label), font: { size: 11.5, color: point.is_best ? palette.accent : isFront(point) ? palette.ink : palette.muted } }));
-  const layout = { xaxis: { ...axisStyle(palette, names[state.x], narrow), range: ranges.x, zeroline: false }, yaxis: { ...axisStyle(palette, names[state.y], narrow), range: ranges.y, zeroline: true, zerolinecolor: palette.grid } };
+  const layout = { xaxis: { ...axisStyle(palette, title(axes.x), narrow), range: ranges.x, zeroline: false }, yaxis: { ...axisStyle(palette, title(axes.y), narrow), range: ranges.y, zeroline: true, zerolinecolor: palette.grid } };
   if (state.x === "speedup_ratio" && left < 1 && right > 1) layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: 1, x1: 1, y0: apart.length ? 0.17 : 0, y1: 1, line: { color: palette.muted, width: 1, dash: "2px,3px" } }];
   if (apart.length) {
     data.push(marks(apart, { y: apart.map(() => 0), yaxis: "y2" }));

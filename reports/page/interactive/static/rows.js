@@ -1,7 +1,5 @@
 // Figures with a row per name, from JSON (rows_json of reports/figures/plotly_drawer.py): the rows that pass the filter, in the chosen order,
 // what is told of a row, and the way to its case.
-const TIME_UNITS = [...PREFIXES].reverse().filter(([, unit_s]) => unit_s <= 1 && unit_s >= 1e-9);
-
 const ROW_PIXELS = { wide: 34, narrow: 29 };
 const TWO_STRIPS_PIXELS = 38;
 
@@ -36,18 +34,17 @@ function drawGaps(chip, place) {
 // `figures`: [[what a row is, figure]]; more than one can be chosen among.
 function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = false }) {
   const chosen = { figure: 0, order: 0, isTime: false };
-  const figure = () => figures[chosen.figure][1];
+  const passes = (number) => chip.filter.passing.has(number);
+  const figure = () => (chosen.figure ? summed(figures[chosen.figure][1], figures[0][1], passes) : figures[0][1]);
   const plot = el("div", { class: "figure bars", role: "img", "aria-label": label });
   const legend = el("div", {});
   const note = el("p", { class: "quiet", role: "status" });
-  const passes = (number) => chip.filter.passing.has(number);
   const draw = () => {
-    const { rows, count } = shownRows(figure(), passes, chosen.order);
-    const longest_s = rows.reduce((most, row) => Math.max(most, timeOf(figure(), figure().totals[row] || 0)), 1e-9);
-    const [prefix, unit_s] = TIME_UNITS.find(([, unit]) => longest_s >= unit) || TIME_UNITS.at(-1);
+    const drawn = figure();
+    const { rows, count } = shownRows(drawn, passes, chosen.order);
     note.textContent = !count ? "No case that passes the filters is in this figure." : count > rows.length ? `The first ${rows.length} of ${show.count(count)} rows: filter the cases to see the others.` : "";
     note.hidden = !note.textContent;
-    drawRows(plot, figure(), rows, { isDark: isDark(), passes, scale: chosen.isTime ? { unit_s, title: `Time per call (${prefix}s)` } : null, layout: POINTED });
+    drawRows(plot, drawn, rows, { isDark: isDark(), passes, scale: chosen.isTime ? drawn.time_axis : null, layout: POINTED });
   };
   const choose = (text, options, react) => choice(text, options, (value) => {
     react(value);
@@ -68,12 +65,22 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
   return { plot, figure };
 }
 
+// A figure whose rows sum those of another, each bar as long as its cases that pass.
+function summed(groups, cases, passes) {
+  const places = new Map(cases.keys.map((key, row) => [key, row]));
+  const members = groups.keys.map((keys) => [keys].flat().filter(passes).map((key) => places.get(key)));
+  const sums = (values) => members.map((rows) => rows.reduce((sum, row) => sum + (values[row] || 0), 0));
+  const data = groups.data.map((part) => ({ ...part, x: sums(cases.data.find((one) => one.name === part.name).x) }));
+  return { ...groups, data, totals: sums(cases.totals), counts: members.map((rows) => rows.length) };
+}
+
 function rowCard(figure, row) {
   const names = figure.rows[row].map((at) => figure.names[at]);
   const time = (value, digits) => show.time(timeOf(figure, value), digits);
   const parts = figure.data.filter((part) => known(part.x[row])).map((part) => [part.name, `${time(part.x[row], 3)}, ${show.percent(part.x[row] / figure.totals[row], 0)}`]);
   const span = (fact) => (known(fact.low[row]) && known(fact.high[row]) ? ` (${time(fact.low[row])} to ${time(fact.high[row])})` : "");
   const facts = figure.facts.filter((fact) => known(fact.times[row])).map((fact) => [fact.name, time(fact.times[row]) + span(fact)]);
+  if (figure.counts) facts.push([figure.count_name, `${figure.counts[row]} / ${[figure.keys[row]].flat().length}`]);
   const card = figure.cards[figure.keys[row]];
   const more = card ? [el("p", { class: "quiet" }, card.title), factList(card.facts)] : [];
   const hint = Array.isArray(figure.keys[row]) ? [] : [el("p", { class: "quiet" }, "Press the bar for its row in the table.")];

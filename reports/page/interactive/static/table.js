@@ -1,11 +1,6 @@
 // The table of all cases: sorted by any column, searched by any word, a page at a time.
 const PAGE_ROWS = 100;
-const TABLE_COLUMNS = [
-  ["name", "Case", null], ["measured_s", "Measured", show.time], ["within_ratio", "±\u00a0within", show.width], ["total_ratio", "±\u00a0total", show.width], ["flags", "Flags", null], ["regime", "Cache, mode", null],
-  ["ideal_s", "Ideal", show.time], ["expected_s", "Expected", show.time], ["error_ideal_ratio", "Error of ideal", show.signed], ["error_expected_ratio", "Error of expected", show.signed], ["roof_share_ratio", "Of roof", show.share],
-  ["achieved_bytes_per_s", "Bandwidth", show.bandwidth], ["achieved_flops_per_s", "Rate", show.flops], ["intensity_flop_per_byte", "FLOP/byte", show.plain], ["bound", "Bound", null], ["path", "Path", null],
-  ["power_w", "Power", show.watts], ["energy_j", "Energy", show.energy],
-];
+const TABLE_COLUMNS = DATA.table_columns.map(([key, title, form]) => [key, title, form ? show[form] : null]);
 const ALWAYS = new Set(["name", "measured_s", "total_ratio", "ideal_s", "error_ideal_ratio", "bound"]);
 const SAID_ONCE = new Set(["regime", "path"]); // where all cases have the same, a sentence says it instead of a column
 

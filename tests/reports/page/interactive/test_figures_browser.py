@@ -109,6 +109,34 @@ def test_bars_add_up_to_the_measured_times_and_follow_sort_and_filter(page):
         chosen(page, label).select_option(value)
 
 
+def test_a_bar_of_a_group_is_as_long_as_its_cases_that_pass(make, open_page):
+    bounds = {"memory": (64, 4096, 4096), "compute": (2048, 4096, 4096)}
+    records = [
+        make.record(shape, width, width, "matmul", time_s, device=make.GPU, number=number)
+        for number, (shape, width, time_s) in enumerate(
+            (shape, width, time_s) for shape in bounds.values() for width, time_s in (("BF16", 2e-3), ("FP16", 3e-3))
+        )
+    ]
+    watched = open_page(make, records, make.GPU, name="groups")
+    page = watched.page
+    plot = figure(page, "gaps")
+    chosen(page, "Scale").select_option("time")
+    chosen(page, "One bar per").select_option("1")
+    sums = f"{plot}.data.filter(one => one.type === 'bar').reduce((all, one) => one.x.map((x, at) => x + (all[at] || 0)), [])"
+    ideal = f"{plot}.data.find(one => one.name === 'ideal roof').x.reduce((sum, x) => sum + x, 0)"
+    assert sorted(page.evaluate(sums)) == pytest.approx([4.0, 6.0], rel=1e-3)  # ms
+    whole = page.evaluate(ideal)
+    parts = []
+    for bound in bounds:
+        pill = page.locator(f".pill[data-value='{bound}']")
+        pill.click()
+        assert sorted(page.evaluate(sums)) == pytest.approx([2.0, 3.0], rel=1e-3)
+        parts.append(page.evaluate(ideal))
+        pill.click()
+    assert sum(parts) == pytest.approx(whole, rel=1e-3)
+    assert watched.faults == []
+
+
 def test_pointing_at_a_bar_tells_its_parts_and_pressing_it_leads_to_its_row(page):
     plot = figure(page, "gaps")
     chosen(page, "Sort by").select_option("3")

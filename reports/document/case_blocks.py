@@ -1,0 +1,521 @@
+"""The cases of a chip in a report: its roofline, the errors of predictions, where the time went, all cases, samples, energy, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from reports.cases.calibration_doubt import doubtful_words
+from reports.cases.energy import CaseEnergy, case_energy
+from reports.cases.error_summary import ErrorSummary
+from reports.cases.gap import LABELS, expected_gap
+from reports.cases.rows import CaseRow
+from reports.cases.state import state_of
+from reports.cases.summary import MAX_SERIES, CaseSummary
+from reports.document.blocks import (
+    Block,
+    Cards,
+    Cell,
+    Column,
+    Definitions,
+    FigureBlock,
+    Folded,
+    Live,
+    Medium,
+    Paragraph,
+    Rich,
+    Section,
+    Span,
+    TableBlock,
+    percent_cell,
+    table,
+    time_cell,
+)
+from reports.document.report import ChipPart, case_column, flag_span, flags_cell
+from reports.formats.figure_files import figure_suffix
+from reports.text.display_text import counted, prefixed, shown
+from reports.text.regime import regime_words
+from results.records.flags import meaning
+from results.records.records import Measurement
+from results.records.state_records import KernelAttribution
+from results.statistics.replication import width_text
+from roofline_model.core.finding import short_text
+from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
+from roofline_model.expected.gap import Gap
+
+SAMPLED_CASES = 500
+"""Up to so many records are read with their samples, so that those of any case can be looked at."""
+_LEAST_SHARE_RATIO = 0.0005
+"""Parts of a time that are nowhere larger have no column."""
+
+
+def roofline_section(part: ChipPart) -> Section | None:
+    """Return the dual roofline of a chip."""
+    roofline = part.chip.roofline
+    if not (roofline.roofs or roofline.points):
+        return None
+    intro = (
+        "Lines are what the chip allows, hollow points what the model predicts for each case, filled points what was "
+        "measured: the segment between them is the gap."
+    )
+    if part.live:
+        intro += " Dotted lines are the most that an expected time reaches." if roofline.expected_roofs else ""
+        intro += " Point at a mark or a line for its numbers; press a filter to see only some cases; drag to zoom."
+    points = f"{counted(len(roofline.points), 'case')}, {roofline.measured_count} of them measured"
+    best = f" {'. '.join(roofline.highlight.lines)}." if roofline.highlight else ""
+    figure = FigureBlock(
+        f"roofline{figure_suffix(part.report.view, part.chip)}",
+        f"Dual roofline plot of {part.chip.hardware_name}",
+        f"{roofline.title}: {counted(len(roofline.roofs), 'roof')}, {points}.{best} The numbers are in the table of all cases.",
+    )
+    blocks = (Paragraph(intro, "quiet", "page"), Live("roofline", part.index, (figure,)))
+    return Section(part.title("Dual roofline"), f"plot{part.suffix}", blocks)
+
+
+def errors_section(part: ChipPart) -> Section | None:
+    """Return the errors of a chip's predictions, by operator, precision and regime."""
+    errors = part.chip.errors
+    if not errors:
+        return None
+    has_expected = any(error.expected_count for error in errors)
+    doubts = f"{doubtful_words(part.chip.doubtful_kinds)}." if part.chip.doubtful_kinds else ""
+    intro = (
+        f"Error = (predicted − measured) / measured, of the ideal time{' and of the expected one' if has_expected else ''}. "
+        "Negative means the prediction was too fast, as a speed of light is."
+    )
+    blocks = (
+        Paragraph((f"{intro} ", Span(doubts, "bold")) if doubts else intro, "quiet"),
+        Live("errors", part.index),
+        FigureBlock(f"errors{figure_suffix(part.report.view, part.chip)}", medium="text"),
+        _error_table(part, errors, has_expected=has_expected),
+    )
+    return Section(part.title("How good the predictions were"), f"errors{part.suffix}", blocks)
+
+
+def _error_table(part: ChipPart, errors: tuple[ErrorSummary, ...], *, has_expected: bool) -> TableBlock:
+    def worst(error: ErrorSummary) -> Span:
+        place = part.report.case_places.get((error.worst_case_id, error.cache, error.mode), "")
+        return Span(error.worst_case_id, "code", anchor=place)
+
+    regimes = (
+        [Column("Cache, mode", lambda error: regime_words(error.cache, error.mode), drop=4)]
+        if len(part.report.view.regimes) > 1
+        else []
+    )
+    columns = [
+        Column("Operator", lambda error: error.op, "brief", is_head=True),
+        Column("Precision", lambda error: error.precision),
+        *regimes,
+        Column("Cases", lambda error: Cell(str(error.case_count), error.case_count), "number", drop=3),
+        Column(
+            "Median |error|",
+            lambda error: percent_cell(error.median_abs_error_ratio),
+            "number",
+            drop=2 if has_expected else 0,
+        ),
+        Column("Median error", lambda error: percent_cell(error.median_error_ratio, signed=True), "number", drop=6),
+        Column("Worst error", lambda error: percent_cell(error.worst_error_ratio, signed=True), "number", drop=5),
+        Column(
+            (Span("Median ", medium="page"), "|error| of expected"),
+            lambda error: percent_cell(error.median_abs_expected_ratio),
+            "number",
+        ),
+        Column("Median of roof", lambda error: percent_cell(error.median_roof_share_ratio), "number", drop=1),
+        Column("Best of roof", lambda error: percent_cell(error.best_roof_share_ratio), "number", medium="page"),
+        Column("Worst case", worst, "prose", medium="page"),
+    ]
+    return table("Prediction errors by operator and precision", columns, errors)
+
+
+def gaps_section(part: ChipPart) -> Section | None:
+    """Return where the measured times of a chip went."""
+    listed = part.chip.cases[: part.report.most_rows_count]
+    splits = [(case, gap) for case in listed if (gap := expected_gap(case)) is not None]
+    live = bool(part.live and part.live["gaps"])
+    if not splits and not live:
+        return None
+    blocks: list[Block] = []
+    if live:
+        hint = (
+            "From the left: the ideal roof, then what the expected model adds for this chip, part by part, then what nobody "
+            "explains. Parts left of zero are time that reality saved against a step of the model. The filters above the "
+            "roofline hold here, too."
+        )
+        nothing = (
+            "No parts of an expected time are stored with this run, so that a measured time splits into its ideal roof and the "
+            "rest: both are in the table of all cases."
+        )
+        still = () if splits else (Paragraph(nothing, "quiet"),)
+        blocks += [Paragraph(hint, "quiet", "page"), Live("gaps", part.index, still, medium="page")]
+    if splits:
+        blocks.append(FigureBlock(f"time{figure_suffix(part.report.view, part.chip)}", medium="text"))
+        blocks += [Folded("The same as a table", tuple(_gap_blocks(splits)))] if live else _gap_blocks(splits)
+    return Section(part.title("Where the time went"), f"gap{part.suffix}", tuple(blocks))
+
+
+def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
+    """Yield the splits as a table: what explains least leaves a narrow screen first, the two ends of the split stay longest."""
+
+    def share(gap: Gap, name: str) -> float:
+        return dict(gap.parts).get(name, 0.0) / gap.measured_s
+
+    sizes = {name: sum(abs(share(gap, name)) for _, gap in splits) for name in LABELS}
+    names = [name for name in LABELS if any(abs(share(gap, name)) >= _LEAST_SHARE_RATIO for _, gap in splits)]
+    by_size = sorted(names, key=lambda name: (name in ("ideal", "unexplained"), sizes[name]))
+
+    def part_cell(name: str) -> Callable[[tuple[CaseSummary, Gap]], Cell]:
+        def cell(split: tuple[CaseSummary, Gap]) -> Cell:
+            time_s = dict(split[1].parts).get(name)
+            return Cell("–") if time_s is None else Cell(format_percent(time_s / split[1].measured_s, 0), time_s)
+
+        return cell
+
+    columns = [
+        case_column(lambda split: split[0].lead),
+        Column("Measured", lambda split: time_cell(split[1].measured_s), "number"),
+        Column("Ideal", lambda split: time_cell(split[0].lead.ideal_s), "number", medium="page"),
+        Column("Expected", lambda split: time_cell(split[0].lead.expected_s), "number", medium="page"),
+        Column(
+            "Error", lambda split: percent_cell(split[0].expected_error_ratio, signed=True), "number", medium="page"
+        ),
+        *(
+            Column(
+                name,
+                part_cell(name),
+                "number",
+                LABELS[name],
+                drop=len(names) - by_size.index(name),
+            )
+            for name in names
+        ),
+        Column("80\u00a0%", _expected_interval, "number", medium="page"),
+        Column("Source", lambda split: shown(split[0].lead.record.expected.provenance, 40), medium="page"),
+    ]
+    intro = (
+        "The expected time is what a good kernel should take here, with the interval that holds it four times in five. Each "
+        "part is a share of the measured time; they add up to it, and a negative one is time that reality saved."
+    )
+    yield Paragraph(intro, "quiet")
+    yield table("Expected times and where the measured time went", columns, splits, look="parts")
+    yield Definitions(tuple((name, LABELS[name]) for name in names))
+
+
+def _expected_interval(split: tuple[CaseSummary, Gap]) -> str:
+    expected = split[0].lead.record.expected
+    return "–" if expected is None else f"{format_time(expected.low_s)} to {format_time(expected.high_s)}"
+
+
+def cases_section(part: ChipPart) -> Section | None:
+    """Return all cases of a chip, a row each, and what their flags and regimes mean."""
+    report, cases = part.report, part.chip.cases
+    if not cases:
+        return None
+    listed = cases[: report.most_rows_count]
+    still: list[Block] = []
+    if len(cases) > len(listed):
+        text = f"The first {len(listed)} of {len(cases)} cases: the page's script lists all, and so does `roofline export`."
+        still.append(Paragraph(text, "quiet"))
+    still.append(_case_table(part, listed))
+    intro = (
+        "One row per case. ",
+        Span("± within", "bold"),
+        (
+            " is the 95 % interval of the median inside a process (the widest of several): it stops the sampling and knows "
+            "nothing of the next process. "
+        ),
+        Span("± total", "bold"),
+        (
+            " adds how far fresh processes differ; from the case's own processes, this machine's stored A/A floor, or the run's "
+            "other cases. Where none of these is there it is not known, and the table says “one process”."
+        ),
+    )
+    blocks: list[Block] = [Paragraph(intro, "quiet", "page"), Live("cases", part.index, tuple(still))]
+    view = report.view
+    regimes = view.regimes if len(view.regimes) > 1 else ()
+    meanings: tuple[tuple[Rich, Rich], ...] = (*((flag_span(flag), meaning(flag)) for flag in view.flags), *regimes)
+    if meanings:
+        blocks.append(Definitions(meanings))
+    if regimes:
+        apart = "Different cache states and modes are different cases: they stand in one table and are never compared with each other."
+        blocks.append(Paragraph(apart, "quiet"))
+    replicated = [case for case in cases if len(case.rows) > 1][: report.most_rows_count]
+    if replicated:
+        blocks.append(_processes(replicated))
+    return Section(part.title("All cases"), f"cases{part.suffix}", tuple(blocks))
+
+
+def _case_table(part: ChipPart, cases: tuple[CaseSummary, ...]) -> TableBlock:
+    """Return the cases as a table; texts have one ± and the flags in words, a page the details."""
+    numbers = {id(case): number for number, case in enumerate(cases, part.first_ordinal)}
+    columns = (
+        Column("Case", lambda case: case.pooled.title, "brief", medium="text", is_head=True),
+        _page_only(case_column(lambda case: case.pooled)),
+        Column("Format", lambda case: case.pooled.precision, medium="text"),
+        Column("Kernel", lambda case: case.pooled.kernel, drop=2, medium="text"),
+        Column("Measured", _measured, "number"),
+        Column("!", lambda case: "!" if case.doubts else "", medium="text"),
+        Column("±", _plus_minus, "number", drop=3, medium="text"),
+        Column("±\u00a0within", lambda case: _width(case.pooled.interval_ratio), "number", medium="page"),
+        Column("±\u00a0total", _total, "number", medium="page"),
+        Column("Flags", lambda case: flags_cell(case.flags), "brief", drop=10),
+        Column("Cache, mode", lambda case: case.regime, drop=6),
+        Column("Ideal", lambda case: time_cell(case.pooled.ideal_s), "number", drop=1),
+        Column("Error", lambda case: percent_cell(case.pooled.error_ratio, signed=True), "number"),
+        Column("Expected", lambda case: time_cell(case.pooled.expected_s), "number", drop=4, medium="text"),
+        Column(
+            "Error of it",
+            lambda case: percent_cell(case.pooled.expected_error_ratio, signed=True),
+            "number",
+            drop=5,
+            medium="text",
+        ),
+        Column("Of roof", lambda case: percent_cell(case.pooled.roof_share_ratio, 0), "number", drop=9),
+        Column("Bandwidth", lambda case: _rate(case.pooled.achieved_bytes_per_s, format_bandwidth), "number", medium="page"),
+        Column("Rate", lambda case: _rate(case.pooled.achieved_flops_per_s, format_flops), "number", medium="page"),
+        Column("Bound", lambda case: case.pooled.bound or "–", drop=7),
+        Column("Path", _path, medium="page"),
+        Column("Power", lambda case: _watts(case.pooled.power_w), "number", medium="page"),
+        Column("Energy", _energy_text, "number", drop=8, medium="text"),
+        Column("Remarks", _remarks, "prose", medium="page"),
+    )  # fmt: skip
+    return table(
+        "All cases",
+        columns,
+        cases,
+        anchor=lambda case: f"case-{numbers[id(case)]}",
+        look="cases",
+        text_note=_interval_note(cases),
+    )
+
+
+def _page_only(column: Column) -> Column:
+    return replace(column, medium="page")
+
+
+def _measured(case: CaseSummary) -> Cell:
+    row = case.pooled
+    return Cell(Span(row.status, f"status {row.status}")) if row.measured_s is None else time_cell(row.measured_s)
+
+
+def _plus_minus(case: CaseSummary) -> str:
+    mark = "*" if case.total_ratio is None and case.within_ratio is not None else ""
+    return "–" if case.plus_minus_ratio is None else f"±{width_text(case.plus_minus_ratio)}{mark}"
+
+
+def _width(ratio: float | None) -> Cell:
+    return Cell("–" if ratio is None else width_text(ratio), ratio)
+
+
+def _total(case: CaseSummary) -> Cell:
+    width = f"{width_text(case.total_ratio)} " if case.total_ratio is not None else ""
+    return Cell((width, Span(case.total_basis or "–", "quiet basis")), case.total_ratio)
+
+
+def _rate(value: float | None, text: Callable[[float | None], str]) -> Cell:
+    return Cell(text(value), value)
+
+
+def _watts(power_w: float | None) -> Cell:
+    return Cell("–" if power_w is None else f"{power_w:.4g} W", power_w)
+
+
+def _path(case: CaseSummary) -> str:
+    row = case.pooled
+    return f"{row.path or '–'}{f' ({row.compute_format})' if row.path not in ('', 'native') else ''}"
+
+
+def _energy_text(case: CaseSummary) -> str:
+    energy = case_energy(case)
+    return prefixed(energy.energy_j if energy else None, "J")
+
+
+def _remarks(case: CaseSummary) -> str:
+    notes = (shown(short_text(finding)) for finding in case.pooled.findings)
+    return "; ".join((*case.remarks, *notes)) or "–"
+
+
+def _interval_note(cases: tuple[CaseSummary, ...]) -> str:
+    words = ["error = (predicted − measured) / measured"]
+    if any(case.total_ratio is not None for case in cases):
+        words.append("± knows how far fresh processes differ")
+    if any(case.total_ratio is None and case.within_ratio is not None for case in cases):
+        words.append("* ± within one process only")
+    if any(case.doubts for case in cases):
+        words.append("! a flag puts the time in doubt")
+    return f"{'; '.join(words)}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """One process of a case."""
+
+    row: CaseRow
+    row_span_count: int
+    """Rows of its case, for the first of them; 0 for the others."""
+
+    @property
+    def measurement(self) -> Measurement | None:
+        return self.row.record.measurement if self.row.measured_s is not None else None
+
+
+def _processes(cases: list[CaseSummary]) -> Folded:
+    """Return each process of the cases that ran in several."""
+    processes = [_Process(row, 0 if at else len(case.rows)) for case in cases for at, row in enumerate(case.rows)]
+    states = {id(process): state_of([process.measurement]) for process in processes if process.measurement is not None}
+    is_gpu = any(state and (state.clock_hz is not None or state.throttled_s) for state in states.values())
+
+    def name(process: _Process) -> Cell:
+        look = "named" if process.row.is_model else ""
+        return Cell(Span(process.row.name, "code"), look=look, row_span_count=process.row_span_count)
+
+    def sampled(process: _Process) -> Cell:
+        measured = process.measurement
+        if measured is None:
+            return Cell("–")
+        worth = measured.effective_sample_count
+        more = () if worth is None else (" ", Span(f"worth {worth:.0f}", "quiet"))
+        return Cell((str(measured.sample_count), *more))
+
+    def state_text(process: _Process, field: str) -> str:
+        state = states.get(id(process))
+        return getattr(state, field) if state is not None and is_gpu else "–"
+
+    columns = (
+        Column("Case", name, is_head=True),
+        Column("Process", lambda one: str(one.row.process), "number"),
+        Column("Median", lambda one: time_cell(one.row.measured_s), "number"),
+        Column("±\u00a0within", lambda one: _width(one.row.interval_ratio), "number"),
+        Column("Samples", sampled, "number"),
+        Column("Stopped by", lambda one: shown(one.measurement.stop_reason) if one.measurement else "–"),
+        Column("SM clock", lambda one: state_text(one, "clock_text"), "number"),
+        Column("Throttled", lambda one: state_text(one, "throttled_text"), "brief"),
+        Column("Flags", lambda one: flags_cell(one.row.flags), "brief"),
+        Column("Remarks", _process_remark, "prose"),
+    )
+    title = f"Each process of {counted(len(cases), 'case')} that ran in several"
+    return Folded(title, (table("Each process", columns, processes, look="processes"),), medium="page")
+
+
+def _process_remark(process: _Process) -> str:
+    row = process.row
+    if row.measured_s is None:
+        return f"{row.status}: {row.reason}" if row.reason else row.status
+    ended = row.record.process.end_reason
+    return f"the process ended later: {shown(ended)}" if ended else "–"
+
+
+def samples_section(part: ChipPart) -> Section | None:
+    """Return the samples of the cases whose shape was flagged; with scripts, of any case."""
+    report, chip, suffix = part.report, part.chip, figure_suffix(part.report.view, part.chip)
+    room = MAX_SERIES - sum(len(other.series) for other in report.view.chips[: part.index])
+    drawn = chip.series[: max(room, 0)]
+    if not chip.roofline.measured_count and not drawn:
+        return None
+    how = (
+        "Left: the samples in the order they were taken (a slope is drift, two bands are two states); right: the share of samples "
+        "below a time. The line is the median, the band its 95\u00a0% interval within the process."
+    )
+    blocks: list[Block] = []
+    if part.live and part.live["samples"]:
+        blocks += [Paragraph(how, "quiet", "page"), Live("samples", part.index, medium="page")]
+    elif part.live:
+        nothing = (
+            "No samples are in this page: the run was stored without them, they were pruned, or it has more than "
+            f"{SAMPLED_CASES} cases. The table of all cases has their medians and intervals; `roofline show RUN CASE` shows what the "
+            "database holds of any case."
+        )
+        blocks.append(Paragraph(nothing, "quiet", "page"))
+    blocks.append(FigureBlock(f"samples{suffix}", medium="text"))
+    if drawn:
+        flagged = "Every case flagged for the shape of its samples."
+        text = flagged if part.live and part.live["samples"] else f"{flagged} {how}"
+        blocks.append(Paragraph(text, "quiet", "page", "by-still"))
+        blocks.append(Cards(tuple(_sample_card(part, at) for at in range(len(drawn))), medium="page"))
+    left_count = len(chip.series) - len(drawn)
+    if left_count > 0:
+        text = f"{left_count} more flagged series are not drawn: `roofline show RUN CASE` shows any case."
+        blocks.append(Paragraph(text, "quiet", "page", "by-still"))
+    which = () if part.live else (Span(" that a median does not describe", medium="page"),)
+    medium: Medium = "any" if part.live or drawn else "text"
+    return Section(part.title("Samples", *which), f"samples{part.suffix}", tuple(blocks), medium=medium)
+
+
+def _sample_card(part: ChipPart, at: int) -> tuple[Block, ...]:
+    series = part.chip.series[at]
+    process = (" ", Span(series.process_label, "quiet")) if series.process_label else ()
+    flags = (piece for flag in series.flags for piece in (" ", flag_span(flag)))
+    label = f"Samples of {series.case_id}"
+    alternative = (
+        f"{len(series.samples_s)} samples of {series.case_id} in order and as a distribution, median {format_time(series.median_s)}; "
+        f"flagged {', '.join(series.flags)}"
+    )
+    name = f"samples{figure_suffix(part.report.view, part.chip)}-{at + 1:02d}"
+    return (
+        Paragraph((Span(series.case_id, "code"), *process, *flags)),
+        FigureBlock(name, label, alternative, "small"),
+    )
+
+
+def energy_section(part: ChipPart) -> Section | None:
+    """Return energy and power of each case that has them."""
+    listed = part.chip.cases[: part.report.most_rows_count]
+    items = [(case, energy) for case in listed if (energy := case_energy(case)) is not None]
+    if not items:
+        return None
+
+    def joules(value: float | None, digits: int = 3) -> Cell:
+        return Cell(prefixed(value, "J", digits), value)
+
+    def check(energy: CaseEnergy) -> Cell:
+        apart = " apart" if energy.is_disputed else ""
+        text = f"{format_percent(energy.disagreement_ratio, signed=True)}{apart}"
+        return Cell(text, energy.disagreement_ratio, look="bad" if energy.is_disputed else "")
+
+    columns = (
+        case_column(lambda item: item[0].lead),
+        Column("Gross per call", lambda item: joules(item[1].energy_j), "number"),
+        Column("sd", lambda item: joules(item[1].std_j, 2), "number"),
+        Column("Net per call", lambda item: joules(item[1].net_energy_j), "number"),
+        Column("Power", lambda item: _watts(item[1].power_w), "number"),
+        Column("Idle", lambda item: _watts(item[1].idle_power_w), "number"),
+        Column("Per FLOP, per joule", lambda item: item[1].per_flop_text),
+        Column("Windows", lambda item: item[1].windows or "–"),
+        Column("Scope", lambda item: item[1].scope),
+        Column("Source", lambda item: item[1].source),
+        Column("Cross-check", lambda item: check(item[1]), "number"),
+    )
+    intro = (
+        "Gross is all that the sensor's scope used, net leaves out what it draws at rest. Per FLOP and FLOP per joule are gross. "
+        "The cross-check is how far a second source is from the first."
+    )
+    blocks = (Paragraph(intro, "quiet"), table("Energy and power", columns, items))
+    return Section(part.title("Energy and power"), f"energy{part.suffix}", blocks, medium="page")
+
+
+def kernels_section(part: ChipPart) -> Section | None:
+    """Return the kernels that ran per call, where they were traced."""
+    listed = part.chip.cases[: part.report.most_rows_count]
+    items = [(case, traced) for case in listed if (traced := _attribution(case)) is not None]
+    if not items:
+        return None
+
+    def names(traced: KernelAttribution) -> Cell:
+        spans = [piece for name in traced.kernel_names for piece in (Span(shown(name, 120), "code"), ", ")][:-1]
+        return Cell(tuple(spans) or "–")
+
+    columns = (
+        case_column(lambda item: item[0].lead),
+        Column("Kernels", lambda item: Cell(f"{item[1].kernel_count:g}", item[1].kernel_count), "number"),
+        Column("Busy", lambda item: time_cell(item[1].busy_s), "number"),
+        Column("Gap", lambda item: time_cell(item[1].gap_s), "number"),
+        Column("First to last", lambda item: time_cell(item[1].latency_s), "number"),
+        Column("Source", lambda item: shown(item[1].source, 40)),
+        Column("Names", lambda item: names(item[1]), "prose"),
+    )
+    intro = "Per call, from the tracing interface: how many kernels, how long at least one of them ran, and the gap in which none did."
+    blocks = (Paragraph(intro, "quiet"), table("Kernels per call", columns, items))
+    return Section(part.title("What ran on the device"), f"attribution{part.suffix}", blocks, medium="page")
+
+
+def _attribution(case: CaseSummary) -> KernelAttribution | None:
+    return next((measured.attribution for measured in case.measurements if measured.attribution), None)
