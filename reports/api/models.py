@@ -10,7 +10,7 @@ are refused.
     POST /api/attention?hardware_key=    AttentionRequest    → AttentionPrediction  fused attention (attention.py: `router`)
     POST /api/attention/recommend?hardware_key=  AttentionRecommendRequest → AttentionRecommendation  formats of its cache ranked
     POST /api/sweep?hardware_key=        SweepRequest        → SweepAnswer       grids: columns per chip × formats
-    GET  /api/hardware                                       → HardwareList
+    GET  /api/hardware                                       → ServedHardware
     GET  /api/hardware/{key}                                 → HardwareDetail    404 for an unknown chip
     GET  /api/formats                                        → FormatList
     GET  /api/models                                         → ModelList
@@ -47,12 +47,7 @@ from the fragment of its own address (`/#token=…`), which browsers never send 
 from __future__ import annotations
 
 from reports.api.catalog.catalog_models import (
-    FormatList,
-    HardwareDetail,
-    HardwareList,
-    HardwareSummary,
     Health,
-    ModelList,
     ModelPredictRequest,
     NvmlReading,
     NvmlStatus,
@@ -60,22 +55,16 @@ from reports.api.catalog.catalog_models import (
 from reports.api.http.problem import FieldProblem, Problem
 from reports.api.predict.analysis_models import (
     AnalyzeRequest,
-    Candidate,
     ProductRequest,
-    Recommendation,
     RecommendRequest,
     SweepAnswer,
     SweepRequest,
     SweepSeries,
-    TilingAnswer,
-    TilingBody,
     TilingRequest,
 )
 from reports.api.predict.attention_models import (
-    AttentionRecommendation,
     AttentionRecommendRequest,
     AttentionRequest,
-    CacheCandidate,
 )
 from reports.api.predict.base_models import Answer, Request
 from reports.api.predict.model_advice_models import ModelPlan, ModelRecommendation, ModelRecommendRequest
@@ -86,21 +75,13 @@ __all__ = [
     "AnalyzeRequest",
     "Answer",
     "AttentionRecommendRequest",
-    "AttentionRecommendation",
     "AttentionRequest",
-    "CacheCandidate",
-    "Candidate",
     "CaseBody",
     "CaseList",
     "DiffAnswer",
     "FieldProblem",
-    "FormatList",
-    "HardwareDetail",
-    "HardwareList",
-    "HardwareSummary",
     "Health",
     "HistoryAnswer",
-    "ModelList",
     "ModelPlan",
     "ModelPredictRequest",
     "ModelRecommendRequest",
@@ -110,7 +91,6 @@ __all__ = [
     "Problem",
     "ProductRequest",
     "RecommendRequest",
-    "Recommendation",
     "Request",
     "RunBody",
     "RunDetail",
@@ -121,7 +101,5 @@ __all__ = [
     "SweepAnswer",
     "SweepRequest",
     "SweepSeries",
-    "TilingAnswer",
-    "TilingBody",
     "TilingRequest",
 ]

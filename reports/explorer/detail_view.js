@@ -70,8 +70,11 @@ function partsList(all, kind) {
 function tilingNodes({ answer, problem }) {
   const title = el("h3", {}, "Tiling");
   if (problem) return [title, el("p", {}, problem.message)];
-  const { tiling, note } = answer;
-  if (!tiling) return [title, el("p", {}, `${note.slice(0, 1).toUpperCase()}${note.slice(1)}.`)];
+  const { tiling } = answer;
+  if (!tiling) {
+    const { text } = answer.tiling_reason;
+    return [title, el("p", {}, `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`)];
+  }
   const { occupancy } = tiling;
   const facts = [
     [

@@ -255,7 +255,7 @@ function modelRow(answer, chip) {
     ridge: path?.critical_intensity_flop_per_byte ?? null,
     flops: answer.flops,
     movedBytes: answer.moved_bytes,
-    peak: path?.dense_flops_per_s ?? null,
+    peak: path?.dense.value ?? null,
     bandwidth: chip?.bandwidth_bytes_per_s ?? null,
     level: "DRAM",
     path: null,

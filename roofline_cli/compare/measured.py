@@ -141,8 +141,8 @@ def _compare(
 
 
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
-    from reports.formats.answer_json import command_json
-    from reports.formats.shape_advice_json import shape_advice_json
+    from reports.formats.answer_json import answer_json, command_json
+    from reports.formats.shape_advice import shape_advice
     from roofline_cli.predict.products import print_table
     from roofline_cli.recommend.shape import print_recommendation
     from roofline_model.expected.predict import expected_times
@@ -156,7 +156,8 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
     if request.as_json:
         predicted = command_json(table)
-        show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": shape_advice_json(advice)})
+        recommendation = answer_json(shape_advice(advice))
+        show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
     print_table(table, chip, request.hw)
     show_line()

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from roofline_cli.screen.tables import Column, show_json, show_table
 from roofline_cli.shared.options import FormatsFileOption, JsonOption, register_formats
-from roofline_model.formats.catalog import FORMATS
-
-if TYPE_CHECKING:
-    from roofline_model.formats.catalog import NumberFormat
 
 
 def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False) -> None:
     """List the number formats: bits, bytes, scales, blocks, aliases."""
+    from reports.formats.answer_json import command_json
+    from roofline_model.predictions.catalog import format_list
 
-    catalog = [*FORMATS.values(), *register_formats(formats_file)]
+    catalog = format_list(register_formats(formats_file))
     if as_json:
-        show_json({"formats": [_format_json(fmt) for fmt in catalog]})
+        show_json(command_json(catalog))
         return
     columns = (
         Column("Format"),
@@ -40,26 +36,6 @@ def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False)
             ", ".join(fmt.aliases) or "–",
             fmt.description,
         ]
-        for fmt in catalog
+        for fmt in catalog.formats
     ]
     show_table(columns, rows)
-
-
-def _format_json(fmt: NumberFormat) -> dict[str, Any]:
-    return {
-        "key": fmt.key,
-        "kind": fmt.kind,
-        "aliases": list(fmt.aliases),
-        "element_bits": fmt.element_bits,
-        "container_bits": fmt.container_bits,
-        "nominal_bits": fmt.nominal_bits,
-        "bytes_per_element": fmt.bytes_per_element,
-        "traffic_bytes_per_element": fmt.traffic_bytes_per_element,
-        "scale_overhead_ratio": fmt.scale_overhead_ratio,
-        "block_elems": fmt.block_elems,
-        "element_dtype": fmt.element_dtype or None,
-        "exponent_bits": fmt.exponent_bits,
-        "mantissa_bits": fmt.mantissa_bits,
-        "max_value": fmt.max_value,
-        "description": fmt.description,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,10 +38,11 @@ ChipArgument = Annotated[
 @app.command("list")
 def list_chips(as_json: JsonOption = False) -> None:
     """List the chips of the registry."""
+    from reports.formats.answer_json import command_json
+    from roofline_model.predictions.catalog import hardware_list
 
-    chips = list_hardware()
     if as_json:
-        show_json({"hardware": [_summary_json(chip) for chip in chips]})
+        show_json(command_json(hardware_list()))
         return
     columns = (
         Column("Chip"),
@@ -63,7 +64,7 @@ def list_chips(as_json: JsonOption = False) -> None:
             ", ".join(chip.aliases) or "–",
             chip.name,
         ]
-        for chip in chips
+        for chip in list_hardware()
     ]
     show_table(columns, rows)
     show_line(
@@ -82,17 +83,15 @@ def show_chip(
 
     Also how each format is computed: natively, emulated or widened.
     """
+    from reports.formats.answer_json import command_json
+    from roofline_model.predictions.catalog import hardware_detail
 
     if as_toml:
         typer.echo(chip_file_text(name), nl=False)
         return
     chip = find_chip(name)
     if as_json:
-        paths = {key: {"critical_intensity_flop_per_byte": chip.critical_intensity(key)} for key in chip.paths}
-        document = chip.to_dict()
-        for key, extra in paths.items():
-            document["paths"][key].update(extra)
-        show_json({**document, "content_hash": chip.content_hash})
+        show_json(command_json(hardware_detail(chip)))
         return
     _print_chip(chip)
 
@@ -283,18 +282,3 @@ def _native_rate(chip: Device, key: str) -> str:
 def _tflops(rate_flops_per_s: float) -> str:
     value = rate_flops_per_s / 1e12
     return f"{value:.0f}" if value >= 999.95 else f"{value:.4g}"
-
-
-def _summary_json(chip: Device) -> dict[str, Any]:
-    return {
-        "key": chip.key,
-        "name": chip.name,
-        "kind": chip.kind,
-        "vendor": chip.vendor,
-        "architecture": chip.architecture,
-        "aliases": list(chip.aliases),
-        "is_placeholder": chip.is_placeholder,
-        "bandwidth_bytes_per_s": chip.bandwidth.value,
-        "capacity_bytes": None if chip.capacity is None else chip.capacity.value,
-        "peak_dense_flops_per_s": {key: path.dense.value for key, path in chip.paths.items() if path.kind == "native"},
-    }

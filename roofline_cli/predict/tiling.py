@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,13 +21,15 @@ from roofline_cli.shared.options import (
     register_formats,
 )
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import counted, format_percent, format_time
 from roofline_model.formats.catalog import format_pair, pair_label
 from roofline_model.operators.product import product_of_pair
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.operators.product import Operator
+    from roofline_model.formats.catalog import Pair
+    from roofline_model.predictions.product import Shape
     from roofline_model.tiling.waves import Tiling
 
 CURVE_STEP = 32
@@ -70,7 +71,8 @@ def tiling(
     as_json: JsonOption = False,
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
-    from roofline_model.tiling.waves import gemm_tiling as choose
+    from reports.formats.answer_json import command_json
+    from roofline_model.predictions.tiling import product_tiling
 
     if cache not in ("cold", "warm"):
         raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")
@@ -82,20 +84,17 @@ def tiling(
     register_formats(formats_file)
     pair = format_pair(formats)
     chip = find_chip(hw)
-    work = product_of_pair(*shape, weight=pair[0], activation=pair[1])
-    found = choose(work, chip, cache=cache)
+    answer = product_tiling(chip, shape, pair, cache=cache)
     if output is not None:
-        _draw(output, chip, work, pair_label(pair), cache)
+        _draw(output, chip, shape, pair, cache)
     if as_json:
-        show_json(
-            {"tiling": None if found is None else _document(found), "plot": None if output is None else str(output)}
-        )
+        show_json({**command_json(answer), "plot": None if output is None else str(output)})
         return
     title = f"{'x'.join(map(str, shape))} {pair_label(pair)} on {chip.name}, weights {'in DRAM' if cache == 'cold' else 'in L2'}"
-    if found is None:
-        show_line(f"{title}: the library runs its GEMV kernel here, which has no tiles; it streams the weights once")
-    else:
-        _show(title, found)
+    if answer.tiling is not None:
+        _show(title, answer.tiling)
+    elif answer.tiling_reason is not None:
+        show_line(f"{title}: {short_text(answer.tiling_reason)}")
     if output is not None:
         show_line(f"efficiency against N: {output}")
 
@@ -203,37 +202,21 @@ def _part_rows(found: Tiling) -> list[list[Any]]:
     return rows
 
 
-def _document(found: Tiling) -> dict[str, Any]:
-
-    derived = (
-        "block_count",
-        "blocks_per_sm_ratio",
-        "wave_count",
-        "resident_wave_count",
-        "tail_ratio",
-        "padding_ratio",
-        "beyond_compulsory_bytes",
-        "efficiency_ratio",
-    )
-    return {**asdict(found), **{name: getattr(found, name) for name in derived}}
-
-
-def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) -> None:
+def _draw(output: Path, chip: Device, shape: Shape, pair: Pair, cache: str) -> None:
     from reports.figures.matplotlib_drawer import draw_figure
     from reports.figures.tiling import efficiency_figure
     from roofline_model.tiling.waves import efficiency_curve
 
-    sizes, named = dict(work.shape), dict(work.formats)
-    last = 2 * sizes["N"]
+    rows, asked_columns, inner = shape
+    named = dict(product_of_pair(*shape, weight=pair[0], activation=pair[1]).formats)
+    last = 2 * asked_columns
     step = max(CURVE_STEP, -(-last // CURVE_POINTS // CURVE_STEP) * CURVE_STEP)
-    columns = sorted({*range(step, last + 1, step), sizes["N"]})
-    curve = efficiency_curve(
-        sizes["M"], sizes["K"], columns, chip, a=named["a"], b=named["b"], c=named["c"], cache=cache
-    )
+    columns = sorted({*range(step, last + 1, step), asked_columns})
+    curve = efficiency_curve(rows, inner, columns, chip, a=named["a"], b=named["b"], c=named["c"], cache=cache)
     figure = efficiency_figure(
         curve,
-        title=f"Efficiency against N: M = {sizes['M']}, K = {sizes['K']}, {formats}, {chip.name}",
-        asked_columns=sizes["N"],
+        title=f"Efficiency against N: M = {rows}, K = {inner}, {pair_label(pair)}, {chip.name}",
+        asked_columns=asked_columns,
     )
     with written_file(output) as place:
         draw_figure(figure).savefig(place, dpi=160)

@@ -231,7 +231,8 @@ def recommend_for_shape(
     as_json: bool,
 ) -> None:
     """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
-    from reports.formats.shape_advice_json import shape_advice_json
+    from reports.formats.answer_json import command_json
+    from reports.formats.shape_advice import shape_advice
     from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
@@ -242,7 +243,7 @@ def recommend_for_shape(
         chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
     )
     if as_json:
-        show_json(shape_advice_json(ranking))
+        show_json(command_json(shape_advice(ranking)))
     elif ranking.choice is None:
         print_no_choice(ranking)
     else:
@@ -386,7 +387,7 @@ def basis_sentence(ranking: Ranking) -> str:
 
 def winner_sentence(ranking: Ranking) -> str:
     """Return the decision in one sentence."""
-    from reports.formats.shape_advice_json import option_name
+    from reports.formats.shape_advice import option_name
 
     best, baseline = ranking.choice, ranking.baseline
     if best is None or baseline is None:

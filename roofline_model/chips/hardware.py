@@ -98,13 +98,17 @@ class Quantity:
     """One number of a chip in SI base units, and where it comes from."""
 
     value: float
+    """In `unit`."""
     unit: str
     """SI unit of `value`: B/s, FLOP/s, B, Hz, W or "" for a count."""
     status: str
+    """datasheet, measured, derived, secondary, unconfirmed, placeholder, declared, measured-here."""
     source: str
+    """Document or measurement."""
     clock_hz: float | None = None
     """The clock a compute rate belongs to; a peak without a clock means nothing."""
     note: str = ""
+    """Remark, may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +116,19 @@ class ComputePath:
     """How a chip computes with operands of one format."""
 
     format: str
+    """Format key."""
     kind: PathKind
+    """native, emulated or dequantize."""
     compute_format: str
     """The format whose unit does the arithmetic; equals `format` when native."""
     dense: Quantity
     """Dense peak of that unit. 2:4-sparse is apart and never the default."""
     sparse: Quantity | None = None
+    """2:4-sparse peak where published; never used."""
     achieved: Quantity | None = None
     """Best matrix product measured by someone, where published."""
     reason: str = ""
+    """Why it is not native; empty where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +136,11 @@ class MemoryLevel:
     """A cache (or other memory) between the compute units and DRAM."""
 
     name: str
+    """Name of the level: L2, LLC, …"""
     capacity_bytes: float
+    """Size, bytes."""
     bandwidth: Quantity | None = None
+    """Of reading it; None where not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError
@@ -96,21 +96,36 @@ class ScaleLevel:
 class NumberFormat:
     """How one number is stored. A value: equal fields, equal format."""
 
+    DERIVED: ClassVar = (
+        "nominal_bits",
+        "bytes_per_element",
+        "traffic_bytes_per_element",
+        "scale_overhead_ratio",
+        "block_elems",
+    )
+
     key: str
+    """Name to ask with."""
     kind: Kind
+    """float, int or table."""
     element_bits: int
     """Significant bits of one element (TF32: 19)."""
     element_dtype: str = ""
     """ml_dtypes or numpy name of the element; empty for code tables and packed integers without one."""
     exponent_bits: int | None = None
+    """Of a float; None of others."""
     mantissa_bits: int | None = None
+    """Stored ones of a float; None of others."""
     max_value: float | None = None
     """Largest finite magnitude of one element, before scales."""
     container_bits: int | None = None
     """Bits one element occupies in memory when that is more than `element_bits` (TF32: 32)."""
     scales: tuple[ScaleLevel, ...] = ()
+    """Levels of scales, the finest first; empty without any."""
     description: str = ""
+    """What it is, in a sentence."""
     aliases: tuple[str, ...] = field(default=(), compare=False)
+    """Other names that are understood."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.element_bits <= 128:

@@ -164,11 +164,11 @@ def predicted_table(
         except InvalidValueError as error:
             if not is_asked:
                 raise
-            raise InvalidValueError(f"--formats {pair_label(pair)}: {error}") from None
+            raise InvalidValueError(f"formats {pair_label(pair)}: {error}") from None
     if not predictions:
         declared = ", ".join(sorted(chip.paths)) or "none"
         raise UnsupportedError(
-            f"{chip.key} declares none of the default formats. Declared: {declared}; name some with --formats"
+            f"{chip.key} declares none of the default formats. Declared: {declared}; name the formats to predict"
         )
     return PredictionTable(tuple(predictions), tuple(missing), tuple(doubts_of(chip)))
 

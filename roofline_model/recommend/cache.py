@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from roofline_model.chips.hardware import Device, doubts_of
-from roofline_model.core.answer import Estimate, Exclusion, Loss, Memory, Option, Question, Ranking, Times
+from roofline_model.core.answer import Estimate, Exclusion, Memory, Option, Question, Ranking, Times
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.predict import predict_expected
@@ -13,6 +13,7 @@ from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.product import Operator
+from roofline_model.recommend.loss import REFERENCE, UNKNOWN
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.ranking import rank
 
@@ -43,7 +44,7 @@ def rank_caches(
             reason = error.finding if isinstance(error.finding, Finding) else None
             excluded.append(Exclusion(key, (reason or finding("cache-not-computed", key, hardware=device.key),)))
     findings = [finding("compute-bound-in-all")] if all(option.bound == "compute" for option in options) else []
-    question = Question("cache", device.key, "attention")
+    question = Question("cache", device.key, "attention", policy="cache")
     return rank(question, options, baseline, excluded=excluded, findings=(*findings, *doubts_of(device)))
 
 
@@ -70,7 +71,7 @@ def _option(device: Device, work: Operator, key: str, baseline: Option | None) -
         bound=ideal.bound,
         times=times,
         memory=Memory(cache_bytes, cache_bytes=cache_bytes, saved_ratio=saved_ratio),
-        loss=Loss("reference", 0.0) if baseline is None else Loss("unknown", value=saved_ratio),
+        loss=REFERENCE if baseline is None else UNKNOWN,
         speedup_ratio=speedup_ratio,
         ideal_speedup_ratio=ideal_speedup_ratio,
         findings=tuple(each for each in findings if each is not None),

@@ -19,7 +19,8 @@ predictions that can be held against the baseline's time, then the others (an id
 **Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix ideal
 times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within `LEVEL_RATIO` are
 level and the loss decides, and an unknown loss is refused. `stored`: of runs, where an unknown loss is a matter of time, so that
-it changes no place; a limit refuses it. docs/ranking.md argues the rule.
+it changes no place; a limit refuses it. `cache`: nobody knows the loss of a cache without its model, so of level ones the wider
+counts as losing less. docs/ranking.md argues the rule.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class Policy:
     """Whether plans of a model whose loss nobody knows stand behind the others."""
     is_limit_strict: bool = False
     """Whether a limit excludes what nobody knows: an unknown memory, an unknown loss."""
+    is_narrower_lossier: bool = False
+    """Whether, of options whose loss nobody knows, the one that saves more memory counts as losing more."""
 
 
 POLICIES = {
@@ -82,6 +85,7 @@ POLICIES = {
     "ideal": Policy("ideal"),
     "quality": Policy("quality", is_interval_counted=False, is_loss_required=True),
     "stored": Policy("stored", is_unknown_last=False, is_limit_strict=True),
+    "cache": Policy("cache", is_narrower_lossier=True),
 }
 
 
@@ -131,6 +135,7 @@ class Standing:
     """Lower end of the interval; None where none is known."""
     high_s: float | None
     loss_pct: float | None
+    """Of options whose loss nobody knows what the policy puts in its place."""
     memory_bytes: float | None
     name: str = ""
     """Decides between measured items where nothing else does."""
@@ -294,11 +299,20 @@ def standing(option: Option, policy: Policy) -> Standing:
         estimate.time_s,
         estimate.low_s if has_interval else None,
         estimate.high_s if has_interval else None,
-        # Of options whose loss nobody knows, which a model ranks apart, a score without data.
-        option.loss.value if option.loss.pct is None else option.loss.pct,
+        _tie_loss(option, policy),
         None if memory is None else memory.total_bytes,
         option.key,
     )
+
+
+def _tie_loss(option: Option, policy: Policy) -> float | None:
+    """Return what counts as an option's loss between level ones; comparable where the options' losses are of one kind."""
+    loss, memory = option.loss, option.memory
+    if loss.pct is not None:
+        return loss.pct
+    if policy.is_narrower_lossier and memory is not None:
+        return memory.saved_ratio
+    return loss.value  # a score without data, which a model ranks apart
 
 
 def _placed(option: Option, policy: Policy) -> _Placed:

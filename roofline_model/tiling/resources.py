@@ -35,13 +35,17 @@ class Occupancy:
     """Blocks of one kernel that are resident on an SM together, and what limits them."""
 
     block_count: int
+    """Blocks resident per SM, count."""
     limiter: str
     """shared memory, registers, tensor memory, warps or blocks."""
     thread_count: int
+    """Threads of a block, count."""
     registers_per_thread_count: int
     """Of the threads that hold accumulators."""
     shared_bytes: int
+    """Shared memory of a block, bytes."""
     stage_count: int
+    """Stages in shared memory, count."""
     tile_k: int
     """Elements of k in one stage: a power of two, and so a multiple of every scale block."""
     warp_ratio: float

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from roofline_model.chips.hardware import Device
+from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import unsupported
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
@@ -34,27 +35,45 @@ GEMV_LABEL = "gemv"
 class Tiling:
     """One product on one chip, cut as the library is expected to cut it."""
 
-    hardware: str
-    M: int
-    N: int
-    K: int
-    formats: str
+    DERIVED: ClassVar = (
+        "block_count",
+        "blocks_per_sm_ratio",
+        "wave_count",
+        "resident_wave_count",
+        "tail_ratio",
+        "padding_ratio",
+        "beyond_compulsory_bytes",
+        "efficiency_ratio",
+    )
+
+    hardware: str = field(metadata=NOT_IN_JSON)
+    M: int = field(metadata=NOT_IN_JSON)
+    N: int = field(metadata=NOT_IN_JSON)
+    K: int = field(metadata=NOT_IN_JSON)
+    formats: str = field(metadata=NOT_IN_JSON)
     """`weight.activation`."""
     kernel_family: str
+    """Family of kernels."""
     tile_m: int
+    """Rows of a tile, elements."""
     tile_n: int
+    """Columns of a tile, elements."""
     split_count: int
-    """Slices that k is cut into; 1: no split."""
+    """Slices that k is cut into, count; 1: no split."""
     grid_m_count: int
+    """Tiles along M, count."""
     grid_n_count: int
+    """Tiles along N, count."""
     sm_count: int
+    """SMs of the chip, count."""
     occupancy: Occupancy
-    is_cold: bool
+    """How many blocks fit on an SM, and what limits them."""
+    is_cold: bool = field(metadata=NOT_IN_JSON)
     """Whether the weights come from DRAM."""
     operand_bytes: float
-    """A and B, each read once: compulsory."""
+    """A and B, each read once: compulsory, bytes."""
     output_bytes: float
-    """C, written once: compulsory."""
+    """C, written once: compulsory, bytes."""
     dram_bytes: float
     """What the model moves to and from DRAM, operands and output: what hits the L2 is not in it."""
     operand_dram_bytes: float
@@ -64,16 +83,23 @@ class Tiling:
     l2_hit_ratio: float
     """Share of the operand bytes asked for that the L2 serves."""
     flops: float
+    """Work, FLOP."""
     peak_flops_per_s: float
+    """Dense FLOP per second (a multiply and an add are two)."""
     expected_s: float
+    """Expected time, seconds."""
     low_s: float
+    """Lower end of the 80 % interval, seconds."""
     high_s: float
+    """Upper end of the 80 % interval, seconds."""
     parts_s: Mapping[str, float]
     """Parts that add up to the time, as `ExpectedPrediction.parts`. Terms that overlap have their share of their joint time."""
     terms_s: Mapping[str, float]
     """The same terms, each as long as it would take alone; those that overlap do not add up."""
     bound: str
+    """Part that binds."""
     provenance: str
+    """Where the constants come from: fitted, transferred-sibling, …"""
 
     @property
     def block_count(self) -> int:

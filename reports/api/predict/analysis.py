@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import lru_cache
-
-from pydantic_core import to_json
 
 from reports.api.answer_models import answer_bytes
 from reports.api.catalog.chip_lookup import find_chip
-from reports.api.predict.analysis_models import (
-    OccupancyBody,
-    TilingAnswer,
-    TilingBody,
-)
-from reports.formats.shape_advice_json import shape_advice_json
+from reports.formats.shape_advice import shape_advice
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import get_format
-from roofline_model.operators.product import product_of_pair
 from roofline_model.predictions.product import Shape, predict_product
+from roofline_model.predictions.tiling import product_tiling
 from roofline_model.recommend.shape import recommend_quantization
-from roofline_model.tiling.waves import gemm_tiling
 
 KEPT_ANSWERS = 4_096
 """Answers of each kind that are kept as text: a few kilobytes each."""
-
-GEMV_NOTE = "the library runs its GEMV kernel here, which has no tiles; it streams the weights once"
 
 
 @lru_cache(KEPT_ANSWERS)
@@ -42,40 +31,17 @@ def recommendation_json(
     limit_gb: float | None,
     parameters: float | None,
     formats: tuple[str, ...] | None,
-) -> str:
+) -> bytes:
     """Return the `Recommendation` for a product as JSON. Raises as `recommend_quantization`."""
     chip = find_chip(chip_key)
     ranking = recommend_quantization(
         chip, *shape, phase, limit_gb, model_parameters=parameters, formats=formats, times=expected_times(chip)
     )
-    # Plain values in the order of `Recommendation` (tested): building its models would take as long as the ranking.
-    return to_json(shape_advice_json(ranking), inf_nan_mode="null").decode()
+    return answer_bytes(shape_advice(ranking))
 
 
 @lru_cache(KEPT_ANSWERS)
-def tiling_json(chip_key: str, shape: Shape, activation: str, weight: str, cache: str) -> str:
+def tiling_json(chip_key: str, shape: Shape, activation: str, weight: str, cache: str) -> bytes:
     """Return the `TilingAnswer` of a product as JSON. Raises `UnsupportedError` for a chip without the limits of an SM."""
-    chip = find_chip(chip_key)
-    work = product_of_pair(*shape, weight=weight, activation=activation)
-    tiling = gemm_tiling(work, chip, cache=cache)
-    body = None
-    if tiling is not None:
-        names = [name for name in TilingBody.model_fields if name not in ("occupancy", "parts_s", "terms_s")]
-        body = TilingBody(
-            occupancy=OccupancyBody(**asdict(tiling.occupancy)),
-            parts_s=dict(tiling.parts_s),
-            terms_s=dict(tiling.terms_s),
-            **{name: getattr(tiling, name) for name in names},
-        )
-    formats = dict(work.formats)
-    return TilingAnswer(
-        hardware=chip.key,
-        M=shape[0],
-        N=shape[1],
-        K=shape[2],
-        weight_format=formats["b"],
-        activation_format=formats["a"],
-        cache=cache,
-        tiling=body,
-        note=GEMV_NOTE if body is None else None,
-    ).model_dump_json()
+    pair = get_format(weight), get_format(activation)
+    return answer_bytes(product_tiling(find_chip(chip_key), shape, pair, cache=cache))

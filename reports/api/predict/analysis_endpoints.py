@@ -20,13 +20,13 @@ from reports.api.predict import analysis
 from reports.api.predict.analysis_models import (
     AnalyzeRequest,
     ProductRequest,
-    Recommendation,
     RecommendRequest,
-    TilingAnswer,
     TilingRequest,
 )
+from reports.formats.shape_advice import Recommendation
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.product import ProductPrediction, Shape
+from roofline_model.predictions.tiling import TilingAnswer
 
 router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
@@ -39,7 +39,9 @@ async def analyze(request: Request, body: AnalyzeRequest, hardware_key: Hardware
         return _json(analysis.analysis_json(chip, _shape(body), activation, weight, body.cache))
 
 
-@router.post("/api/recommend", response_model=Recommendation, summary="Rank the number formats for one product")
+@router.post(
+    "/api/recommend", response_model=answer_model(Recommendation), summary="Rank the number formats for one product"
+)
 async def recommend(request: Request, body: RecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Every format predicted and ranked by expected time where the chip has one, else by the ideal; with reasons."""
     chip = asked_chip(request, hardware_key)
@@ -57,7 +59,7 @@ async def recommend(request: Request, body: RecommendRequest, hardware_key: Hard
     return _json(found)
 
 
-@router.post("/api/tiling", response_model=TilingAnswer, summary="Explain the tile of one product")
+@router.post("/api/tiling", response_model=answer_model(TilingAnswer), summary="Explain the tile of one product")
 async def tiling(request: Request, body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Tile, blocks, waves, tail, occupancy and its limiter, L2 hits, and where the expected time goes."""
     chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -12,7 +12,6 @@ from reports.api.predict.base_models import (
     Answer,
     CacheName,
     Dimension,
-    FindingBody,
     FormatName,
     PhaseName,
     Request,
@@ -67,67 +66,6 @@ class RecommendRequest(ProductRequest):
     )
 
 
-class Candidate(Answer):
-    """One format with its time, memory and reason."""
-
-    format: str = Field(description="format key of the weight; names the candidate")
-    name: str = Field(description="format with the widths of its operands: `INT8 W8A8`")
-    weight_format: str = Field(description="format key of B")
-    activation_format: str = Field(description="format key of A")
-    operands: str = Field(description="widths in short: W4A16")
-    method: str = Field(description="how to get there: none, PTQ, AWQ, native_fp8, native_fp4, weight_only, …")
-    path: str = Field(description="native, emulated or dequantize")
-    time_s: float = Field(description="time it is ranked by, seconds")
-    time_source: str = Field(description="ideal or expected")
-    low_s: float | None = Field(description="lower end of the 80 % interval, seconds; null for an ideal time")
-    high_s: float | None = Field(description="upper end of the 80 % interval, seconds; null for an ideal time")
-    time_provenance: str | None = Field(description="of an expected time: fitted, transferred-sibling, …")
-    ideal_s: float = Field(description="speed of light, seconds")
-    speedup_ratio: float = Field(description="16-bit time over this one, from times of the same source")
-    ideal_speedup_ratio: float = Field(description="ideal 16-bit time over the ideal time of this one")
-    memory_bytes: float = Field(description="what has to fit, bytes")
-    memory_saved_ratio: float = Field(description="share of the 16-bit weight bytes that is saved")
-    bound: str = Field(description="memory or compute, of the ideal time")
-    quality: str = Field(description="what is known of the loss; a claim until it is measured")
-    reason: str = Field(description="why it stands where it stands")
-    kernel_gap: FindingBody | None = Field(
-        description="why no kernel is known to run it on this chip: it is ranked last; null where none is known to be missing"
-    )
-    engine_gap: FindingBody | None = Field(
-        description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
-    )
-
-
-class Excluded(Answer):
-    """A format that cannot be recommended, and why."""
-
-    format: str = Field(description="format key")
-    reason: str = Field(description="why not")
-
-
-class Recommendation(Answer):
-    """The ranked answer, best first."""
-
-    hardware: str = Field(description="key of the chip")
-    phase: str = Field(description="decode or prefill")
-    M: int = Field(description="rows of A and C, count")
-    N: int = Field(description="columns of B and C, count")
-    K: int = Field(description="columns of A, rows of B, count")
-    precision: str = Field(description="format key of the best candidate")
-    method: str = Field(description="method of the best candidate")
-    summary: str = Field(description="the decision in a sentence: `INT4 (AWQ) 4.0x speedup`, or what does not fit")
-    reason: str = Field(description="why the best one is the best")
-    fits_memory_limit: bool | None = Field(description="whether the best fits the limit; null without one")
-    ranked_by: Literal["expected", "ideal"] = Field(
-        description="expected where at least one candidate has an expected time; else ideal"
-    )
-    best: Candidate = Field(description="the formats to take")
-    baseline: Candidate = Field(description="the 16-bit product that speed-ups are counted against")
-    candidates: list[Candidate] = Field(description="best first")
-    excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
-    findings: list[FindingBody] = Field(description="what to know about it, may be empty")
-
-
 class TilingRequest(ProductRequest):
     """Which tile does this product get?"""
 
@@ -138,68 +76,6 @@ class TilingRequest(ProductRequest):
         default=None, description="format of the weight B where it is another one"
     )
     cache: CacheName = Field(default="cold", description=CACHE_TEXT)
-
-
-class OccupancyBody(Answer):
-    """What one SM holds at a time."""
-
-    block_count: int = Field(description="blocks resident per SM, count")
-    warp_ratio: float = Field(description="resident warps over the most an SM can hold")
-    limiter: str = Field(description="what limits it: registers, shared memory, threads, …")
-    tile_k: int = Field(description="k of one stage, elements")
-    stage_count: int = Field(description="stages in shared memory, count")
-    thread_count: int = Field(description="threads of a block, count")
-    registers_per_thread_count: int = Field(description="registers of a thread, count")
-    shared_bytes: int = Field(description="shared memory of a block, bytes")
-
-
-class TilingBody(Answer):
-    """The tile and what waves, occupancy and caches make of it."""
-
-    tile_m: int = Field(description="rows of a tile, elements")
-    tile_n: int = Field(description="columns of a tile, elements")
-    split_count: int = Field(description="slices that k is cut into, count; 1: no split")
-    kernel_family: str = Field(description="family of kernels")
-    grid_m_count: int = Field(description="tiles along M, count")
-    grid_n_count: int = Field(description="tiles along N, count")
-    block_count: int = Field(description="blocks of the launch, split-K included, count")
-    sm_count: int = Field(description="SMs of the chip, count")
-    blocks_per_sm_ratio: float = Field(description="blocks over SMs")
-    wave_count: int = Field(description="rounds of one block per SM, count")
-    resident_wave_count: int = Field(description="rounds with the resident blocks of the occupancy, count")
-    tail_ratio: float = Field(description="share of SM time that idles because blocks do not divide evenly")
-    padding_ratio: float = Field(description="share of the tiles' area outside the output")
-    occupancy: OccupancyBody = Field(description="how many blocks fit on an SM, and what limits them")
-    operand_bytes: float = Field(description="A and B once, bytes")
-    output_bytes: float = Field(description="C once, bytes")
-    dram_bytes: float = Field(description="moved to and from DRAM, bytes")
-    requested_bytes: float = Field(description="operand bytes that blocks ask the L2 for")
-    beyond_compulsory_bytes: float = Field(description="of those, beyond reading A and B once, bytes")
-    l2_hit_ratio: float = Field(description="share of the requested bytes that the L2 serves")
-    flops: float = Field(description="work, FLOP")
-    peak_flops_per_s: float = Field(description=RATE_TEXT)
-    efficiency_ratio: float = Field(description="share of the dense peak reached")
-    expected_s: float = Field(description="expected time, seconds")
-    low_s: float = Field(description="lower end of the 80 % interval, seconds")
-    high_s: float = Field(description="upper end of the 80 % interval, seconds")
-    parts_s: dict[str, float] = Field(description="part → seconds; they add up to expected_s")
-    terms_s: dict[str, float] = Field(description="term → seconds if it were alone; overlapping ones do not add up")
-    bound: str = Field(description="part that binds")
-    provenance: str = Field(description="where the constants come from")
-
-
-class TilingAnswer(Answer):
-    """The tiling, or that the library runs its GEMV kernel, which has no tiles."""
-
-    hardware: str = Field(description="key of the chip")
-    M: int = Field(description="rows of A and C, count")
-    N: int = Field(description="columns of B and C, count")
-    K: int = Field(description="columns of A, rows of B, count")
-    weight_format: str = Field(description="format key of B")
-    activation_format: str = Field(description="format key of A")
-    cache: str = Field(description=CACHE_TEXT)
-    tiling: TilingBody | None = Field(description="null where a GEMV kernel runs: it has no tiles")
-    note: str | None = Field(description="why tiling is null; null where it is not")
 
 
 Axis = Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -13,18 +12,12 @@ from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chi
 from reports.api.http.fast_path import FastPathRoute
 from reports.api.http.problem import naming
 from reports.api.predict.analysis import KEPT_ANSWERS
-from reports.api.predict.attention_models import (
-    AttentionRecommendation,
-    AttentionRecommendRequest,
-    AttentionRequest,
-    AttentionShape,
-)
-from reports.api.predict.cache_ranking import ranking_fields
+from reports.api.predict.attention_models import AttentionRecommendRequest, AttentionRequest, AttentionShape
+from reports.formats.cache_advice import AttentionRecommendation, cache_advice
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.operators.attention_shape import check_attention_shape
 from roofline_model.predictions.attention import AttentionPrediction, AttentionQuestion, predict_attention
-from roofline_model.recommend.cache import rank_caches
 from roofline_model.recommend.options import baseline_format
 
 router = APIRouter(tags=["one product"], route_class=FastPathRoute)
@@ -56,7 +49,7 @@ def attention_json(chip_key: str, asked: AttentionQuestion, query: str, cache: s
 
 @router.post(
     "/api/attention/recommend",
-    response_model=AttentionRecommendation,
+    response_model=answer_model(AttentionRecommendation),
     summary="Rank the formats of an attention's cache",
 )
 async def recommend_cache(
@@ -76,21 +69,9 @@ async def recommend_cache(
 @lru_cache(KEPT_ANSWERS)
 def cache_recommendation_json(
     chip_key: str, asked: AttentionQuestion, query: str, names: tuple[str, ...] | None
-) -> str:
+) -> bytes:
     """Return the `AttentionRecommendation` as JSON. Raises `UnsupportedError` where the chip cannot compute in 16 bit."""
-    chip = find_chip(chip_key)
-    ranking = rank_caches(chip, lambda cache: asked.work(cache, query), query, names)
-    return AttentionRecommendation(
-        hardware=chip.key,
-        phase="decode" if asked.Sq == 1 else "prefill",
-        **_shape(asked),
-        activation_format=query,
-        **ranking_fields(ranking),
-    ).model_dump_json()
-
-
-def _shape(asked: AttentionQuestion) -> dict[str, Any]:
-    return {name: value for name, value in asked._asdict().items() if name != "page_tokens"}
+    return answer_bytes(cache_advice(find_chip(chip_key), asked, query, names))
 
 
 def _question(body: AttentionShape) -> AttentionQuestion:

@@ -1,4 +1,4 @@
-"""Requests and answers about fused attention: its prediction, and the formats of its cache ranked."""
+"""Requests about fused attention: its prediction, and the formats of its cache ranked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from reports.api.predict.analysis_models import Excluded
-from reports.api.predict.base_models import Answer, Dimension, FindingBody, FormatName, Request
+from reports.api.predict.base_models import Dimension, FormatName, Request
 
 _DECODE: dict[str, Any] = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
 
@@ -65,50 +64,3 @@ class AttentionRecommendRequest(AttentionShape):
     formats: Annotated[list[FormatName], Field(min_length=1, max_length=24)] | None = Field(
         default=None, description="formats of the cache to weigh in place of the usual ones"
     )
-
-
-class CacheCandidate(Answer):
-    """One format of the cache with its time, its bytes and its reason."""
-
-    kv_format: str = Field(description="format key of K and V")
-    path: str = Field(description="native, emulated or dequantize")
-    time_s: float = Field(description="time it is ranked by, seconds")
-    time_source: Literal["expected", "ideal"] = Field(description="kind of time_s")
-    low_s: float | None = Field(description="lower end of the 80 % interval, seconds; null for an ideal time")
-    high_s: float | None = Field(description="upper end of the 80 % interval, seconds; null for an ideal time")
-    time_provenance: str | None = Field(description="of an expected time: fitted, transferred-sibling, …")
-    ideal_s: float = Field(description="speed of light, seconds")
-    speedup_ratio: float = Field(
-        description="time with the 16-bit cache over this one, times of the same source; ideal against ideal where one has no expected time"
-    )
-    kv_bytes: float = Field(description="K and V of all sequences in this format, bytes, scales included")
-    memory_saved_ratio: float = Field(description="share of the 16-bit cache that is saved")
-    bound: str = Field(description="memory or compute, of the ideal time")
-    quality: str = Field(description="what is known of the loss")
-    reason: str = Field(description="why it stands where it stands")
-    kernel_gap: FindingBody | None = Field(
-        description="why no attention kernel is known to read it on this chip: it is ranked last; null where none is known to be missing"
-    )
-
-
-class AttentionRecommendation(Answer):
-    """The formats of the cache, best first."""
-
-    hardware: str = Field(description="key of the chip")
-    phase: str = Field(description="decode (one new token) or prefill")
-    B: int = Field(description="sequences, count")
-    Hq: int = Field(description="query heads, count")
-    Hkv: int = Field(description="key/value heads, count")
-    Sq: int = Field(description="new tokens, count")
-    Skv: int = Field(description="tokens in the cache, count")
-    D: int = Field(description="elements of a head, count")
-    causal: bool = Field(description="whether a query sees only the keys up to its own place")
-    window: int | None = Field(description="keys a query sees, count; null: all")
-    activation_format: str = Field(description="format key of the query")
-    summary: str = Field(description="the decision in a sentence")
-    ranked_by: Literal["expected", "ideal"] = Field(description="kind of time the ranking goes by")
-    best: CacheCandidate = Field(description="the format to take")
-    baseline: CacheCandidate = Field(description="the 16-bit cache that speed-ups are counted against")
-    candidates: list[CacheCandidate] = Field(description="best first")
-    excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
-    findings: list[FindingBody] = Field(description="what to know about it, may be empty")

@@ -81,7 +81,7 @@ def test_tiling_gives_the_models_own_tile(api_client):
 def test_a_gemv_kernel_has_no_tiles_and_says_so(api_client):
     found = api_client.post("/api/tiling", json=SHAPE).json()
     assert found["tiling"] is None
-    assert "GEMV" in found["note"]
+    assert found["tiling_reason"]["code"] == "gemv-has-no-tiles"
 
 
 def test_sweep_gives_the_table_of_the_model(api_client, monkeypatch):

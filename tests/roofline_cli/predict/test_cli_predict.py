@@ -277,7 +277,7 @@ def test_a_chip_without_any_default_format_says_what_to_name(tmp_path):
     chip = chip_file(tmp_path / "mine.toml", "FP64")
     result = runner.invoke(app, ["predict", "gemv", "-N", "64", "-K", "64", "--hw", chip])
     assert result.exit_code == 2
-    assert "mine declares none of the default formats. Declared: FP64; name some with --formats" in result.stderr
+    assert "mine declares none of the default formats. Declared: FP64; name the formats to predict" in result.stderr
 
 
 @pytest.mark.parametrize(("hw", "operands"), [("b10", "W4A4"), ("h100", "W4A16")])

@@ -1,0 +1,49 @@
+"""The tile of one product on one chip as an answer: what was asked, and the tiling or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline_model.chips.hardware import Device
+from roofline_model.core.finding import Finding, finding
+from roofline_model.formats.catalog import Pair
+from roofline_model.operators.product import product_of_pair
+from roofline_model.predictions.product import Shape
+from roofline_model.tiling.waves import Tiling, gemm_tiling
+
+
+@dataclass(frozen=True, slots=True)
+class TilingAnswer:
+    """The tiling, or that the library runs its GEMV kernel, which has no tiles."""
+
+    hardware: str
+    """Key of the chip."""
+    M: int
+    """Rows of A and C, count."""
+    N: int
+    """Columns of B and C, count."""
+    K: int
+    """Columns of A, rows of B, count."""
+    weight_format: str
+    """Format key of B."""
+    activation_format: str
+    """Format key of A."""
+    cache: str
+    """cold: operands come from DRAM; warm: they are still in the last-level cache."""
+    tiling: Tiling | None
+    """Null where a GEMV kernel runs: it has no tiles."""
+    tiling_reason: Finding | None
+    """Why tiling is null; null where it is not."""
+
+
+def product_tiling(chip: Device, shape: Shape, pair: Pair, *, cache: str = "cold") -> TilingAnswer:
+    """Return the tile that a product gets in a pair of formats.
+
+    Raises `UnsupportedError` for a chip without constants or without the limits of an SM in its file.
+    """
+    weight, activation = pair
+    work = product_of_pair(*shape, weight=weight, activation=activation)
+    tiling = gemm_tiling(work, chip, cache=cache)
+    formats = dict(work.formats)
+    reason = finding("gemv-has-no-tiles") if tiling is None else None
+    return TilingAnswer(chip.key, *shape, formats["b"], formats["a"], cache, tiling, reason)
