@@ -222,7 +222,7 @@ def test_an_error_cannot_send_escape_sequences_to_the_terminal():
 
 
 def test_a_bug_is_not_hidden_behind_a_one_line_error(monkeypatch):
-    monkeypatch.setattr("roofline_cli.machine.formats.FORMATS", None)
+    monkeypatch.setattr("roofline_model.predictions.catalog.FORMATS", None)
     result = runner.invoke(app, ["formats"])
     assert isinstance(result.exception, AttributeError)
 
