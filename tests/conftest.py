@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,11 @@ from hypothesis import HealthCheck, settings
 # pytest-benchmark would switch itself off. xdist itself reads none of them. And no test is about this terminal's width.
 for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or name in ("COLUMNS", "LINES")]:
     del os.environ[_name]
+
+# Started in the background (`make test &`, a runner without a terminal) Python ignores SIGINT, and so would every process
+# that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An example takes as long as the machine is busy; what should be quick is timed in benchmarks/.
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -58,7 +58,6 @@ recommend --model llama-3.1-8b --hw gb10 --max-quality-loss nan
 recommend --model llama-3.1-8b --hw gb10 --memory-limit-gb -1
 tiling -M 512 -N 4096 -K 14336 --hw nowhere
 sweep -M 1:2:0 -N 4096 -K 4096 --hw gb10
-explain nothing
 hardware show a11
 show nobody --db bench.sqlite
 show quick gemmv --db bench.sqlite

@@ -86,8 +86,6 @@ def test_the_example_of_the_page(
     assert names["problems"] == []
     assert names["is_same"] is True
     assert names["stats"].run_counts == {"complete": 2}  # type: ignore[attr-defined]
-    assert [one.reason for one in names["dropped"].protected] == [
-        "one of the 10 newest of its machine, chip and branch"
-    ] * 2  # type: ignore[attr-defined]
+    assert [run.reason.code for run in names["dropped"].protected] == ["run-among-newest"] * 2  # type: ignore[attr-defined]
     assert set(re.findall(r"`(\w+)\(store, ", PAGE)) == {"find_records", "import_any", "deliver_waiting"}
     assert {"find_records", "import_any", "deliver_waiting", "load_frame", "case_history"} <= set(results.__all__)
