@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from reports.api.predict.analysis_models import Recommendation
-from reports.api.predict.attention_models import AttentionRecommendation
+from reports.api.answer_models import answer_model
 from reports.api.predict.model_advice_models import ModelRecommendation
+from reports.formats.cache_advice import AttentionRecommendation
 from reports.formats.model_advice_json import model_recommendation_json
+from reports.formats.shape_advice import Recommendation
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.attention import attention
@@ -95,7 +96,7 @@ def test_an_unknown_model_is_not_there(api_client):
 
 def test_a_cache_is_ranked_by_the_expected_time(api_client):
     answer = api_client.post("/api/attention/recommend?hardware_key=h200", json=DECODE).json()
-    found = AttentionRecommendation.model_validate(answer)
+    found = answer_model(AttentionRecommendation).model_validate(answer)
     expected = predict_expected(attention(1, 32, 8, 1, 8192, 128, q="FP16", kv="FP8_E4M3"), "h200-sxm")
     by_format = {candidate.kv_format: candidate for candidate in found.candidates}
     assert by_format["FP8_E4M3"].time_s == expected.time_s
@@ -119,7 +120,7 @@ def test_what_nothing_reads_stands_last_and_says_so(api_client):
 
 def test_a_product_whose_kernel_does_not_run_is_marked_and_last(api_client):
     shape = {"M": 2048, "N": 4096, "K": 4096}
-    found = Recommendation.model_validate_json(api_client.post("/api/recommend", json=shape).text)
+    found = answer_model(Recommendation).model_validate_json(api_client.post("/api/recommend", json=shape).text)
     last = found.candidates[-1]
     assert (last.format, found.best.kernel_gap) == ("MXFP4", None)
     assert last.kernel_gap.values["capability"] == "12.1"
