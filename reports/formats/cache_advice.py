@@ -42,7 +42,7 @@ class CacheCandidate:
     kv_bytes: float
     """K and V of all sequences in this format, bytes, scales included."""
     memory_saved_ratio: float
-    """Share of the 16-bit cache that is saved."""
+    """Share of the 16-bit cache's bytes that is saved."""
     bound: str
     """memory or compute, of the ideal time."""
     quality: str

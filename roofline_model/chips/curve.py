@@ -81,7 +81,9 @@ class CurvePoint:
     """One measured size: the median of each look at it, the newest last."""
 
     unit_count: float
+    """Size of the call in what its family grows with: N·K, FLOP or bytes."""
     looks_s: tuple[float, ...]
+    """Median of each look, seconds, the newest last."""
 
     @property
     def time_s(self) -> float:
@@ -94,8 +96,11 @@ class KernelCurve:
     """The measured times of one kernel with one set of formats."""
 
     family: str
+    """Kind of kernel: what its cases have in common, and what their size is counted in."""
     kernel: str
+    """Name of the kernel."""
     formats: tuple[str, ...]
+    """Format keys of the operands."""
     points: Mapping[str, tuple[CurvePoint, ...]]
     """Regime → points by rising units; at least one regime with one point."""
     sd_ratio: float

@@ -106,7 +106,7 @@ class Quantity:
     source: str
     """Document or measurement."""
     clock_hz: float | None = None
-    """The clock a compute rate belongs to; a peak without a clock means nothing."""
+    """The clock in Hz that a compute rate belongs to; a peak without a clock means nothing."""
     note: str = ""
     """Remark, may be empty."""
 
@@ -150,9 +150,11 @@ class MatchRule:
     device_names: tuple[str, ...] = ()
     """Regular expressions searched, ignoring case, in the name that the driver reports."""
     compute_capability: str | None = None
+    """`9.0`; None where any matches."""
     sm_count: int | None = None
+    """Streaming multiprocessors, a count; None where any number matches."""
     memory_gb: tuple[float, float] | None = None
-    """Smallest and largest total memory in decimal GB; tells the variants of one name apart."""
+    """Smallest and largest size of the whole memory in decimal GB; tells the variants of one name apart."""
 
     @property
     def capability(self) -> tuple[int, int] | None:

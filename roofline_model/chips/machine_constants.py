@@ -41,14 +41,15 @@ class Constant:
     unit: str
     """B/s, FLOP/s or s."""
     best_value: float
-    """The best repetition ever seen: what the machine can do when nothing disturbs it."""
+    """The best repetition ever seen, in `unit`: what the machine can do when nothing disturbs it."""
     median_value: float
-    """The typical repetition of the newest quiet measuring."""
+    """The median repetition of the newest quiet measuring, in `unit`."""
     slow_value: float
     """The repetition that 95 % were faster than."""
     sd_ratio: float | None
     """Standard deviation of the repetitions over their mean; None with a single one."""
     repetition_count: int
+    """Repetitions behind the numbers, a count."""
     kernel: str = ""
     """The micro-kernel, where several competed."""
 
@@ -123,6 +124,7 @@ class Calibration:
     cache: Mapping[str, Constant] = field(default_factory=dict)
     """Access mix → B/s on arrays well inside the last-level cache."""
     cache_capacity_bytes: float | None = None
+    """Size of the last-level cache, bytes; None where it is not known."""
     floors: Mapping[str, Constant] = field(default_factory=dict)
     """One of `FLOORS` → seconds per call."""
     casts: Mapping[str, Constant] = field(default_factory=dict)
@@ -134,7 +136,7 @@ class Calibration:
     kernels_disturbed_by: tuple[str, ...] = ()
     """Flags of the CPUs' load while the kernels were timed: contended, stolen. Their times are then too long."""
     conditions: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """What moves the numbers: torch, driver, threads, governor, clock … Unknown ones are absent."""
+    """What moves the numbers: torch, driver, threads, governor, clock (`_hz`: Hz), … Unknown ones are absent."""
     disturbed_by: tuple[str, ...] = ()
     """Flags of the CPUs' load while measuring: contended, stolen."""
     fingerprint: str = ""

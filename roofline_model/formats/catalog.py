@@ -71,7 +71,7 @@ class ScaleLevel:
     """One level of scales: `bits` stored once per `block_elems` elements of a row, or once per tensor."""
 
     bits: float
-    """Bits per block, zero points included (INT4 with BF16 scale and BF16 zero point: 32)."""
+    """Size of a block's scale in bits, zero points included (INT4 with BF16 scale and BF16 zero point: 32)."""
     block_elems: int | None
     """Elements that share it, along the last axis; None: the whole tensor shares one."""
     dtype: str = ""
@@ -113,9 +113,9 @@ class NumberFormat:
     element_dtype: str = ""
     """ml_dtypes or numpy name of the element; empty for code tables and packed integers without one."""
     exponent_bits: int | None = None
-    """Of a float; None of others."""
+    """Exponent of a float, bits; None of others."""
     mantissa_bits: int | None = None
-    """Stored ones of a float; None of others."""
+    """Stored mantissa of a float, bits; None of others."""
     max_value: float | None = None
     """Largest finite magnitude of one element, before scales."""
     container_bits: int | None = None
@@ -142,7 +142,7 @@ class NumberFormat:
 
     @property
     def nominal_bits(self) -> float:
-        """Bits per element in the convention of the seeds: TF32 19, NVFP4 4.53125, MXFP4 4.25."""
+        """Size of an element in bits, by the convention of the seeds: TF32 19, NVFP4 4.53125, MXFP4 4.25."""
         return self.element_bits + self.scale_bits_per_element
 
     @property
@@ -152,7 +152,7 @@ class NumberFormat:
 
     @property
     def traffic_bytes_per_element(self) -> float:
-        """Bytes one element moves through memory: nominal scales, but the container's width (TF32: 4)."""
+        """What one element moves through memory, in bytes: nominal scales, but the container's width (TF32: 4)."""
         return ((self.container_bits or self.element_bits) + self.scale_bits_per_element) / 8
 
     @property
@@ -162,7 +162,7 @@ class NumberFormat:
 
     @property
     def block_elems(self) -> int | None:
-        """Elements per block of the finest scale level, or None without block scales."""
+        """Size of a block of the finest scale level, in elements; None without block scales."""
         blocks = [level.block_elems for level in self.scales if level.block_elems is not None]
         return min(blocks) if blocks else None
 

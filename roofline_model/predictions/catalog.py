@@ -71,7 +71,7 @@ class HardwareDetail(HardwareSummary):
     chip: Mapping[str, Quantity]
     """Everything else that is a number: sm_count, clocks, power, …"""
     match: MatchRule
-    """How to recognise the chip on a machine."""
+    """By what a machine's device is taken for this chip."""
     notes: tuple[str, ...]
     """Remarks, may be empty."""
     calibration: Calibration | None

@@ -41,13 +41,13 @@ class Occupancy:
     thread_count: int
     """Threads of a block, count."""
     registers_per_thread_count: int
-    """Of the threads that hold accumulators."""
+    """Registers of a thread that holds accumulators, a count."""
     shared_bytes: int
     """Shared memory of a block, bytes."""
     stage_count: int
     """Stages in shared memory, count."""
     tile_k: int
-    """Elements of k in one stage: a power of two, and so a multiple of every scale block."""
+    """Size of one stage along k, in elements: a power of two, and so a multiple of every scale block."""
     warp_ratio: float
     """Resident warps over the most the SM can hold: what profilers call theoretical occupancy."""
 

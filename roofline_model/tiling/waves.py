@@ -75,9 +75,9 @@ class Tiling:
     output_bytes: float
     """C, written once: compulsory, bytes."""
     dram_bytes: float
-    """What the model moves to and from DRAM, operands and output: what hits the L2 is not in it."""
+    """What the model moves to and from DRAM, bytes, operands and output: what hits the L2 is not in it."""
     operand_dram_bytes: float
-    """The operands' part of it."""
+    """The operands' share of these bytes."""
     requested_bytes: float
     """Operand bytes that the blocks ask the L2 for: every tile loads its own rows and columns."""
     l2_hit_ratio: float
@@ -95,7 +95,7 @@ class Tiling:
     parts_s: Mapping[str, float]
     """Parts that add up to the time, as `ExpectedPrediction.parts`. Terms that overlap have their share of their joint time."""
     terms_s: Mapping[str, float]
-    """The same terms, each as long as it would take alone; those that overlap do not add up."""
+    """The same terms in seconds, each as long as it would take alone; those that overlap do not add up."""
     bound: str
     """Part that binds."""
     provenance: str
@@ -103,7 +103,7 @@ class Tiling:
 
     @property
     def block_count(self) -> int:
-        """Blocks (CTAs) of the launch, split-K included."""
+        """Blocks (CTAs) of the launch, a count, split-K included."""
         return self.grid_m_count * self.grid_n_count * self.split_count
 
     @property
@@ -113,7 +113,7 @@ class Tiling:
 
     @property
     def wave_count(self) -> int:
-        """Blocks of the SM that has most: the rounds of a machine that runs one block per SM at a time, whole ones."""
+        """Blocks of the SM that has most, a count: the rounds of a machine that runs one block per SM at a time, whole ones."""
         return math.ceil(self.blocks_per_sm_ratio)
 
     @property

@@ -170,6 +170,7 @@ def test_recommend_json_and_memory_limit():
     ]
     data = json.loads(invoke(*arguments, "--json"))
     assert set(data) == {
+        "schema_version",
         "hardware",
         "phase",
         "M",

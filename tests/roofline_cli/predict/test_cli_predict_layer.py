@@ -286,7 +286,7 @@ def test_user_formats_are_caches_and_weights(tmp_path, monkeypatch):
         ([*DECODE, "--q-len", "8192", "--window", "8"], "Sq must not exceed Skv with window=8"),
         ([*DECODE, "--page-tokens", "0"], "--page-tokens must be a whole number"),
         ([*DECODE, "--batch", "many"], "--batch must be a whole number"),
-        ([*DECODE, "--formats", "INT8.FP8"], "--formats INT8.FP8_E4M3: q=FP8_E4M3 and kv=INT8 contradict each other"),
+        ([*DECODE, "--formats", "INT8.FP8"], "formats INT8.FP8_E4M3: q=FP8_E4M3 and kv=INT8 contradict each other"),
         (
             [*DECODE, "--formats", "FP16.FP8"],
             "--formats FP16.FP8_E4M3: a cache in FP16 is wider than its query in FP8_E4M3",
@@ -296,7 +296,7 @@ def test_user_formats_are_caches_and_weights(tmp_path, monkeypatch):
         ([*DECODE, "--formats", "FP17"], "Did you mean FP16"),
         (["predict", "attention", "--heads", "8", "--hw", "b10"], "Missing option '--head-dim'"),
         ([*BLOCK, "--tokens", "0"], "--tokens must be a whole number"),
-        ([*BLOCK, "--formats", "FP8.INT8"], "--formats FP8_E4M3.INT8: a=INT8 and b=FP8_E4M3 contradict each other"),
+        ([*BLOCK, "--formats", "FP8.INT8"], "formats FP8_E4M3.INT8: a=INT8 and b=FP8_E4M3 contradict each other"),
         ([*BLOCK, "--formats", "BF16.INT4"], "a weight in BF16 is wider than its activation in INT4"),
         ([*BLOCK, "--formats", "BF16.INT4"], "write WEIGHT.ACTIVATION, e.g. INT4.BF16, or one format for both"),
         (
