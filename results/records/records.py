@@ -1,7 +1,7 @@
 """The border types of the project: what a run, a case, a measurement and a prediction are once they leave their maker.
 
-All values are frozen and plain; missing is None, never 0. Field names end in their unit. `store.py` keeps them,
-`export.py`/`load.py` carry them between machines, `reports` reads them.
+All values are frozen and plain; missing is None, never 0. Field names end in their unit. `results/store` keeps
+them, `results/exchange` carries them between machines, `reports` reads them.
 """
 
 from __future__ import annotations

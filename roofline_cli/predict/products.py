@@ -188,8 +188,9 @@ SAID_OF_EXPECTED = ("extrapolated", "pair-decoded", "other-result-format")
 
 
 def _said_of(row: ProductPrediction, doubts: Sequence[Finding]) -> list[Finding]:
-    """Return what a reader must know of a row: of its ideal time all but the `doubts`, which stand under the table; of its
-    expected time that no fitted product was as large, and whose kernel it is of.
+    """Return the findings to print beside a row.
+
+    Of its ideal time all but the `doubts`, which stand under the table; of its expected time those of `SAID_OF_EXPECTED`.
     """
     of_expected = () if row.expected is None else row.expected.findings
     return [

@@ -15,7 +15,7 @@ Amounts = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """Counted work of one call: FLOPs per compute format, bytes per tensor. Times live in `roofline.py`.
+    """Counted work of one call: FLOPs per compute format, bytes per tensor. Times live in `ideal` and `expected`.
 
     Counts: one MAC is 2 FLOPs; each input byte read once and each output byte written once (compulsory traffic).
     Ignores: re-reads of a tiled kernel, caches and launch overhead.

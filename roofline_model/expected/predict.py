@@ -2,7 +2,7 @@
 
 GEMM and GEMV on NVIDIA GPUs come from `products/`, attention from `attention/`; a machine without such constants
 answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it was
-timed; ceilings alone are none (`known_kernels.py`). No answer is None, with a reason. Many products of one shape are
+timed; ceilings alone are none (`kernels/known_kernels.py`). No answer is None, with a reason. Many products of one shape are
 priced together (`ExpectedTimes`).
 
 **Never below the ideal time.** An expected time of cold operands is never below their ideal time, nor its interval, nor

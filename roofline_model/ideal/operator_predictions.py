@@ -1,4 +1,4 @@
-"""Ideal predictions of a decoder layer's operators by name, beside `predict_gemv` and `predict_gemm` of `roofline.py`.
+"""Ideal predictions of a decoder layer's operators by name, beside `predict_gemv` and `predict_gemm` of `ideal/roofline.py`.
 
 Argument order and defaults follow the original documents: the chip first, sizes, then one `precision` for everything;
 keywords give weights, cache and output formats of their own. For other operators: `predict(rope(…), "gb10")`.

@@ -159,7 +159,7 @@ class Standing:
 def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
     """Return predictions of one kind of evidence, best first; equal ones stay in the order they come in.
 
-    So nothing stands behind what is not faster, not surer, loses no less and is no smaller.
+    No option stands behind one that is no better than it in time, certainty, loss and memory.
     """
     left = [_entry(of(item), place, item) for place, item in enumerate(items)]
     ordered: list[Item] = []

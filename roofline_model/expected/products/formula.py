@@ -11,12 +11,10 @@ The formula is written once and priced in three ways: many shapes of one pair of
 one shape in many pairs (arrays, one entry per pair: `parameters.side_by_side`), one product (numbers). Candidate arrays
 have the shape (tiles, rows), with a leading axis for the counts of split-K where all are priced at once.
 
-What a GEMM moves and computes before any kernel is chosen: bytes that miss the L2, DRAM time, clock loss, latency of a
-k step.
-
-The kernel for few rows: one pass over the weights, limited by DRAM, by L2 or by its own serial loop.
-
-The kernels that quantise a 16-bit activation on the fly: a time of their own, after the product they feed.
+In order of the file: what a GEMM moves and computes before any kernel is chosen (bytes that miss the L2, DRAM time, clock
+loss, latency of a k step); the kernel for few rows, one pass over the weights that DRAM, the L2 or its own serial loop
+limits; the kernels that quantise a 16-bit activation on the fly, a time of their own after the product they feed; then
+`product_times`, which prices the tiles and takes the fastest.
 """
 
 from __future__ import annotations
