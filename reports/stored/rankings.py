@@ -224,7 +224,6 @@ def _finished(
         question.memory_limit_bytes,
         question.memory_limit_bytes,
         loss_pct=question.max_loss_pct,
-        claimed_loss_pct=question.max_loss_pct,
     )
     asked = Question(
         subject=bare.subject,

@@ -273,19 +273,22 @@ class Question:
     policy: str = "evidence"
     """The named policy of `recommend/ranking` that ordered the options."""
     limits: tuple[tuple[str, float], ...] = ()
-    """Limit → value in the unit of its name: `memory_bytes`, `time_s`, `loss_pct`, `claimed_loss_pct`."""
+    """Limit → value in the unit of its name: `memory_bytes`, `time_s`, `loss_pct`."""
+
+
+AlternativeRole = Literal["riskier", "lower-loss", "safest"]
+"""riskier: faster, or the only thing that fits, and loses more than the limit. lower-loss: within the default limit, where the
+caller allowed more. safest: loses nothing, or least of what keeps the limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """An option worth naming beside the choice, and what picks it."""
 
-    role: Literal["lower-loss", "faster", "safest"]
+    role: AlternativeRole
     option: Option
     slowdown_ratio: float | None = None
-    """Its time over that of the choice; None where their sources cannot be compared."""
-    max_loss_pct: float | None = None
-    """The limit of the loss that chooses it."""
+    """Its time over that of the choice; None where their sources cannot be compared, and without a choice."""
 
 
 @dataclass(frozen=True, slots=True)

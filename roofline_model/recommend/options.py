@@ -28,6 +28,7 @@ from roofline_model.core.memo import Memo
 from roofline_model.expected.products.parameters import reference_kernel
 from roofline_model.formats.catalog import NumberFormat, get_format, method_of
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
+from roofline_model.kernels.checkpoints import PUBLISHED_FORMATS
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS, WEIGHT_GROUP_ELEMS, gemm, stored_weight
@@ -253,6 +254,8 @@ def _format_findings(
         findings.append(
             finding("awq-both", fmt.key) if is_both else finding("awq-scales", fmt.key, group=WEIGHT_GROUP_ELEMS)
         )
+    if fmt.key not in PUBLISHED_FORMATS:
+        findings.append(finding("no-checkpoints", fmt.key))
     gaps = (kernel_gap(device, fmt.key, activation.key), engine_gap(device, fmt.key, activation.key))
     return (*findings, *(replace(gap, subject=fmt.key) for gap in gaps if gap is not None))
 

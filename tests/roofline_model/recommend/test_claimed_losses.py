@@ -24,7 +24,7 @@ from roofline_model.recommend.claimed_losses import (
     claimed_quality,
     loss_beside,
 )
-from roofline_model.recommend.model import MAX_CLAIMED_LOSS_PCT, recommend_model
+from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.shape import recommend_quantization
 
 
