@@ -213,7 +213,6 @@ def _with_pass(prediction: ExpectedPrediction, pass_s: float) -> ExpectedPredict
 
 
 def _attention(work: Operator, device: Device, cache: str, kernel: str | None = None) -> ExpectedPrediction:
-
     return predict_attention(work, device, cache=cache, kernel=kernel)
 
 
