@@ -25,7 +25,6 @@ from roofline_model.core.seed_names import SeedNames
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.operators.product import FormatLike, Operator, compute_format, gemm, gemv, weight_counting
 
-
 MODEL_VERSION = "ideal-2"
 """Changes whenever the same case would get another ideal time; stored with every prediction.
 
