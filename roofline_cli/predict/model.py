@@ -296,7 +296,6 @@ def _parallel(devices: str, link_gb_s: str | None, all_reduce_us: str | None) ->
 
 
 def _link_bytes_per_s(text: str) -> float:
-
     value = float_or_nan(text)
     if not 0 < value < 1e6:
         raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
@@ -304,7 +303,6 @@ def _link_bytes_per_s(text: str) -> float:
 
 
 def _items(name: str, text: str) -> list[str]:
-
     items = [item.strip() for item in text.split(",")]
     if not all(items):
         raise InvalidValueError(f"{name} has an empty entry: {text[:40]!r}; write e.g. {name} 1,8,64")
