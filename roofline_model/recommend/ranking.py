@@ -11,7 +11,8 @@ predictions that can be held against the baseline's time, then the others (an id
 - *Measured* options go by time; level are those whose 95 % intervals overlap, at most `LEVEL_LIMIT_RATIO` apart.
 - What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that is not
   surely faster.
-- Predictions whose losses are within `EQUAL_LOSS_PCT` lose the same: a format that checkpoints are published in goes first.
+- Level predictions whose losses are within `EQUAL_LOSS_PCT` lose the same: a format that checkpoints are published in goes
+  before one that is no faster.
 
 4. A checkpoint that was published narrow has neither to be made nor measured: it goes first unless it is clearly slower.
 
@@ -177,13 +178,14 @@ def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> 
 
 
 def _published_of_equal(level: Sequence[_Entry]) -> list[_Entry]:
-    """Return level predictions, sorted by loss: of those that lose the same the published formats first."""
+    """Return level predictions, sorted by loss: of equal ones, published formats go before what is no faster than they."""
     ordered: list[_Entry] = []
     while len(ordered) < len(level):
         least_pct = level[len(ordered)].loss_pct
         most_pct = least_pct + EQUAL_LOSS_PCT if least_pct > 0 else least_pct
         equal = [entry for entry in level[len(ordered) :] if entry.loss_pct <= most_pct]
-        ordered += sorted(equal, key=lambda entry: not entry.is_published)
+        unpublished_s = min([entry.time_s for entry in equal if not entry.is_published], default=0.0)
+        ordered += sorted(equal, key=lambda entry: not (entry.is_published and entry.time_s <= unpublished_s))
     return ordered
 
 
@@ -342,7 +344,10 @@ def _placed(option: Option, policy: Policy) -> _Placed:
 
 
 def limit_misses(option: Option, limits: Limits) -> list[Finding]:
-    """Return the limits that an option misses, the one that it misses most first; an unknown loss misses none."""
+    """Return the limits that an option misses, the one that it misses most first; an unknown loss misses none.
+
+    The default limit of the loss comes last: it is nobody's requirement.
+    """
     misses = []
     memory, loss = option.memory, option.loss
     if limits.memory_bytes is not None and memory is not None and memory.total_bytes > limits.memory_bytes:
@@ -354,7 +359,7 @@ def limit_misses(option: Option, limits: Limits) -> list[Finding]:
             misses.append(_miss("loss", option.key, "_pct", loss.at_least_pct, limits.loss_pct))
         elif loss.pct is not None and loss.pct > limits.loss_pct:
             misses.append(_miss("loss", option.key, "_pct", loss.pct, limits.loss_pct))
-    return sorted(misses, key=excess_ratio, reverse=True) if misses else misses
+    return sorted(misses, key=lambda miss: -_excess_ratio(miss, limits)) if misses else misses
 
 
 def excess_ratio(miss: Finding) -> float:
@@ -365,6 +370,11 @@ def excess_ratio(miss: Finding) -> float:
     assert isinstance(value, float)  # as `limit_misses` writes them
     assert isinstance(limit, float)
     return value / limit - 1 if limit else math.inf
+
+
+def _excess_ratio(miss: Finding, limits: Limits) -> float:
+    """Return `excess_ratio`, and 0 for the default limit of the loss."""
+    return 0.0 if miss.code == "misses-loss-limit" and not limits.is_loss_given else excess_ratio(miss)
 
 
 def _miss(limit: str, key: str, unit: str, value: float, limit_value: float) -> Finding:
@@ -384,7 +394,7 @@ def _split(placed: Sequence[_Placed], limits: Limits, policy: Policy) -> tuple[l
             misses.append(finding("memory-unknown", each.option.key))
         if misses:
             missing.append(
-                (each.has_gap, excess_ratio(misses[0]), Exclusion(each.option.key, tuple(misses), each.option))
+                (each.has_gap, _excess_ratio(misses[0], limits), Exclusion(each.option.key, tuple(misses), each.option))
             )
         else:
             within.append(each)
