@@ -20,7 +20,7 @@ from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
 from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.finding import short_text
-from roofline_model.operators.case import is_narrow_format
+from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 _PHASES = {"decode": "Decode", "prefill": "Prefill"}

@@ -11,7 +11,8 @@ from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
 from roofline_model.core.units import format_time
-from roofline_model.operators.case import Case, is_narrow_format
+from roofline_model.formats.catalog import is_narrow_format
+from roofline_model.operators.case import Case
 from roofline_model.recommend.claimed_losses import product_loss_pct
 from roofline_model.recommend.ranking import Standing, order_measured, order_predictions
 

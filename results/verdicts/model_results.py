@@ -16,7 +16,8 @@ from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.contenders import Contender, Totals
 from results.verdicts.shape_verdict import ShapeVerdict, are_level, expected_speedup, groups, judge, speedups
 from roofline_model.expected.gap import PASS_PART
-from roofline_model.operators.case import Case, is_narrow_format
+from roofline_model.formats.catalog import is_narrow_format
+from roofline_model.operators.case import Case
 
 ROUND_TO_NEAREST = "round-to-nearest"
 

@@ -523,6 +523,37 @@ def pair_label(pair: Pair) -> str:
     return weight.key if weight.key == activation.key else f"{weight.key}.{activation.key}"
 
 
+def short_name(key: str) -> str:
+    """Return a format's name as people say it: `FP8` of FP8_E4M3, `FP8 E5M2` of the rarer one.
+
+    >>> short_name("MXFP8_E4M3"), short_name("FP8_E5M2"), short_name("NVFP4")
+    ('MXFP8', 'FP8 E5M2', 'NVFP4')
+    """
+    return key.removesuffix("_E4M3").replace("_", " ")
+
+
+def is_narrow_format(key: str) -> bool:
+    """Return whether elements of a format take fewer than 16 bits; False for one that this process has not loaded."""
+    return key in FORMATS and FORMATS[key].element_bits < 16
+
+
+def format_name(weight: str, activation: str, cache: str = "") -> str:
+    """Return the one name of a choice of formats that people are shown; keys such as `INT4.BF16` are for input.
+
+    >>> format_name("INT4", "BF16"), format_name("FP8_E4M3", "FP8_E4M3", "FP8_E4M3"), format_name("BF16", "BF16")
+    ('INT4 (W4A16)', 'FP8 (W8A8) + FP8 KV', 'BF16')
+    >>> format_name("INT4", "FP8_E4M3")
+    'INT4×FP8 (W4A8)'
+    """
+    name = short_name(weight)
+    if weight != activation and is_narrow_format(activation):
+        name = f"{name}×{short_name(activation)}"
+    widths = operands_label(weight, activation)
+    if widths != "–" and (is_narrow_format(weight) or is_narrow_format(activation)):
+        name = f"{name} ({widths})"
+    return f"{name} + {short_name(cache)} KV" if is_narrow_format(cache) else name
+
+
 def operands_label(weight: str, activation: str) -> str:
     """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4.
 
