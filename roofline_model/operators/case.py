@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import container_bits
+from roofline_model.formats.catalog import container_bits, format_name
 
 CacheState = Literal["cold", "flushed", "warm", "none"]
 CACHE_STATES: tuple[str, ...] = ("cold", "flushed", "warm", "none")
