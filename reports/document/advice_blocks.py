@@ -38,7 +38,7 @@ from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import confidence_words, short_confidence_words, speedup_words
 from reports.text.display_text import counted, shown
-from reports.text.regime import regime_words
+from reports.text.labels import regime_words
 from results.statistics.replication import width_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss, Option, Trust

@@ -148,7 +148,7 @@ class FigureBlock:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A place that the page's scripts fill (`figures`, `rows`, … of `page/interactive/static`), and what stands there without them."""
+    """A place that the page's scripts fill (`figures`, `rows`, … of `page/static`), and what stands there without them."""
 
     kind: str
     chip_index: int | None = None

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from reports.cases.calibration_doubt import doubtful_words
-from reports.cases.energy import CaseEnergy, case_energy
-from reports.cases.error_summary import ErrorSummary
-from reports.cases.gap import LABELS, expected_gap
+from reports.cases.errors import LABELS, ErrorSummary, doubtful_words, expected_gap
 from reports.cases.rows import CaseRow
-from reports.cases.state import state_of
+from reports.cases.state import CaseEnergy, case_energy, state_of
 from reports.cases.summary import MAX_SERIES, CaseSummary
 from reports.document.blocks import (
     Block,
@@ -34,7 +31,7 @@ from reports.document.blocks import (
 from reports.document.report import ChipPart, case_column, flag_span, flags_cell
 from reports.formats.figure_files import figure_suffix
 from reports.text.display_text import counted, prefixed, shown
-from reports.text.regime import regime_words
+from reports.text.labels import regime_words
 from results.records.records import Measurement
 from results.records.state_records import KernelAttribution
 from results.statistics.replication import width_text

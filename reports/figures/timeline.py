@@ -10,7 +10,7 @@ from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, S
 from reports.figures.samples import thinned
 from reports.figures.spec import Axis, Bars, Beside, Card, Key, LegendEntry, Line, Marks, Panel, Plane, Series, Stack
 from reports.text.display_text import prefixed, shown
-from reports.view.run_timeline import CaseSpan, RunTimeline, reading_of
+from reports.view.run_state import CaseSpan, RunTimeline, reading_of
 
 if TYPE_CHECKING:
     from reports.view.run_state import CanaryPoint, RunState

@@ -22,7 +22,7 @@ from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
 from reports.figures.timeline import canary_figure, run_stack
 from reports.ranking.model_results import model_title
 from reports.text.display_text import counted
-from reports.view.run_timeline import RunTimeline, run_timeline
+from reports.view.run_state import RunTimeline, run_timeline
 from reports.view.views import ChipView, ReportView
 
 if TYPE_CHECKING:

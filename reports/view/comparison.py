@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import shown
-from reports.text.environment_words import change_words
+from reports.text.labels import change_words
 from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on

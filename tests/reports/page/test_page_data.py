@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.page.interactive.case_data import COLUMNS, TEXT_COLUMNS, case_phase
-from reports.page.interactive.page_data import (
+from reports.page.page_data import (
+    COLUMNS,
     MAX_SAMPLES_COUNT,
+    TEXT_COLUMNS,
     Texts,
+    case_phase,
     packed,
     packed_floats,
     page_data,

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.formats.markdown import markdown_report
-from reports.formats.print_page import print_page
-from reports.page.html import render_page
-from reports.text.prose import prose
+from reports.page.html import print_page, prose, render_page
 from reports.view.views import report_view
 
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from reports.page import page_data as page_data_module
 
-from reports.page.interactive import page_data as page_data_module
-from reports.page.interactive.case_data import COLUMNS
+from reports.page.page_data import COLUMNS
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 from roofline_model.core.finding import finding
 from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
 
-AXE = Path(__file__).parents[3] / "vendor" / "axe-core" / "axe.min.js"
+AXE = Path(__file__).parents[2] / "vendor" / "axe-core" / "axe.min.js"
 FORMATS = {
     "measured_s": format_time,
     "ideal_s": format_time,

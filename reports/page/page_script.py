@@ -33,7 +33,7 @@ BUNDLE = "plotly-report.min.js"
 def scripts() -> tuple[str, ...]:
     """Return the texts of the page's script elements: the vendored bundle, then our own."""
     shared = _read("figures", "static", FIGURE).replace("export function", "function")
-    own = "".join(map(_without_comments, (shared, *(_read("page", "interactive", "static", name) for name in OWN))))
+    own = "".join(map(_without_comments, (shared, *(_read("page", "static", name) for name in OWN))))
     return _read("page", "vendor", BUNDLE), f'(() => {{\n"use strict";\n{own}}})();'
 
 
@@ -50,7 +50,7 @@ def script_policy() -> str:
 @cache
 def interactive_css() -> str:
     """Return the style sheet of the interactive part."""
-    return tight_css(_read("page", "interactive", "static", "interactive.css"))
+    return tight_css(_read("page", "static", "interactive.css"))
 
 
 def tight_css(text: str) -> str:

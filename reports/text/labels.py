@@ -1,4 +1,4 @@
-"""The environment of a run as people read it: keys in plain words, bytes, clocks and loads with a unit. The store keeps the raw facts."""
+"""What readers call the facts of a run: how its cases ran (cache state and mode), and its environment. The store keeps the raw facts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,41 @@ from collections.abc import Iterable
 
 from reports.text.display_text import prefixed, shown
 from roofline_model.core.units import format_percent
+
+_CACHE_WORDS = {"cold": "cold", "flushed": "flushed", "warm": "hot (warm)", "none": ""}
+_CACHE_MEANINGS = {
+    "cold": "every call finds operands of its own in memory",
+    "flushed": "the caches are overwritten before each call",
+    "warm": "calls follow each other on the same operands, which stay in cache where they fit",
+}
+_MODE_MEANINGS = {
+    "graph": "replay of a captured CUDA graph: no launch by the host between the calls",
+    "burst": "short, after the chip has recovered: the first milliseconds, at full boost",
+    "sustained": "after power and clock have become flat: what the chip holds for long",
+}
+
+
+def regime_words(cache: str, mode: str) -> str:
+    """Return `cold`, `hot (warm)`, `flushed, graph`, …; eager is not said, and `as it comes` when nothing was arranged."""
+    words = [_CACHE_WORDS.get(cache, shown(cache, 30)), "" if mode == "eager" else shown(mode, 30)]
+    return ", ".join(word for word in words if word) or "as it comes"
+
+
+def regime_title(cache: str, mode: str) -> str:
+    """Return what a title adds to its shape: nothing for the usual regime (cold or as it comes, eager), else the words."""
+    return "" if mode == "eager" and cache in ("cold", "none") else regime_words(cache, mode)
+
+
+def regime_meanings(regimes: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return (word, meaning) of every cache state and mode of some regimes (cache, mode), in their order."""
+    meanings: dict[str, str] = {}
+    for cache, mode in regimes:
+        if cache in _CACHE_MEANINGS:
+            meanings.setdefault(_CACHE_WORDS[cache], _CACHE_MEANINGS[cache])
+        if mode in _MODE_MEANINGS:
+            meanings.setdefault(mode, _MODE_MEANINGS[mode])
+    return tuple(meanings.items())
+
 
 _WORDS = {
     "cpu": "CPU", "cpu_count": "CPUs", "cpu_cache_bytes": "CPU cache", "memory_bytes": "memory", "os": "operating system", "load_1min": "load before the run (1 minute)",

@@ -11,8 +11,8 @@ from reports.figures import timeline as timeline_module
 from reports.figures.gaps import gaps_figure, group_gaps_figure
 from reports.figures.palette import PART_COLOURS
 from reports.figures.plotly_drawer import rows_json
-from reports.page.interactive.page_data import page_data, script_json, timeline_data
-from reports.view.run_timeline import run_timeline
+from reports.page.page_data import page_data, script_json, timeline_data
+from reports.view.run_state import run_timeline
 from reports.view.views import report_view
 from results.records.records import TelemetrySample
 from roofline_model.core.units import format_time
