@@ -109,19 +109,6 @@ async function settled(promise) {
 /** The time a row is judged by: the expected one where there is one. */
 export const judgedS = (row) => row.expected?.time_s ?? row.timeS;
 
-/**
- * Return the row that is expected to be faster than the best one, while its interval ends later; null where none is. It says
- * what the numbers are, and ranks nothing.
- */
-export function fasterButLessSure(rows, best) {
-  const faster = rows.filter(
-    (row) =>
-      !row.error && !row.kernelGap && row.memory?.fits !== false && row.expected && best.expected &&
-      row.expected.time_s < best.expected.time_s && row.expected.high_s > best.expected.high_s,
-  );
-  return faster.reduce((first, row) => (first === null || judgedS(row) < judgedS(first) ? row : first), null);
-}
-
 /** Return the row that the details are about: the reader's choice, else the one to take, else the first that could run. */
 export function focusedRow({ rows, best }, focus) {
   const timed = rows.filter((row) => !row.error);
@@ -132,6 +119,3 @@ export function focusedRow({ rows, best }, focus) {
     timed[0]
   );
 }
-
-/** Return whether a library has the kernel and no serving engine, which a whole model needs: the gap then says so itself. */
-export const isOfEngines = (row) => row.kernelGap.values.library !== undefined;

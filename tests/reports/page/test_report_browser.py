@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reports.page import page_data as page_data_module
 
+from reports.page import page_data as page_data_module
 from reports.page.page_data import COLUMNS
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo

@@ -1,11 +1,12 @@
 // Runs of the database: choose one, see its measured points on the roofline, and follow them to the report.
 
-import { ApiProblem, ask, get, hasToken } from "./api.js";
-import { byId, el, fill, number, options, withCode } from "./dom.js";
-import { counted, count, flopRate, interval, MISSING, moment, percent, signedPercent, time } from "./numbers.js";
-import { operandsOf, typed } from "./operators.js";
+import { ApiProblem, ask, get, hasToken } from "../api.js";
+import { byId, el, fill, number, options, withCode } from "../dom.js";
+import { counted, count, flopRate, interval, MISSING, moment, percent, signedPercent, time } from "../numbers.js";
+import { operandsOf, typed } from "../operators.js";
 import { drawRoofline } from "./plot.js";
-import { chipOf } from "./state.js";
+import { chipOf } from "../state.js";
+import { fit, MEASURED, TABLE } from "../words.js";
 
 const MOST_RUNS = 100;
 const MOST_CASES = 500;
@@ -25,7 +26,7 @@ export function startMeasured(store, catalog) {
       if ((await get("api/health")).has_database === false) // null: not known yet, so ask
         listProblem = new ApiProblem(
           404,
-          "There is no results database here yet. `pytest bench_cases -k gemv` makes one; `roofline serve --db PATH` names another.",
+          MEASURED.noDatabase,
         );
       else runs = await get(`api/runs?limit=${MOST_RUNS}`);
     } catch (problem) {
@@ -61,17 +62,11 @@ export function startMeasured(store, catalog) {
     const hadFocus = place.contains(document.activeElement) ? document.activeElement.id : null;
     const caret = hadFocus === "words" ? byId("words").selectionStart : null;
     if (listProblem) return fill(place, el("p", {}, withCode(listProblem.message)));
-    if (runs === null) return fill(place, el("p", { class: "quiet" }, "Reading the database…"));
+    if (runs === null) return fill(place, el("p", { class: "quiet" }, MEASURED.reading));
     if (runs.runs.length === 0 && state.run === "") {
       return fill(
         place,
-        el(
-          "p",
-          {},
-          "No run is stored yet. Measure some with ",
-          el("code", {}, "pytest bench_cases -k gemv"),
-          " and reload this page.",
-        ),
+        el("p", {}, withCode(MEASURED.noRun)),
       );
     }
     fill(
@@ -84,7 +79,10 @@ export function startMeasured(store, catalog) {
           ? el(
               "p",
               { class: "quiet" },
-              `${counted(runs.runs.length, "run")} stored, of ${[...new Set(runs.runs.map((run) => run.hardware))].join(", ")}. Choose one to lay its measured points over the roofline.`,
+              fit(MEASURED.runs, {
+                runs: counted(runs.runs.length, "run"),
+                chips: [...new Set(runs.runs.map((run) => run.hardware))].join(", "),
+              }),
             )
           : null,
     );
@@ -111,7 +109,7 @@ export function startMeasured(store, catalog) {
     ]);
     const chosen = found ? found.run.run_id : state.run; // a link may name a run by label or prefix
     const isListed = chosen === "" || runs.runs.some((run) => run.run_id === chosen);
-    const choices = [["", "none"], ...(isListed ? [] : [[chosen, chosen]]), ...named];
+    const choices = [["", MEASURED.none], ...(isListed ? [] : [[chosen, chosen]]), ...named];
     const select = el(
       "select",
       { id: "run", onchange: () => store.set({ run: select.value, words: "" }) },
@@ -122,14 +120,14 @@ export function startMeasured(store, catalog) {
       type: "search",
       value: state.words,
       maxlength: "200",
-      placeholder: "gemv 4096 INT4",
+      placeholder: MEASURED.example,
       oninput: () => store.set({ words: words.value }, { typing: true }),
     });
     return el(
       "div",
       { class: "row" },
-      el("div", { class: "field wide" }, el("label", { for: "run" }, "Run"), select),
-      state.run === "" ? null : el("div", { class: "field" }, el("label", { for: "words" }, "Only cases with"), words),
+      el("div", { class: "field wide" }, el("label", { for: "run" }, MEASURED.run), select),
+      state.run === "" ? null : el("div", { class: "field" }, el("label", { for: "words" }, MEASURED.only), words),
     );
   }
 
@@ -143,9 +141,7 @@ export function startMeasured(store, catalog) {
         el(
           "p",
           {},
-          state.words
-            ? "No measured case has all these words."
-            : "This run measured nothing: it holds predictions or skipped cases only.",
+          state.words ? MEASURED.noMatch : MEASURED.nothing,
         ),
       ];
     return [
@@ -153,13 +149,15 @@ export function startMeasured(store, catalog) {
       el(
         "p",
         { class: "quiet" },
-        `${total}${page.total_count > cases.length ? `, the first ${count(cases.length)} shown; narrow them down by words` : ""}. `,
-        here
-          ? "They lie on the roofline above."
-          : `They were measured on ${run.hardware}, so they are drawn under its own roofs, not over those of ${chipOf(catalog, state.hw)?.key ?? state.hw}.`,
+        fit(page.total_count > cases.length ? MEASURED.first : MEASURED.all, { total, count: count(cases.length) }),
+        " ",
+        fit(here ? MEASURED.above : MEASURED.elsewhere, {
+          own: run.hardware,
+          chip: chipOf(catalog, state.hw)?.key ?? state.hw,
+        }),
       ),
       cases.some((one) => one.flags.includes("simulated"))
-        ? el("p", { class: "notice" }, "Simulated: these times come from an imaginary device, not from hardware.")
+        ? el("p", { class: "notice" }, MEASURED.simulated)
         : null,
       here
         ? null
@@ -167,7 +165,7 @@ export function startMeasured(store, catalog) {
             class: "plot",
             id: "measured-plot",
             role: "img",
-            "aria-label": `Roofline of ${run.hardware} with ${total}`,
+            "aria-label": fit(MEASURED.plot, { chip: run.hardware, total }),
           }),
       here ? null : el("div", { id: "picked-here", role: "status" }),
       caseTable(cases, run),
@@ -226,20 +224,20 @@ function matchingCases(cases, state, formats) {
 
 function runLine(run) {
   const facts = [
-    run.label || "no label",
+    run.label || MEASURED.noLabel,
     run.hardware,
     run.machine,
     moment(run.started_at),
     run.git_branch,
     run.status === "complete" ? null : run.status,
-    run.is_forced ? "forced: measured on another machine than its chip" : null,
+    run.is_forced ? MEASURED.forced : null,
   ];
   return el("p", { class: "run-line" }, facts.filter(Boolean).join(" · "), " · ", reportLink(run));
 }
 
 function reportLink(run) {
   const path = `api/runs/${encodeURIComponent(run.run_id)}/report`;
-  if (!hasToken()) return el("a", { href: path, target: "_blank", rel: "noopener" }, "Open its report");
+  if (!hasToken()) return el("a", { href: path, target: "_blank", rel: "noopener" }, MEASURED.report);
   // A link cannot send the token: the report comes as a file.
   return el(
     "button",
@@ -252,30 +250,33 @@ function reportLink(run) {
         URL.revokeObjectURL(address);
       },
     },
-    "Download its report",
+    MEASURED.download,
   );
 }
 
 function caseCard(one, run) {
   const facts = [
     [
-      "Measured",
+      TABLE.measured,
       number(one.measured_s, time(one.measured_s)),
       one.interval_half_width_ratio === null ? "" : `± ${percent(one.interval_half_width_ratio, 1)}`,
     ],
     [
-      "Expected",
+      TABLE.expected,
       one.expected_s === null ? MISSING : number(one.expected_s, time(one.expected_s)),
       one.expected_s === null
         ? ""
-        : `${interval(one.expected_low_s, one.expected_high_s)}, off by ${signedPercent(one.error_expected_ratio)}`,
+        : fit(MEASURED.offBy, {
+            interval: interval(one.expected_low_s, one.expected_high_s),
+            error: signedPercent(one.error_expected_ratio),
+          }),
     ],
     [
-      "Ideal",
+      TABLE.ideal,
       one.ideal_s === null ? MISSING : number(one.ideal_s, time(one.ideal_s)),
-      one.roof_share_ratio === null ? "" : `${percent(one.roof_share_ratio)} of the roof`,
+      one.roof_share_ratio === null ? "" : fit(MEASURED.ofRoof, { share: percent(one.roof_share_ratio) }),
     ],
-    ["Rate", flopRate(one.achieved_flops_per_s), one.bound ? `${one.bound}-bound` : ""],
+    [MEASURED.rate, flopRate(one.achieved_flops_per_s), one.bound ? fit(MEASURED.bound, { bound: one.bound }) : ""],
   ];
   return el(
     "div",
@@ -294,12 +295,12 @@ function caseCard(one, run) {
         el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "quiet" }, note)),
       ),
     ),
-    one.doubts.length ? el("p", { class: "notice" }, `Doubtful: ${one.doubts.join(", ")}.`) : null,
+    one.doubts.length ? el("p", { class: "notice" }, fit(MEASURED.doubtful, { doubts: one.doubts.join(", ") })) : null,
   );
 }
 
 function caseTable(cases, run) {
-  const heads = ["Case", "Format", "Kernel", "Measured", "±", "Expected", "Error", "Ideal", "Of roof", "Bound"];
+  const heads = MEASURED.heads;
   const words = ["Case", "Format", "Kernel", "Bound"];
   const rows = cases.map((one) => {
     const cell = (head, value, text) => el("td", { class: "n", "data-head": head }, number(value, text));
@@ -321,10 +322,10 @@ function caseTable(cases, run) {
   return el(
     "details",
     { open: cases.length <= 12 },
-    el("summary", {}, `Table of ${counted(cases.length, "case")}`),
+    el("summary", {}, fit(MEASURED.table, { cases: counted(cases.length, "case") })),
     el(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cases of ${run.label || run.run_id}` },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": fit(MEASURED.tableOf, { run: run.label || run.run_id }) },
       el(
         "table",
         { class: "stacks" },

@@ -1,23 +1,21 @@
 // Where the expected time of one format goes, and the tile that its product gets.
 
-import { trafficLine } from "./answer_view.js";
-import { MEANINGS } from "./binding.js";
-import { byId, el, fill, number } from "./dom.js";
-import { bytes, count, counted, percent, significant, time } from "./numbers.js";
+import { byId, el, fill, number, sentence } from "../dom.js";
+import { bytes, count, counted, percent, significant, time } from "../numbers.js";
+import { DETAIL, fit, MEMORY, PARTS, TILE } from "../words.js";
 
 const LEAST_SHARE = 0.005;
 /** Less than a picosecond is no time: what is left of a formula whose term is zero. */
 const LEAST_S = 1e-12;
 
 /** Show the parts of the focused row's time and, for a product, its tiling ({answer} or {problem}). */
-export function showDetail(row, tiling) {
-  if (!row)
-    return fill(byId("detail"), el("p", { class: "quiet" }, "Nothing to take apart until there is a prediction."));
+export function showDetail(row, reading, tiling) {
+  if (!row) return fill(byId("detail"), el("p", { class: "quiet" }, DETAIL.nothing));
   const parts = row.expected?.parts_s ? Object.entries(row.expected.parts_s) : modelParts(row);
   return fill(
     byId("detail"),
-    el("p", { class: "quiet" }, `${row.label}. ${trafficLine(row)}`),
-    parts ? partsList(parts, row.memory ? "kernels" : "parts") : el("p", {}, "No expected time, so no parts of it."),
+    el("p", { class: "quiet" }, fit(DETAIL.traffic, { format: row.label, traffic: reading.traffic })),
+    parts ? partsList(parts, row.memory ? DETAIL.kernels : DETAIL.parts) : el("p", {}, DETAIL.noParts),
     tiling ? tilingNodes(tiling) : null,
     row.memory ? memoryList(row.memory) : null,
   );
@@ -38,11 +36,11 @@ function partsList(all, kind) {
   const shown = parts.filter(([, seconds]) => Math.abs(seconds) >= LEAST_SHARE * total).sort((a, b) => b[1] - a[1]);
   const rest = parts.filter(([, seconds]) => Math.abs(seconds) < LEAST_SHARE * total);
   const left = rest.reduce((sum, [, seconds]) => sum + seconds, 0);
-  const rows = [...shown, ...(rest.length ? [[shown.length ? `${rest.length} more` : "all", left]] : [])];
+  const rows = [...shown, ...(rest.length ? [[shown.length ? fit(DETAIL.more, { count: rest.length }) : DETAIL.all, left]] : [])];
   return el(
     "table",
     { class: "parts" },
-    el("caption", { class: "hidden" }, `Time by ${kind}`),
+    el("caption", { class: "hidden" }, fit(DETAIL.caption, { kind })),
     el(
       "tbody",
       {},
@@ -56,7 +54,7 @@ function partsList(all, kind) {
             "th",
             { scope: "row" },
             name,
-            MEANINGS[name] ? el("span", { class: "quiet meaning" }, MEANINGS[name]) : null,
+            PARTS[name] ? el("span", { class: "quiet meaning" }, PARTS[name]) : null,
             el("span", { class: "rail" }, bar),
           ),
           el("td", { class: "n" }, number(seconds, time(seconds))),
@@ -68,63 +66,50 @@ function partsList(all, kind) {
 }
 
 function tilingNodes({ answer, problem }) {
-  const title = el("h3", {}, "Tiling");
+  const title = el("h3", {}, DETAIL.tiling);
   if (problem) return [title, el("p", {}, problem.message)];
   const { tiling } = answer;
-  if (!tiling) {
-    const { text } = answer.tiling_reason;
-    return [title, el("p", {}, `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`)];
-  }
+  if (!tiling) return [title, el("p", {}, sentence(answer.tiling_reason.text))];
   const { occupancy } = tiling;
+  const split = tiling.split_count > 1 ? fit(TILE.split, { count: tiling.split_count }) : "";
+  const units = counted(tiling.sm_count, "SM");
   const facts = [
+    [TILE.tile, `${tiling.tile_m} × ${tiling.tile_n} × ${occupancy.tile_k}`, { family: tiling.kernel_family, split }],
     [
-      "Tile",
-      `${tiling.tile_m} × ${tiling.tile_n} × ${occupancy.tile_k}`,
-      `${tiling.kernel_family} kernels${tiling.split_count > 1 ? `, k cut into ${tiling.split_count}` : ""}`,
-    ],
-    [
-      "Blocks",
+      TILE.blocks,
       number(tiling.block_count, count(tiling.block_count)),
-      `${count(tiling.grid_m_count)} × ${count(tiling.grid_n_count)} on ${counted(tiling.sm_count, "SM")}`,
+      { rows: count(tiling.grid_m_count), columns: count(tiling.grid_n_count), units },
     ],
+    [TILE.waves, number(tiling.wave_count, count(tiling.wave_count)), { share: percent(tiling.tail_ratio) }],
+    [TILE.padding, number(tiling.padding_ratio, percent(tiling.padding_ratio)), {}],
     [
-      "Waves",
-      number(tiling.wave_count, count(tiling.wave_count)),
-      `with a tail that leaves ${percent(tiling.tail_ratio)} of the SM time idle`,
-    ],
-    [
-      "Padding",
-      number(tiling.padding_ratio, percent(tiling.padding_ratio)),
-      "of the tiles' area lies outside the output",
-    ],
-    [
-      "Occupancy",
+      TILE.occupancy,
       counted(occupancy.block_count, "block"),
-      `per SM, limited by ${occupancy.limiter}; ${percent(occupancy.warp_ratio)} of the warps`,
+      { limiter: occupancy.limiter, share: percent(occupancy.warp_ratio) },
     ],
-    [
-      "L2 hits",
-      number(tiling.l2_hit_ratio, percent(tiling.l2_hit_ratio)),
-      `of ${bytes(tiling.requested_bytes)} that the blocks ask for`,
-    ],
-    [
-      "Of peak",
-      number(tiling.efficiency_ratio, percent(tiling.efficiency_ratio, 1)),
-      `expected; bound by ${tiling.bound}`,
-    ],
+    [TILE.l2, number(tiling.l2_hit_ratio, percent(tiling.l2_hit_ratio)), { size: bytes(tiling.requested_bytes) }],
+    [TILE.peak, number(tiling.efficiency_ratio, percent(tiling.efficiency_ratio, 1)), { bound: tiling.bound }],
   ];
   return [
     title,
     el(
       "p",
       {},
-      `${counted(tiling.block_count, "block")} on ${counted(tiling.sm_count, "SM")}: ${significant(tiling.blocks_per_sm_ratio, 3)} each on average, so ${counted(tiling.wave_count, "wave")}.`,
+      fit(DETAIL.waves, {
+        blocks: counted(tiling.block_count, "block"),
+        units,
+        each: significant(tiling.blocks_per_sm_ratio, 3),
+        waves: counted(tiling.wave_count, "wave"),
+      }),
     ),
     waves(tiling),
     el(
       "dl",
       { class: "facts" },
-      facts.map(([name, value, text]) => [el("dt", {}, name), el("dd", {}, el("b", {}, value), ` ${text}`)]),
+      facts.map(([[name, text], value, values]) => [
+        el("dt", {}, name),
+        el("dd", {}, el("b", {}, value), " ", fit(text, values)),
+      ]),
     ),
   ];
 }
@@ -138,7 +123,7 @@ function waves(tiling) {
     {
       class: "waves",
       role: "img",
-      "aria-label": `${counted(tiling.wave_count, "wave")}, the last ${percent(last)} full`,
+      "aria-label": fit(DETAIL.waveLabel, { waves: counted(tiling.wave_count, "wave"), share: percent(last) }),
     },
     Array.from({ length: tiling.wave_count }, (_, index) => {
       const level = el("span", {});
@@ -149,21 +134,15 @@ function waves(tiling) {
 }
 
 function memoryList(memory) {
-  const facts = [
-    ["Weights", memory.weights_bytes],
-    ["KV cache", memory.kv_bytes],
-    ["Activations", memory.activation_bytes],
-    ["Together", memory.total_bytes],
-    ["The chip has", memory.capacity_bytes],
-  ];
+  const facts = Object.entries(MEMORY).map(([key, name]) => [name, memory[key]]);
   return [
-    el("h3", {}, "Memory"),
+    el("h3", {}, DETAIL.memory),
     el(
       "dl",
       { class: "facts" },
       facts.map(([name, value]) => [
         el("dt", {}, name),
-        el("dd", {}, value === null ? "unknown" : number(value, bytes(value))),
+        el("dd", {}, value === null ? DETAIL.unknown : number(value, bytes(value))),
       ]),
     ),
   ];

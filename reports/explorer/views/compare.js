@@ -1,11 +1,11 @@
 // Up to four chips side by side: every chosen format on each, drawn to one scale.
 
-import { isOfEngines, judgedS } from "./answers.js";
-import { verdicts } from "./chip_verdict.js";
-import { nearestChips, unknownChip } from "./chip_names.js";
-import { byId, el, fill, number, options, withBreaks } from "./dom.js";
-import { byteRate, bytes, interval, time } from "./numbers.js";
-import { chipOf, comparedOf, MOST_CHIPS } from "./state.js";
+import { judgedS } from "../answers.js";
+import { byId, el, fill, number, options, withBreaks } from "../dom.js";
+import { byteRate, bytes, interval, time } from "../numbers.js";
+import { gapOf } from "../reading.js";
+import { chipOf, comparedOf, MOST_CHIPS, nearestChips } from "../state.js";
+import { COMPARE, fit, GAPS, TABLE } from "../words.js";
 
 /** Connect the list of further chips. */
 export function startCompare(store, catalog) {
@@ -27,7 +27,7 @@ export function startCompare(store, catalog) {
       select,
       options(
         [
-          ["", isFull ? `${MOST_CHIPS} at most` : "choose…"],
+          ["", isFull ? fit(COMPARE.full, { count: MOST_CHIPS }) : COMPARE.choose],
           ...(isFull ? [] : left.map((chip) => [chip.key, chip.name])),
         ],
         "",
@@ -37,16 +37,17 @@ export function startCompare(store, catalog) {
   };
 }
 
-/** Show the answers of all chips, the main one first; `catalog` knows what an unknown one may have meant. */
-export function showCompare(chips, focus, store, catalog) {
+/** Show the answers of all chips, the main one first, with what the server says of them; `catalog` knows what an unknown one may
+ *  have meant. */
+export function showCompare(chips, sentences, store, catalog) {
   const rows = chips.flatMap((chip) => chip.rows).filter((row) => !row.error);
   const scale = timeScale(rows);
   const shown = chips.filter((chip, index) => index || chip.chip);
   fill(
     byId("compare"),
     chips.length === 1
-      ? el("p", { class: "quiet" }, "Only one chip so far: add up to three others.")
-      : verdicts(chips, focus).map((text) => el("p", {}, text)),
+      ? el("p", { class: "quiet" }, COMPARE.one)
+      : sentences.map((text) => el("p", {}, text)),
     el(
       "div",
       { class: "chips-row" },
@@ -56,7 +57,7 @@ export function showCompare(chips, focus, store, catalog) {
       ? el(
           "p",
           { class: "quiet" },
-          `Bars to one logarithmic scale from ${time(scale.low)} to ${time(scale.high)}, a line for each factor of ten; shorter is faster. Filled: expected time with its 80 % interval; outlined: ideal time where no expected one is known.`,
+          fit(COMPARE.scale, { low: time(scale.low), high: time(scale.high) }),
         )
       : null,
   );
@@ -82,10 +83,10 @@ function card({ key, chip, rows, errors, problem, best, misfit }, isMain, scale,
       { class: "title-row" },
       el("h3", {}, name),
       isMain
-        ? el("span", { class: "quiet" }, "chosen")
+        ? el("span", { class: "quiet" }, COMPARE.chosen)
         : el(
             "button",
-            { type: "button", class: "small", "aria-label": `Remove ${name}`, onclick: () => remove(store, key) },
+            { type: "button", class: "small", "aria-label": fit(COMPARE.remove, { chip: name }), onclick: () => remove(store, key) },
             "×",
           ),
     ),
@@ -96,20 +97,20 @@ function card({ key, chip, rows, errors, problem, best, misfit }, isMain, scale,
           [
             byteRate(chip.bandwidth_bytes_per_s),
             chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),
-            chip.is_placeholder ? "placeholder" : "",
+            chip.is_placeholder ? COMPARE.placeholder : "",
           ]
             .filter(Boolean)
             .join(" · "),
         )
       : null,
     chip ? null : unknown(key, problem, store, catalog),
-    misfit ? el("p", { class: "quiet" }, `Nothing is recommended: ${misfit}`) : null,
+    misfit ? el("p", { class: "quiet" }, fit(COMPARE.misfit, { reason: misfit })) : null,
     chip && problem && !rows.some((row) => !row.error) ? el("p", { class: "error" }, problem.message) : null,
     rows.length && !Object.keys(errors).length // an input that is wrong is wrong on every chip
       ? el(
           "table",
           {},
-          el("caption", { class: "hidden" }, `Times on ${name}`),
+          el("caption", { class: "hidden" }, fit(COMPARE.times, { chip: name })),
           el(
             "tbody",
             {},
@@ -123,7 +124,7 @@ function card({ key, chip, rows, errors, problem, best, misfit }, isMain, scale,
 /** Return the row of a format and, below it, the row of its bar. */
 function formatRows(row, isBest, scale) {
   const head = el("th", { scope: "row" }, withBreaks(row.label));
-  if (row.error) return [el("tr", {}, head, el("td", { class: "why", title: row.error }, "cannot compute it"))];
+  if (row.error) return [el("tr", {}, head, el("td", { class: "why", title: row.error }, COMPARE.cannot))];
   const seconds = judgedS(row);
   const bar = el("span", { class: row.expected ? "bar" : "bar ideal" });
   bar.style.width = `${scale.at(seconds)}%`;
@@ -135,9 +136,12 @@ function formatRows(row, isBest, scale) {
   }
   const lane = el("span", { class: "lane" }, bar, spread);
   lane.style.backgroundSize = `${scale.decade}% 100%`;
-  const title = row.expected
-    ? `expected ${time(seconds)} (${interval(row.expected.low_s, row.expected.high_s)}), ideal ${time(row.timeS)}, ${row.bound}-bound`
-    : `ideal ${time(row.timeS)}, ${row.bound}-bound; no expected time`;
+  const title = fit(row.expected ? COMPARE.expected : COMPARE.ideal, {
+    time: time(seconds),
+    interval: row.expected ? interval(row.expected.low_s, row.expected.high_s) : "",
+    ideal: time(row.timeS),
+    bound: row.bound,
+  });
   const gap = row.kernelGap ? `; ${row.kernelGap.text}` : "";
   return [
     el(
@@ -156,9 +160,9 @@ function formatRows(row, isBest, scale) {
 }
 
 function mark(row) {
-  if (row.kernelGap) return isOfEngines(row) ? " no engine" : " no kernel";
-  if (row.memory?.fits === false) return " too big";
-  return row.expected ? "" : " ideal";
+  if (row.kernelGap) return ` ${GAPS[gapOf(row)]}`;
+  if (row.memory?.fits === false) return ` ${TABLE.tooBig}`;
+  return row.expected ? "" : ` ${TABLE.isIdeal}`;
 }
 
 /** Say of a chip of the link that it is not known, and offer those whose names come near in its place. */
@@ -167,12 +171,12 @@ function unknown(key, problem, store, catalog) {
   const near = nearestChips(catalog, problem).filter((chip) => !others.includes(chip.key));
   const instead = (chip) => store.set({ compare: others.map((one) => (one === key ? chip.key : one)).join(",") });
   return [
-    el("p", { class: "error" }, unknownChip(key)),
+    el("p", { class: "error" }, fit(COMPARE.unknown, { name: key })),
     near.length
       ? el(
           "div",
           { class: "presets nearest" },
-          el("span", { class: "hint" }, "Did you mean"),
+          el("span", { class: "hint" }, COMPARE.meant),
           near.map((chip) => el("button", { type: "button", onclick: () => instead(chip) }, chip.name)),
         )
       : null,

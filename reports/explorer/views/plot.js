@@ -1,9 +1,10 @@
 // Figures of the API: asked for, drawn by the script that reports share, and drawn anew when the page's colours or width change.
 
-import { post } from "./api.js";
-import { el, fill } from "./dom.js";
-import { isDark } from "./theme.js";
-import { drawFigure, legendOf } from "../figures/figure.js";
+import { post } from "../api.js";
+import { el, fill } from "../dom.js";
+import { isDark } from "../theme.js";
+import { drawFigure, legendOf } from "../../figures/figure.js";
+import { PAGE } from "../words.js";
 
 const BUNDLE = "vendor/plotly-report.min.js";
 const drawn = new WeakMap(); // place → {question, figure, width}
@@ -15,11 +16,7 @@ function plotly() {
     script.src = BUNDLE;
     script.addEventListener("load", () => resolve(window.Plotly));
     script.addEventListener("error", () =>
-      reject(
-        new Error(
-          "The plot cannot be drawn: the server has no copy of plotly.js. The table below has the same numbers.",
-        ),
-      ),
+      reject(new Error(PAGE.noPlotly)),
     );
     document.head.append(script);
   });

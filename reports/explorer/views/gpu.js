@@ -1,8 +1,9 @@
 // The sensors of the server's GPU, live; closed while nobody looks.
 
-import { ApiProblem, stream } from "./api.js";
-import { byId, el, fill, say } from "./dom.js";
-import { bytes, MISSING, percent, prefixed } from "./numbers.js";
+import { ApiProblem, stream } from "../api.js";
+import { byId, el, fill, say, sentence } from "../dom.js";
+import { bytes, MISSING, percent, prefixed } from "../numbers.js";
+import { fit, GPU } from "../words.js";
 
 const AGAIN_MS = 5000;
 const KEPT_READINGS = 120;
@@ -29,15 +30,15 @@ export function startGpu() {
           showReading(status, powers);
         }
       });
-      if (!isUnavailable) again("The stream ended; asking again.");
+      if (!isUnavailable) again(GPU.ended);
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      again(problem instanceof ApiProblem ? problem.message : "The stream broke off; asking again.");
+      again(problem instanceof ApiProblem ? problem.message : GPU.broke);
     }
   }
 
   function again(why) {
-    say(byId("gpu-state"), "not live");
+    say(byId("gpu-state"), GPU.notLive);
     fill(byId("gpu"), el("p", { class: "quiet" }, why));
     timer = setTimeout(watch, AGAIN_MS);
   }
@@ -49,7 +50,7 @@ export function startGpu() {
       controller?.abort();
     } else watch();
   });
-  fill(byId("gpu"), el("p", { class: "quiet" }, "Asking the sensors…"));
+  fill(byId("gpu"), el("p", { class: "quiet" }, GPU.asking));
   watch();
 }
 
@@ -57,20 +58,20 @@ function showNone(reason) {
   say(byId("gpu-state"), "");
   fill(
     byId("gpu"),
-    el("p", {}, "No GPU here. Predictions need none; measuring on one does."),
-    reason ? el("p", { class: "quiet" }, `The sensors say: ${reason}${/[.!?]$/.test(reason) ? "" : "."}`) : null,
+    el("p", {}, GPU.none),
+    reason ? el("p", { class: "quiet" }, fit(GPU.refused, { reason: sentence(reason) })) : null,
   );
 }
 
 function showReading({ name, reading }, powers) {
-  say(byId("gpu-state"), `${name ?? "GPU"} · live`);
+  say(byId("gpu-state"), fit(GPU.live, { name: name ?? GPU.gpu }));
   const facts = [
-    ["Power", prefixed(reading.power_w, "W", 3), null],
-    ["SM clock", prefixed(reading.sm_clock_hz, "Hz", 4), null],
-    ["Memory clock", prefixed(reading.memory_clock_hz, "Hz", 4), null],
-    ["Temperature", reading.temperature_c === null ? MISSING : `${reading.temperature_c} °C`, null],
-    ["Load", percent(reading.utilization_ratio), "of the last sensor period"],
-    ["Memory used", reading.memory_used_bytes === null ? MISSING : bytes(reading.memory_used_bytes), null],
+    [GPU.power, prefixed(reading.power_w, "W", 3), null],
+    [GPU.smClock, prefixed(reading.sm_clock_hz, "Hz", 4), null],
+    [GPU.memoryClock, prefixed(reading.memory_clock_hz, "Hz", 4), null],
+    [GPU.temperature, reading.temperature_c === null ? MISSING : `${reading.temperature_c} °C`, null],
+    [GPU.load, percent(reading.utilization_ratio), GPU.loadNote],
+    [GPU.memory, reading.memory_used_bytes === null ? MISSING : bytes(reading.memory_used_bytes), null],
   ];
   const reasons = reading.throttle_reasons;
   fill(
@@ -86,10 +87,10 @@ function showReading({ name, reading }, powers) {
       "p",
       { class: "quiet" },
       reasons === null
-        ? "This GPU does not say why its clock is where it is."
+        ? GPU.untold
         : reasons.length
-          ? `The clock is held back: ${reasons.join(", ")}.`
-          : "Nothing holds the clock back.",
+          ? fit(GPU.held, { reasons: reasons.join(", ") })
+          : GPU.free,
     ),
     spark(powers),
   );
@@ -108,7 +109,7 @@ function spark(values) {
     viewBox: `0 0 ${SPARK.width} ${SPARK.height}`,
     class: "spark",
     role: "img",
-    "aria-label": `Power of the last ${values.length} readings: ${prefixed(low, "W", 3)} to ${prefixed(high, "W", 3)}`,
+    "aria-label": fit(GPU.spark, { count: values.length, low: prefixed(low, "W", 3), high: prefixed(high, "W", 3) }),
   }))
     svg.setAttribute(key, value);
   const line = document.createElementNS(shapes, "polyline");
