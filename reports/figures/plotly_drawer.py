@@ -92,7 +92,13 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
         "layout": {"xaxis": _axis(figure.x, palette), "yaxis": _axis(figure.y, palette), **_ground(palette)},
         "margin": {"wide": {"l": 66, "r": right, "t": top, "b": 52}, "narrow": {"l": 46, "r": 8, "t": top, "b": 44}},
         "labels": [_label(label, palette, x_scale, may_be_bold=not with_texts) for label in labels],
+        "brief_titles": {
+            name: plain(axis.brief_title)
+            for name, axis in (("xaxis", figure.x), ("yaxis", figure.y))
+            if axis.brief_title
+        },
         "legend": _legend(figure.legend, palette),
+        "notes": list(figure.notes),
         "cards": {} if with_texts else {key: _card(card) for key, card in figure.cards.items()},
         "ground": palette(SURFACE),
         "palette": palette.pairs,

@@ -76,6 +76,8 @@ class FigureAnswer(Answer):
     )
     layout: dict[str, Any] = Field(description="axes, fonts, ground")
     margin: dict[str, Any] = Field(description="room around the plane, pixels of a `wide` figure and of a `narrow` one")
+    brief_titles: dict[str, str] = Field(description="titles of the axes where there is little room")
+    notes: list[str] = Field(description="what the figure cannot show")
     labels: list[dict[str, Any]] = Field(description="texts whose place depends on the size of the figure")
     legend: list[dict[str, Any]] = Field(description="looks and what they mean")
     cards: dict[str, Any] = Field(description="what is told of a thing pointed at, where no text of its trace does")

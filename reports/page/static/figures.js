@@ -1,5 +1,4 @@
-// What figures share: how they are pointed at, their legend, and the frame of those that are not drawn from JSON yet.
-const PLOT_CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
+// What figures share: how they are pointed at, their legend, their buttons and choices.
 const POINTED = { hovermode: "closest", hoverdistance: 12, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom" };
 
 // The legend of the figure that `figureOf` returns, in the colours of the theme; returns what paints it anew.
@@ -17,19 +16,6 @@ function explain(place, figureOf) {
   return paint;
 }
 
-function plotMargin(plot) {
-  return isNarrow(plot) ? { l: 46, r: 8, t: 10, b: 44 } : { l: 66, r: plot.classList.contains("tall") ? 148 : 14, t: 14, b: 52 };
-}
-
-function axisStyle(palette, title, narrow) {
-  const font = { color: palette.muted, size: narrow ? 10.5 : 12 };
-  return { title: { text: title, font: { color: palette.ink, size: narrow ? 11 : 13 }, standoff: narrow ? 6 : 12 }, tickfont: font, gridcolor: palette.grid, linecolor: palette.muted, zeroline: false, showline: true, ticks: "outside", tickcolor: palette.muted, ticklen: 4, automargin: false };
-}
-
-function plotLayout(palette, plot, more) {
-  return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: plotMargin(plot), showlegend: false, ...POINTED, width: plot.clientWidth, height: plot.clientHeight, font: { family: "system-ui, sans-serif", color: palette.ink }, ...more };
-}
-
 function resized(plot, draw) {
   let width = plot.clientWidth;
   new ResizeObserver(() => {
@@ -37,19 +23,6 @@ function resized(plot, draw) {
     width = plot.clientWidth;
     draw();
   }).observe(plot);
-}
-
-// Figures with a frame of their own: speed against quality, samples of one case, a case over its nights.
-function figure(place, name, label, rowsOf, draw, size) {
-  const plot = el("div", { class: `figure ${size || ""}`, role: "img", "aria-label": label });
-  place.append(plot, toolbar(name, rowsOf, plot));
-  const redraw = () => Plotly.react(plot, ...draw(plot, inks()), PLOT_CONFIG);
-  const first = redraw();
-  plot.addEventListener("reset-zoom", () => Plotly.relayout(plot, { "xaxis.autorange": true, "yaxis.autorange": true }));
-  plot.on("plotly_unhover", hideTip);
-  themeWatchers.push(redraw);
-  resized(plot, redraw);
-  return { plot, redraw, first };
 }
 
 // What the figure itself tells of a thing that is pointed at.

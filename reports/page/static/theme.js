@@ -16,11 +16,6 @@ function inks() {
   return Object.fromEntries(Object.entries(DATA.inks).map(([name, pair]) => [name, ink(pair)]));
 }
 
-function faded(colour, share) {
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-  return `rgba(${r},${g},${b},${share})`;
-}
-
 function remembered(value) {
   try {
     if (value === undefined) return localStorage.getItem("roofline-theme");

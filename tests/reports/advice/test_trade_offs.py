@@ -150,5 +150,5 @@ def test_page_and_document_hold_the_same_points(model_view):
                 if name != "record_ids" and value is not None and value is not False and value != []
             }
             assert {name: point[name] for name in told} == told
-            assert set(point) - {"ink", "number", "speedup_text", "loss_shown", "is_over_doubt"} <= set(same)
+            assert set(point) - {"number", "texts", "is_over_doubt"} <= set(same)
             assert point["number"] is not None
