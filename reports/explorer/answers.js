@@ -88,13 +88,18 @@ export function askCompared(state, main, signal) {
 export const adviceErrors = (state, { problem }) => inputErrors(state.op, problem?.fields ?? []);
 
 /**
- * Ask for the tile that a row's product gets: {answer} or {problem}; null for other operators, for chips without tiles, and
+ * Ask for the tile that a row's product gets, {answer} or {problem}, and the figure of its efficiency over N; null for other operators, for chips without tiles, and
  * where no expected time is known: a tile is a choice of the kernel that would have one.
  */
 export async function askTiling(state, chip, row, signal) {
   if (state.op !== "product" || chip.kind === "cpu" || !row.expected) return null;
   const [, body] = OPERATORS.product.question(state, row.format);
-  return settled(post(`api/tiling?hardware_key=${encodeURIComponent(state.hw)}`, body, signal));
+  const chipKey = encodeURIComponent(state.hw);
+  const [tiling, figure] = await Promise.all([
+    settled(post(`api/tiling?hardware_key=${chipKey}`, body, signal)),
+    settled(post(`api/figures/tiling?hardware_key=${chipKey}`, body, signal)),
+  ]);
+  return { ...tiling, figure: figure.answer ?? null };
 }
 
 async function settled(promise) {

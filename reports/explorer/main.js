@@ -15,7 +15,7 @@ import { showCompare, startCompare } from "./views/compare.js";
 import { showDetail } from "./views/detail.js";
 import { startGpu } from "./views/gpu.js";
 import { startMeasured } from "./views/measured.js";
-import { drawRoofline, explain, isNarrow } from "./views/plot.js";
+import { drawRoofline, explain, isNarrow, redraw } from "./views/plot.js";
 import { COMPARE, fit, PAGE } from "./words.js";
 
 /** Between two questions while key follows key: the first is asked at once. */
@@ -40,7 +40,10 @@ async function start() {
     const pause = isBeingTyped(state) ? EMPTY_PAUSE_MS : askedAt + PAUSE_MS - performance.now();
     timer = setTimeout(() => refresh(state), Math.max(0, pause));
   });
-  startTheme(byId("theme"), () => last && draw());
+  startTheme(byId("theme"), () => {
+    if (last) draw();
+    redraw();
+  });
   startCopy();
   const catalog = await readCatalog();
   views = {

@@ -73,6 +73,8 @@ export const DETAIL = {
   tiling: "Tiling",
   waves: "{blocks} on {units}: {each} each on average, so {waves}.",
   waveLabel: "{waves}, the last {share} full",
+  efficiency: "Efficiency over N",
+  efficiencyLabel: "Share of the tensor peak over N; the table above has the numbers at the N asked for.",
   memory: "Memory",
   unknown: "unknown",
 };
@@ -191,6 +193,8 @@ export const MEASURED = {
   table: "Table of {cases}",
   tableOf: "Cases of {run}",
   heads: ["Case", "Format", "Kernel", "Measured", "±", "Expected", "Error", "Ideal", "Of roof", "Bound"],
+  figure: "Figure",
+  noFigure: "none",
   offBy: "{interval}, off by {error}",
   ofRoof: "{share} of the roof",
   rate: "Rate",

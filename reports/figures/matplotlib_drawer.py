@@ -21,6 +21,7 @@ from reports.figures.spec import (
     Axis,
     Bars,
     Beside,
+    Drawable,
     Figure,
     Label,
     LegendEntry,
@@ -37,7 +38,6 @@ from roofline_model.core.units import format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.figure import Figure as Drawing
 
 SIZE_INCHES = (11.6, 7.2)
@@ -69,6 +69,19 @@ _SHAPES: dict[Shape, str] = {
     "thin-plus": "+",
     "thin-cross": "x",
 }
+
+
+def draw(drawable: Drawable) -> Drawing:
+    """Return a figure of any kind, drawn."""
+    match drawable:
+        case Stack():
+            return draw_stack(drawable)
+        case Beside():
+            return draw_beside(drawable)
+        case RowFigure():
+            return draw_rows(drawable)
+        case Figure():
+            return draw_figure(drawable)
 
 
 def draw_figure(figure: Figure) -> Drawing:
@@ -757,7 +770,7 @@ KeyEntry = tuple[str, str, str]
 """(marker, `hollow` behind it where it is not filled; colour; words)."""
 
 
-def frame(title: str, subtitle: str, size_inches: tuple[float, float]) -> Figure:
+def frame(title: str, subtitle: str, size_inches: tuple[float, float]) -> Drawing:
     """Return an empty figure with its title; it belongs to no backend but Agg, and to no global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -778,7 +791,7 @@ def frame(title: str, subtitle: str, size_inches: tuple[float, float]) -> Figure
     return figure
 
 
-def row_axes(figure: Figure, names: list[str], *, bottom_inches: float = 0.95, top_inches: float = 0.8) -> Axes:
+def row_axes(figure: Drawing, names: list[str], *, bottom_inches: float = 0.95, top_inches: float = 0.8) -> Axes:
     """Return axes with one row per name, the first at the top, their names on the left in full."""
     width, height = figure.get_size_inches()
     room_inches = 0.55 * width - 0.25
@@ -819,7 +832,7 @@ def _key_columns(entries: list[KeyEntry], width_inches: float) -> int:
     return max(min(len(entries), int(width_inches / (0.5 + 0.078 * longest))), 1)
 
 
-def key(figure: Figure, entries: list[KeyEntry], bottom_inches: float = 0.2) -> None:
+def key(figure: Drawing, entries: list[KeyEntry], bottom_inches: float = 0.2) -> None:
     """Write a legend at the bottom, in rows; every word is plain text."""
     from matplotlib.lines import Line2D
 
@@ -852,7 +865,7 @@ def key(figure: Figure, entries: list[KeyEntry], bottom_inches: float = 0.2) -> 
         text.set_parse_math(False)
 
 
-def _shortened(figure: Figure, name: str, room_inches: float) -> str:
+def _shortened(figure: Drawing, name: str, room_inches: float) -> str:
     """Return a name that fits: what is too long loses its middle, because configurations differ at their ends."""
     shown = name
     for keep in range(len(name) - 1, 8, -2):
@@ -862,7 +875,7 @@ def _shortened(figure: Figure, name: str, room_inches: float) -> str:
     return shown
 
 
-def _name_inches(figure: Figure, name: str) -> float:
+def _name_inches(figure: Drawing, name: str) -> float:
     drawn = figure.text(0, 0, name, fontsize=FONT - 0.5, **PLAIN_TEXT)
     extent = drawn.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]  # Agg has one
     drawn.remove()

@@ -145,7 +145,7 @@ def _series(one: ParetoPoint, points: tuple[ParetoPoint, ...]) -> Iterator[Serie
 def _label(one: ParetoPoint) -> Label:
     held = f" · {prefixed(float(one.held_bytes), 'B')}" if one.held_bytes else ""
     text = f"{one.label} · {tokens_text(one.tokens_per_s)}/s{' !' if one.is_doubtful else ''}{held}"
-    return Label((text,), one.loss.value, one.tokens_per_s, ACCENT if one.is_chosen else INK, "around", medium="still")
+    return Label((text,), one.loss.value, one.tokens_per_s, ACCENT if one.is_chosen else INK, "around")
 
 
 def _legend(points: tuple[ParetoPoint, ...], *, has_front: bool) -> Iterator[LegendEntry]:

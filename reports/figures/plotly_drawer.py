@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log10
 from typing import Any
 
@@ -20,6 +21,7 @@ from reports.figures.spec import (
     Bars,
     Beside,
     Card,
+    Drawable,
     Figure,
     Key,
     Label,
@@ -64,12 +66,26 @@ _SYMBOLS: dict[Shape, str] = {
 _STROKES = ("dash", "bar", "thin-plus", "thin-cross")
 
 
+def figure_json(drawable: Drawable) -> dict[str, Any]:
+    """Return a figure of any kind as JSON for a page that lets Plotly show what is told of a point."""
+    match drawable:
+        case Stack():
+            return stack_json(drawable)
+        case Beside():
+            return beside_json(drawable)
+        case RowFigure():
+            return rows_json(drawable)
+        case Figure():
+            return plotly_json(drawable, with_texts=True)
+
+
 def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_texts: bool = False) -> dict[str, Any]:
     """Return a figure as `{data, layout, labels, legend, cards, palette, size}`, plain values that JSON has.
 
     `with_texts`: for a page that leaves it to Plotly to show what is told of a point, and whose policy forbids bold texts, which
     Plotly styles; otherwise the page shows it, from `cards` or from its own cases.
     """
+    figure = _straightened(figure)
     palette = _Palette()
     texts = {key: _text(card) for key, card in figure.cards.items()} if with_texts else {}
     is_log = figure.x.is_log and figure.y.is_log
@@ -103,6 +119,27 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
         "ground": palette(SURFACE),
         "palette": palette.pairs,
     }
+
+
+def _straightened(figure: Figure) -> Figure:
+    """Return a figure whose x is plain where it was linear below a value and logarithmic above: Plotly has no such axis."""
+    axis, least = figure.x, figure.x.linear_below_value
+    if not least:
+        return figure
+
+    def place(value: float) -> float:
+        return value / least if value <= least else 1 + log10(value / least)
+
+    def moved(series: Series) -> Series:
+        if isinstance(series, Bars):
+            return series
+        return replace(series, x=tuple(None if value is None else place(value) for value in series.x))  # type: ignore[arg-type]
+
+    ends = [None if end is None else place(end) for end in (axis.low_value, axis.high_value)]
+    ticks = tuple((place(value), text) for value, text in axis.ticks)
+    x = replace(axis, low_value=ends[0], high_value=ends[1], ticks=ticks, is_log=False, linear_below_value=0.0)
+    labels = tuple(replace(label, x=place(label.x)) for label in figure.labels)
+    return replace(figure, x=x, series=tuple(map(moved, figure.series)), labels=labels)
 
 
 def stack_json(stack: Stack) -> dict[str, Any]:
@@ -446,7 +483,7 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
         "ticklen": 4,
         "automargin": False,
     }
-    if axis.is_log and not axis.linear_below_value:
+    if axis.is_log:
         found |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
         if axis.low_value and axis.high_value:
             found["range"] = [log10(axis.low_value), log10(axis.high_value)]

@@ -33,7 +33,7 @@ class Axis:
     high_value: float | None = None
     is_log: bool = False
     linear_below_value: float = 0.0
-    """Of a logarithmic axis with a place for zero: below this it is linear. Plotly draws all of it linear."""
+    """Of a logarithmic axis with a place for zero: below this it is linear."""
     is_time: bool = False
     """Its numbers are seconds since 1970 (UTC), its ticks dates."""
     has_zero: bool = False
@@ -310,3 +310,7 @@ class RowFigure:
     notes: tuple[str, ...] = ()
     cards: Mapping[str, Card] = field(default_factory=dict)
     """More about a row, by its key."""
+
+
+Drawable = Figure | Stack | Beside | RowFigure
+"""What a drawer draws."""

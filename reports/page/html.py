@@ -106,18 +106,7 @@ def write_report(
     page = output / "report.html" if output.is_dir() else output
     stem = "roofline" if page.stem == "report" else f"{page.stem}-roofline"
     files = ReportFiles(page, page.with_name(f"{stem}.png"), page.with_name(f"{stem}.svg"))
-    records = store.records(run.run_id, with_samples=False)
-    is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
-    if is_flagged or (len(records) <= SAMPLED_CASES and not is_static):
-        records = store.records(run.run_id)  # their samples are drawn
-    view = report_view(
-        run,
-        records,
-        stored_profiles(store, records),
-        canaries=store.canaries(run.run_id),
-        floors=store.noise_floors(run.environment.class_hash),
-        most_ranked=None if is_static else ADVICE_LIMIT,
-    )
+    view = read_view(store, run, has_all_samples=not is_static, most_ranked=None if is_static else ADVICE_LIMIT)
     first = draw_figure(roofline_figure(view.chips[0].roofline))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +122,24 @@ def write_report(
             f"the report cannot be written to {page}: {error.strerror or error}; choose another place with -o"
         ) from None
     return files
+
+
+def read_view(
+    store: RecordSource, run: RunInfo, *, has_all_samples: bool = True, most_ranked: int | None = ADVICE_LIMIT
+) -> ReportView:
+    """Return the view of a stored run; samples are read where some are flagged, and of small runs with `has_all_samples`."""
+    records = store.records(run.run_id, with_samples=False)
+    is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
+    if is_flagged or (len(records) <= SAMPLED_CASES and has_all_samples):
+        records = store.records(run.run_id)  # their samples are drawn
+    return report_view(
+        run,
+        records,
+        stored_profiles(store, records),
+        canaries=store.canaries(run.run_id),
+        floors=store.noise_floors(run.environment.class_hash),
+        most_ranked=most_ranked,
+    )
 
 
 def stored_profiles(store: RecordSource, records: Iterable[Record]) -> dict[str, HardwareProfile]:

@@ -2,6 +2,7 @@
 
 import { byId, el, fill, number, sentence } from "../dom.js";
 import { bytes, count, counted, percent, significant, time } from "../numbers.js";
+import { drawOther } from "./plot.js";
 import { DETAIL, fit, MEMORY, PARTS, TILE } from "../words.js";
 
 const LEAST_SHARE = 0.005;
@@ -12,13 +13,15 @@ const LEAST_S = 1e-12;
 export function showDetail(row, reading, tiling) {
   if (!row) return fill(byId("detail"), el("p", { class: "quiet" }, DETAIL.nothing));
   const parts = row.expected?.parts_s ? Object.entries(row.expected.parts_s) : modelParts(row);
-  return fill(
+  fill(
     byId("detail"),
     el("p", { class: "quiet" }, fit(DETAIL.traffic, { format: row.label, traffic: reading.traffic })),
     parts ? partsList(parts, row.memory ? DETAIL.kernels : DETAIL.parts) : el("p", {}, DETAIL.noParts),
     tiling ? tilingNodes(tiling) : null,
     row.memory ? memoryList(row.memory) : null,
   );
+  const place = byId("tiling-plot");
+  return place ? drawOther(place, byId("tiling-key"), tiling.figure) : null;
 }
 
 function modelParts(row) {
@@ -65,7 +68,7 @@ function partsList(all, kind) {
   );
 }
 
-function tilingNodes({ answer, problem }) {
+function tilingNodes({ answer, problem, figure }) {
   const title = el("h3", {}, DETAIL.tiling);
   if (problem) return [title, el("p", {}, problem.message)];
   const { tiling } = answer;
@@ -111,6 +114,13 @@ function tilingNodes({ answer, problem }) {
         el("dd", {}, el("b", {}, value), " ", fit(text, values)),
       ]),
     ),
+    figure
+      ? [
+          el("h3", {}, DETAIL.efficiency),
+          el("div", { class: "plot small", id: "tiling-plot", role: "img", "aria-label": DETAIL.efficiencyLabel }),
+          el("p", { class: "quiet", id: "tiling-key" }),
+        ]
+      : null,
   ];
 }
 

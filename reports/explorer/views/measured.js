@@ -4,7 +4,7 @@ import { ApiProblem, ask, get, hasToken } from "../api.js";
 import { byId, el, fill, number, options, withCode } from "../dom.js";
 import { counted, count, flopRate, interval, MISSING, moment, percent, signedPercent, time } from "../numbers.js";
 import { operandsOf, typed } from "../operators.js";
-import { drawRoofline } from "./plot.js";
+import { drawOther, drawRoofline } from "./plot.js";
 import { chipOf } from "../state.js";
 import { fit, MEASURED, TABLE } from "../words.js";
 
@@ -169,6 +169,7 @@ export function startMeasured(store, catalog) {
           }),
       here ? null : el("div", { id: "picked-here", role: "status" }),
       caseTable(cases, run),
+      figureChoice(run),
     ];
   }
 
@@ -220,6 +221,34 @@ function matchingCases(cases, state, formats) {
     if (best) found[format] = best;
   }
   return found;
+}
+
+/** Return the choice among the figures of a run's report, and the place where one is drawn. */
+function figureChoice(run) {
+  const path = `api/runs/${encodeURIComponent(run.run_id)}/figures`;
+  const select = el("select", { id: "run-figure" }, options([["", MEASURED.noFigure]], ""));
+  const place = el("div", {});
+  const fault = (problem) => {
+    if (!(problem instanceof ApiProblem)) throw problem;
+    fill(place, el("p", { class: "error" }, problem.message));
+  };
+  select.addEventListener("change", async () => {
+    if (select.value === "") return fill(place);
+    try {
+      const { alternative, figure } = await get(`${path}/${encodeURIComponent(select.value)}`);
+      const plot = el("div", { class: "plot", role: "img", "aria-label": alternative });
+      const key = el("p", { class: "quiet", id: "run-figure-key" });
+      fill(place, plot, key);
+      await drawOther(plot, key, figure);
+    } catch (problem) {
+      fault(problem);
+    }
+  });
+  get(path).then(({ figures }) => {
+    const planes = figures.filter(({ kind }) => kind === "plane").map(({ name, title }) => [name, title]);
+    fill(select, options([["", MEASURED.noFigure], ...planes], ""));
+  }, fault);
+  return [el("div", { class: "field" }, el("label", { for: "run-figure" }, MEASURED.figure), select), place];
 }
 
 function runLine(run) {

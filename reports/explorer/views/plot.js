@@ -40,15 +40,39 @@ export async function drawRoofline(place, { rows, focus, measured }, onPick) {
   if (figure.data.length) await draw(place, figure);
   if (!before) {
     place.on("plotly_click", (event) => event.points[0]?.customdata && place.pick?.(event.points[0].customdata));
-    new ResizeObserver(() => {
-      const now = drawn.get(place);
-      if (!place.clientWidth || place.clientWidth === now.width) return;
-      now.width = place.clientWidth;
-      draw(place, now.figure);
-    }).observe(place);
+    followWidth(place);
   }
   place.pick = onPick;
   return figure;
+}
+
+/** Draw a figure of the API into `place`, with what its looks mean into `legend`. */
+export async function drawOther(place, legend, figure) {
+  await plotly();
+  if (!place.isConnected) return; // overtaken
+  drawn.set(place, { figure, legend, width: place.clientWidth });
+  await draw(place, figure);
+  fillLegend(legend, figure);
+  followWidth(place);
+}
+
+/** Draw what `drawOther` has drawn anew, in the colours that the page has now. */
+export function redraw() {
+  for (const place of document.querySelectorAll(".plot")) {
+    const { figure, legend } = drawn.get(place) ?? {};
+    if (!legend) continue;
+    draw(place, figure);
+    fillLegend(legend, figure);
+  }
+}
+
+function followWidth(place) {
+  new ResizeObserver(() => {
+    const now = drawn.get(place);
+    if (!place.clientWidth || place.clientWidth === now.width) return;
+    now.width = place.clientWidth;
+    draw(place, now.figure);
+  }).observe(place);
 }
 
 function draw(place, figure) {
@@ -76,8 +100,12 @@ const option = (row) => ({
 
 /** Say what the figure's looks mean, and colour the format marks of the page as it does. */
 export function explain(place, figure) {
-  const entries = legendOf(figure, isDark()).filter((one) => !one.is_for_narrow || isNarrow());
-  fill(place, ...entries.map((one) => el("span", { class: "mark" }, one.mark, one.text)));
+  fillLegend(place, figure);
   for (const mark of document.querySelectorAll("[data-format].swatch"))
     mark.style.backgroundColor = figure.colours[mark.dataset.format]?.[isDark() ? 1 : 0] ?? "transparent";
+}
+
+function fillLegend(place, figure) {
+  const entries = legendOf(figure, isDark()).filter((entry) => !entry.is_for_narrow || isNarrow());
+  fill(place, ...entries.map((entry) => el("span", { class: "mark" }, entry.mark, entry.text)));
 }
