@@ -72,7 +72,7 @@ def overall_error(rows: Iterable[CaseRow]) -> ErrorSummary | None:
     comparable = list(comparable_rows(rows))
     if not comparable:
         return None
-    cache, mode = min(((row.cache, row.mode) for row in comparable), key=lambda one: regime_rank(*one))
+    cache, mode = min(((row.cache, row.mode) for row in comparable), key=lambda regime: regime_rank(*regime))
     members = [row for row in comparable if (row.cache, row.mode) == (cache, mode)]
     return _summary("all", "all", cache, mode, members)
 
@@ -95,7 +95,7 @@ def reason_counts(rows: Iterable[CaseRow]) -> tuple[ReasonCount, ...]:
         if row.status in ("failed", "skipped"):
             groups.setdefault((row.status, row.reason or "no reason was stored"), []).append(row.name)
     counts = [ReasonCount(status, reason, tuple(ids)) for (status, reason), ids in groups.items()]
-    return tuple(sorted(counts, key=lambda one: (one.status != "failed", -len(one.case_ids), one.reason)))
+    return tuple(sorted(counts, key=lambda count: (count.status != "failed", -len(count.case_ids), count.reason)))
 
 
 def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]) -> ErrorSummary | None:

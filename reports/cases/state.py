@@ -105,12 +105,12 @@ def clock_text(clock_hz: float | None) -> str:
 
 
 def _throttled(states: list[MachineState]) -> dict[str, float] | None:
-    known = [state.throttled_s for state in states if state.throttled_s is not None]
-    if not known:
+    throttled = [state.throttled_s for state in states if state.throttled_s is not None]
+    if not throttled:
         return None
     total: Counter[str] = Counter()
-    for one in known:
-        for reason, seconds in one.items():
+    for reasons_s in throttled:
+        for reason, seconds in reasons_s.items():
             total[reason] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
     return dict(total)
 
@@ -124,8 +124,8 @@ def _most(values: Iterable[int | None]) -> int | None:
 
 
 def _typical(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    known_values = [value for value in values if value is not None]
+    return median(known_values) if known_values else None
 
 
 DISAGREEMENT_RATIO = 0.1
@@ -202,10 +202,10 @@ def case_energy(summary: CaseSummary) -> CaseEnergy | None:
     if not plain:
         return None
     return CaseEnergy(
-        energy_j=median(one.energy_j for one in plain if one.energy_j is not None),
+        energy_j=median(measurement.energy_j for measurement in plain if measurement.energy_j is not None),
         net_energy_j=None,
         std_j=None,
-        power_w=_typical(one.power_w for one in plain),
+        power_w=_typical(measurement.power_w for measurement in plain),
         idle_power_w=None,
         flops=flops,
         source=shown(plain[0].power_source or "–", 40),

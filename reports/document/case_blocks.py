@@ -378,14 +378,14 @@ def _processes(cases: list[CaseSummary]) -> Folded:
 
     columns = (
         Column("Case", name, is_head=True),
-        Column("Process", lambda one: str(one.row.process), "number"),
-        Column("Median", lambda one: time_cell(one.row.measured_s), "number"),
-        Column("±\u00a0within", lambda one: _width(one.row.interval_ratio), "number"),
+        Column("Process", lambda item: str(item.row.process), "number"),
+        Column("Median", lambda item: time_cell(item.row.measured_s), "number"),
+        Column("±\u00a0within", lambda item: _width(item.row.interval_ratio), "number"),
         Column("Samples", sampled, "number"),
-        Column("Stopped by", lambda one: shown(one.measurement.stop_reason) if one.measurement else "–"),
-        Column("SM clock", lambda one: state_text(one, "clock_text"), "number"),
-        Column("Throttled", lambda one: state_text(one, "throttled_text"), "brief"),
-        Column("Flags", lambda one: flags_cell(one.row.flags), "brief"),
+        Column("Stopped by", lambda item: shown(item.measurement.stop_reason) if item.measurement else "–"),
+        Column("SM clock", lambda item: state_text(item, "clock_text"), "number"),
+        Column("Throttled", lambda item: state_text(item, "throttled_text"), "brief"),
+        Column("Flags", lambda item: flags_cell(item.row.flags), "brief"),
         Column("Remarks", _process_remark, "prose"),
     )
     title = f"Each process of {counted(len(cases), 'case')} that ran in several"

@@ -204,7 +204,7 @@ def draw_rows(figure: RowFigure) -> Drawing:
     height = (
         below
         + 0.95
-        + ROW_INCHES * (_TWO_STRIPS_SHARE if any(one.shift_value for one in figure.strips) else 1.0) * len(rows)
+        + ROW_INCHES * (_TWO_STRIPS_SHARE if any(strip.shift_value for strip in figure.strips) else 1.0) * len(rows)
     )
     drawing = frame(figure.title, figure.subtitle, (_ROWS_WIDTH_INCHES, height))
     axes = row_axes(drawing, [" ".join(filter(None, figure.rows[row].name)) for row in rows], bottom_inches=below)
@@ -505,9 +505,9 @@ def _write_beside(axes: Axes, label: Label, field: Field) -> None:
     for shift in range(0, int(field.width * 0.5), 8):
         centers += [(x + 6 + shift + width / 2, above), (x + 6 + shift + width / 2, beneath)]
     style: dict[str, Any] = {"fontsize": 8.5, "color": label.colour.light, "zorder": 4}
-    found = first_free(field, (rectangle(center, size) for center in centers))
-    if found is not None:
-        write_label(axes, field, text, centers[found], size, **style)
+    place = first_free(field, (rectangle(center, size) for center in centers))
+    if place is not None:
+        write_label(axes, field, text, centers[place], size, **style)
     else:
         _write_with_leader(axes, field, text, size, (x, y), style)
 
@@ -528,9 +528,9 @@ def _write_around(axes: Axes, label: Label, field: Field) -> None:
             (x + gap + width / 2, y - gap),
         )
     ]
-    found = first_free(field, (rectangle(center, size) for center in centers))
-    if found is not None:
-        write_label(axes, field, text, centers[found], size, fontsize=9, color=label.colour.light, zorder=6)
+    place = first_free(field, (rectangle(center, size) for center in centers))
+    if place is not None:
+        write_label(axes, field, text, centers[place], size, fontsize=9, color=label.colour.light, zorder=6)
 
 
 def _write_along(axes: Axes, label: Label, field: Field) -> None:
@@ -553,9 +553,9 @@ def _write_along(axes: Axes, label: Label, field: Field) -> None:
         for away in (height / 2 + gap, -height / 2 - gap)
     ]
     style: dict[str, Any] = {"fontsize": 9, "color": label.colour.light, "zorder": 4}
-    found = first_free(field, (rectangle(center, size, angle) for center in centers))
-    if found is not None:
-        write_label(axes, field, text, centers[found], size, angle, **style)
+    place = first_free(field, (rectangle(center, size, angle) for center in centers))
+    if place is not None:
+        write_label(axes, field, text, centers[place], size, angle, **style)
     else:
         _write_with_leader(axes, field, text, size, ((x0 + x1) / 2, (y0 + y1) / 2), style)
 
@@ -907,7 +907,7 @@ class Field:
 
     def hits(self, polygon: Polygon) -> Counter[str]:
         """Count what a polygon would cover, by kind."""
-        met = {id(one[0]): one for cell in self._cells_of(polygon) for one in self._cells.get(cell, ())}
+        met = {id(entry[0]): entry for cell in self._cells_of(polygon) for entry in self._cells.get(cell, ())}
         return Counter(kind for other, kind in met.values() if overlap(polygon, other))
 
     def is_free(self, polygon: Polygon) -> bool:
@@ -948,15 +948,15 @@ def rectangle(center: Position, size: Position, angle: float = 0.0) -> Polygon:
     )
 
 
-def overlap(one: Polygon, other: Polygon) -> bool:
+def overlap(first: Polygon, second: Polygon) -> bool:
     """Return whether two convex polygons share more than an edge or a corner (separating axes)."""
-    for polygon in (one, other):
+    for polygon in (first, second):
         for (x0, y0), (x1, y1) in zip(polygon, (*polygon[1:], polygon[0]), strict=True):
             normal = y0 - y1, x1 - x0
             if normal == (0.0, 0.0):
                 continue
-            mine = [x * normal[0] + y * normal[1] for x, y in one]
-            theirs = [x * normal[0] + y * normal[1] for x, y in other]
+            mine = [x * normal[0] + y * normal[1] for x, y in first]
+            theirs = [x * normal[0] + y * normal[1] for x, y in second]
             if max(mine) <= min(theirs) or max(theirs) <= min(mine):
                 return False
     return True
@@ -964,7 +964,7 @@ def overlap(one: Polygon, other: Polygon) -> bool:
 
 def first_free(field: Field, candidates: Iterable[Polygon]) -> int | None:
     """Return the number of the first candidate that is free, or None."""
-    return next((index for index, one in enumerate(candidates) if field.is_free(one)), None)
+    return next((index for index, candidate in enumerate(candidates) if field.is_free(candidate)), None)
 
 
 def callout_place(field: Field, size: Position, target: Position, *, clear: float, steps: int = 28) -> Position | None:

@@ -233,7 +233,7 @@ class Figure:
 
     def of(self, medium: Medium) -> tuple[Series, ...]:
         """Return the series that a medium draws."""
-        return tuple(one for one in self.series if one.medium in ("any", medium))
+        return tuple(series for series in self.series if series.medium in ("any", medium))
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def timeline_stack(
         tuple((span.begin_s / unit_s, span.end_s / unit_s) for span in held[:_MOST_SHADES]),
         tuple(_legend(timeline, colours, canaries)),
         " · ".join(part for part in (subtitle, timeline.sentence) if part),
-        {f"canary:{place}": Card(shown(one.text, 160)) for place, one in enumerate(canaries)},
+        {f"canary:{place}": Card(shown(canary.text, 160)) for place, canary in enumerate(canaries)},
     )
 
 
@@ -221,11 +221,11 @@ def _lane(spans: Sequence[CaseSpan], colours: Mapping[str, Colour], unit_s: floa
 
 def _canaries(canaries: Sequence[CanaryPoint], unit_s: float) -> Iterator[Marks]:
     for is_slow, name, colour in ((False, "canary", MUTED), (True, "slow canary", ACCENT)):
-        chosen = [(place, one) for place, one in enumerate(canaries) if one.is_slow is is_slow]
+        chosen = [(place, canary) for place, canary in enumerate(canaries) if canary.is_slow is is_slow]
         if chosen:
             yield Marks(
                 name,
-                tuple((one.offset_s or 0.0) / unit_s for _, one in chosen),
+                tuple((canary.offset_s or 0.0) / unit_s for _, canary in chosen),
                 (0.62,) * len(chosen),
                 colour,
                 shape="cross" if is_slow else "down",

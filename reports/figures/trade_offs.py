@@ -33,8 +33,8 @@ _UNKNOWN = "?"
 
 def axes_of(group: TradeGroup, texts: Mapping[str, str]) -> tuple[str, ...]:
     """Return the axes of `X_AXES` or `Y_AXES` on which any point of a group has a place, else the first of all."""
-    known = [key for key in texts if any(getattr(point, key) is not None for point in group.points)]
-    return tuple(known) or (next(iter(texts)),)
+    placed = [key for key in texts if any(getattr(point, key) is not None for point in group.points)]
+    return tuple(placed) or (next(iter(texts)),)
 
 
 def trade_off_figure(group: TradeGroup, x: str, y: str, colours: Mapping[str, Colour]) -> Figure:
@@ -143,7 +143,7 @@ def _mark(
 
 def _size(point: TradePoint, group: TradeGroup) -> float:
     """Return a diameter whose square grows with the memory."""
-    largest = max((one.memory_bytes or 0.0 for one in group.points), default=0.0)
+    largest = max((other.memory_bytes or 0.0 for other in group.points), default=0.0)
     return 8.25 + 14.25 * (point.memory_bytes / largest) ** 0.5 if point.memory_bytes and largest else 9.0
 
 
@@ -231,7 +231,9 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
             "The line joins what nothing beats in the two axes drawn; the table says, too, what nothing beats in speed, loss and "
             "memory together."
         )
-    missing = [text.lower() for key, text in Y_AXES.items() if all(getattr(one, key) is None for one in group.points)]
+    missing = [
+        text.lower() for key, text in Y_AXES.items() if all(getattr(point, key) is None for point in group.points)
+    ]
     if missing:
         yield f"Of no configuration known: {', '.join(missing)}."
     if group.barred:
@@ -270,19 +272,19 @@ def point_texts(point: TradePoint, group: TradeGroup) -> dict[str, str]:
     }
 
 
-def _speedup_text(one: TradePoint, group: TradeGroup) -> str:
+def _speedup_text(point: TradePoint, group: TradeGroup) -> str:
     """Return a speed-up with what it is of, where its two times are of different nights, and whether the baseline is in doubt."""
-    if one.speedup_ratio is None:
+    if point.speedup_ratio is None:
         return "not known"
-    basis = f" ({one.speedup_basis})" if one.speedup_basis else ""
-    return f"{one.speedup_ratio:.3g}×{' !' if is_over_doubt(one, group) else ''}{basis}"
+    basis = f" ({point.speedup_basis})" if point.speedup_basis else ""
+    return f"{point.speedup_ratio:.3g}×{' !' if is_over_doubt(point, group) else ''}{basis}"
 
 
-def _loss_text(one: TradePoint) -> str:
-    if one.loss_source == "reference":
+def _loss_text(point: TradePoint) -> str:
+    if point.loss_source == "reference":
         return "none: the reference"
-    if one.loss_pct is None:
+    if point.loss_pct is None:
         return "not known"
-    ends = (one.loss_low_pct, one.loss_high_pct)
-    span = "" if None in ends else f" [{one.loss_low_pct:.3g}, {one.loss_high_pct:.3g}]"
-    return f"{one.loss_pct:.3g} %{span}, {one.loss_source}"
+    ends = (point.loss_low_pct, point.loss_high_pct)
+    span = "" if None in ends else f" [{point.loss_low_pct:.3g}, {point.loss_high_pct:.3g}]"
+    return f"{point.loss_pct:.3g} %{span}, {point.loss_source}"

@@ -89,11 +89,11 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
 def write_figures(view: ReportView, folder: Path) -> list[Path]:
     """Write every figure that has something to show into an existing folder; return the files, PNG before SVG."""
     written: list[Path] = []
-    for one in report_figures(view):
-        figure = one.draw()
+    for report_figure in report_figures(view):
+        figure = report_figure.draw()
         if figure is None:
             continue
-        png, svg = folder / f"{one.name}.png", folder / f"{one.name}.svg"
+        png, svg = folder / f"{report_figure.name}.png", folder / f"{report_figure.name}.svg"
         png.write_bytes(figure_png(figure))
         svg.write_text(figure_svg(figure), encoding="utf-8")
         written += [png, svg]
@@ -104,7 +104,7 @@ def figure_suffix(view: ReportView, chip: ChipView) -> str:
     """Return what tells a chip's figures from another's: nothing where there is one chip."""
     if len(view.chips) == 1:
         return ""
-    place = next(number for number, one in enumerate(view.chips, start=1) if one is chip)
+    place = next(number for number, other in enumerate(view.chips, start=1) if other is chip)
     return f"-{place}-{_slug(chip.hardware_key)}".rstrip("-")
 
 

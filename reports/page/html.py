@@ -145,8 +145,8 @@ def read_view(
 def stored_profiles(store: RecordSource, records: Iterable[Record]) -> dict[str, HardwareProfile]:
     """Return the chip profiles that the records' predictions used, by hash; unknown hashes are left out."""
     hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
-    profiles = {one: store.profile(one) for one in hashes if one}
-    return {one: profile for one, profile in profiles.items() if profile is not None}
+    profiles = {profile_hash: store.profile(profile_hash) for profile_hash in hashes if profile_hash}
+    return {profile_hash: profile for profile_hash, profile in profiles.items() if profile is not None}
 
 
 def render_page(
@@ -346,14 +346,14 @@ def inline_svg(svg: str, prefix: str) -> str:
     body = re.sub(r">\s+<", "><", body).replace("<defs></defs>", "")
     targets = dict.fromkeys(name for tag in _TAG.findall(body) for name in _REFERENCE.findall(tag))
     names = {name: f"{prefix}{number}" for number, name in enumerate(targets)}
-    tags = (_tag(found, names) for found in _TAG.findall(body))
+    tags = (_tag(tag, names) for tag in _TAG.findall(body))
     pieces = _unwrapped([piece for pair in zip(_TAG.split(body), [*tags, ""], strict=True) for piece in pair if piece])
     return _classed(pieces, prefix)
 
 
 def _tag(tag: str, names: Mapping[str, str]) -> str:
     """Return a tag with what it needs: an id only where something refers to it, numbers as fine as a screen shows them."""
-    kept = []
+    attributes = []
     for name, value in _ATTRIBUTE.findall(tag):
         if name.startswith("xmlns") or name == "version" or (tag.startswith("<svg") and name in ("width", "height")):
             continue
@@ -362,7 +362,7 @@ def _tag(tag: str, names: Mapping[str, str]) -> str:
                 continue
             value = names[value]
         elif name == "xlink:href" or name == "clip-path":
-            value = re.sub(r"#([^)]+)", lambda found: f"#{names.get(found[1], found[1])}", value)
+            value = re.sub(r"#([^)]+)", lambda match: f"#{names.get(match[1], match[1])}", value)
         elif name == "style":
             value = _style(value)
         elif name == "transform":
@@ -372,10 +372,10 @@ def _tag(tag: str, names: Mapping[str, str]) -> str:
         elif name in ("d", "x", "y", "points", "width", "height"):
             # A hundredth of a point is finer than any screen.
             value = re.sub(r"\s*([A-Za-z])\s*", r"\1", _TWO_DECIMALS.sub(r"\1", value)).strip()
-        kept.append(f' {name.removeprefix("xlink:")}="{value}"')
+        attributes.append(f' {name.removeprefix("xlink:")}="{value}"')
     end = "/>" if tag.endswith("/>") else ">"
     start = re.match(r"</?[\w:]+", tag)
-    return tag if start is None else f"{start[0]}{''.join(kept)}{end}"
+    return tag if start is None else f"{start[0]}{''.join(attributes)}{end}"
 
 
 @lru_cache(maxsize=1024)
@@ -383,13 +383,13 @@ def _style(text: str) -> str:
     """Return a style without the font family, which is the page's, and with the plots' colours as variables."""
     variables = {ink.light: f"var({ink.variable})" for ink in all_colours()}
     parts = [re.sub(r"\s*:\s*", ":", part.strip(), count=1) for part in text.split(";") if part.strip()]
-    kept = ";".join(part for part in parts if not part.startswith("font-family:"))
-    return _NAMED_COLOUR.sub(lambda found: found[1] + variables.get(found[2], found[2]), kept)
+    style = ";".join(part for part in parts if not part.startswith("font-family:"))
+    return _NAMED_COLOUR.sub(lambda match: match[1] + variables.get(match[2], match[2]), style)
 
 
 def _unwrapped(pieces: list[str]) -> list[str]:
     """Return the pieces without the groups that have no attribute: they change nothing."""
-    kept: list[str] = []
+    needed: list[str] = []
     open_groups: list[bool] = []
     for piece in pieces:
         if piece.startswith("<g") and not piece.endswith("/>"):
@@ -398,8 +398,8 @@ def _unwrapped(pieces: list[str]) -> list[str]:
                 continue
         elif piece == "</g>" and not open_groups.pop():
             continue
-        kept.append(piece)
-    return kept
+        needed.append(piece)
+    return needed
 
 
 def _classed(pieces: list[str], prefix: str) -> str:
@@ -409,14 +409,14 @@ def _classed(pieces: list[str], prefix: str) -> str:
     repeated = [style for style, count in counts.items() if count >= _LEAST_REPEATS and style]
     classes = {style: f"{prefix}s{number}" for number, style in enumerate(repeated)}
 
-    def replaced(found: re.Match[str]) -> str:
-        return f' class="{classes[found[1]]}"' if found[1] in classes else found[0]
+    def replaced(match: re.Match[str]) -> str:
+        return f' class="{classes[match[1]]}"' if match[1] in classes else match[0]
 
     text = "".join(pattern.sub(replaced, piece) if piece.startswith("<") else piece for piece in pieces)
     if not classes:
         return text
     rules = "".join(f".plot .{name}{{{style}}}" for style, name in classes.items())
-    return re.sub(r"^<svg[^>]*>", lambda found: f"{found[0]}<style>{rules}</style>", text, count=1)
+    return re.sub(r"^<svg[^>]*>", lambda opening: f"{opening[0]}<style>{rules}</style>", text, count=1)
 
 
 _COMMAND = re.compile(r"`([^`\n]+)`")

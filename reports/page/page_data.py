@@ -70,12 +70,14 @@ def page_data(
             {
                 "name": chip.hardware_name,
                 "cases": packed(rows, texts, COLUMNS),
-                "colours": {name: list(one[:2]) for name, one in format_colours(chip.roofline.precisions).items()},
+                "colours": {
+                    name: list(colour[:2]) for name, colour in format_colours(chip.roofline.precisions).items()
+                },
                 "shapes": operator_shapes(chip.roofline.operators),
                 "roofline": plotly_json(roofline_figure(chip.roofline, number), most_svg_points=SVG_LIMIT_COUNT),
                 "pareto": [
-                    {**one, "points": packed(one["points"], texts, POINT_COLUMNS)}
-                    for one in pareto_data(groups, numbers)
+                    {**group, "points": packed(group["points"], texts, POINT_COLUMNS)}
+                    for group in pareto_data(groups, numbers)
                 ],
                 "samples": sample_data(chip.cases, number),
                 "errors": None if errors is None else rows_json(errors),
@@ -117,19 +119,19 @@ _LEAST_NIGHTS = 3
 def history_data(histories: Sequence[CaseHistory]) -> list[dict[str, Any]]:
     """Return the histories that a page has room for: open alerts first, then other changes, then the longest."""
     drawn = [history for history in histories if len(history.points) >= _LEAST_NIGHTS or history.changes]
-    drawn.sort(key=lambda one: (-len(one.alerts), -len(one.change_points), -len(one.points), one.name))
-    return [_history(one) for one in drawn[:MAX_HISTORIES]]
+    drawn.sort(key=lambda series: (-len(series.alerts), -len(series.change_points), -len(series.points), series.name))
+    return [_history(history) for history in drawn[:MAX_HISTORIES]]
 
 
 def _history(history: CaseHistory) -> dict[str, Any]:
-    told = ", ".join(
+    changes = ", ".join(
         f"{change_text(change)} on {change.started_at[:10]}"
         for change in history.changes
         if change.status != "withdrawn"
     )
     return {
         "name": shown(history.name, 160),
-        "label": f"{shown(history.name, 100)} ({told or counted(len(history.points), 'night')})",
+        "label": f"{shown(history.name, 100)} ({changes or counted(len(history.points), 'night')})",
         "nights": [
             {
                 "started_at": shown(night.started_at, 40),
@@ -183,11 +185,11 @@ def sample_data(cases: Sequence[CaseSummary], first_number: int) -> dict[str, An
                 ),
             }
         )
-    series.sort(key=lambda one: (one["number"], one["process"]))
+    series.sort(key=lambda entry: (entry["number"], entry["process"]))
     if not series:
         return {}
     first = series[0]["figure"]
-    return {"figure": first, "series": [one | {"figure": difference(one["figure"], first)} for one in series]}
+    return {"figure": first, "series": [entry | {"figure": difference(entry["figure"], first)} for entry in series]}
 
 
 def _label(case: CaseSummary, row: CaseRow) -> str:
@@ -221,11 +223,13 @@ def timeline_data(view: ReportView, timeline: RunTimeline) -> dict[str, Any]:
     if stack is not None and not timeline.has_time_axis:
         notes.append("The records have no usable times: the cases stand in their order.")
     for name in timeline.channels:
-        known = [sum(reading_of(reading, name) is not None for reading in span.readings) for span in timeline.spans]
+        reading_counts = [
+            sum(reading_of(reading, name) is not None for reading in span.readings) for span in timeline.spans
+        ]
         drawn_count = sum(map(len, drawn_readings(timeline.spans, name)))
-        if drawn_count < sum(known) and timeline.has_time_axis:
-            told = counted(sum(known), "reading")
-            notes.append(f"Of {told} {drawn_count} are drawn: the highest and lowest of each stretch.")
+        if drawn_count < sum(reading_counts) and timeline.has_time_axis:
+            readings = counted(sum(reading_counts), "reading")
+            notes.append(f"Of {readings} {drawn_count} are drawn: the highest and lowest of each stretch.")
             break
     spans = () if stack is None else timeline.spans
     return {
@@ -242,15 +246,15 @@ def timeline_data(view: ReportView, timeline: RunTimeline) -> dict[str, Any]:
 class Texts:
     """Texts that cells refer to by their number: five thousand cases repeat a hundred of them."""
 
-    known: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def number(self, text: str) -> int:
         """Return the number of a text, the same for the same text."""
-        return self.known.setdefault(text, len(self.known))
+        return self.numbers.setdefault(text, len(self.numbers))
 
     def all(self) -> list[str]:
         """Return the texts by number."""
-        return list(self.known)
+        return list(self.numbers)
 
 
 def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]) -> dict[str, Any]:
@@ -290,7 +294,7 @@ def _cell(value: Any, texts: Texts) -> Any:
     if isinstance(value, str):
         return texts.number(value)
     if isinstance(value, tuple):
-        return [texts.number(one) for one in value]
+        return [texts.number(text) for text in value]
     return value
 
 
@@ -430,8 +434,8 @@ def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> 
 
 def case_phase(case: Case) -> str:
     """Return `decode`, `prefill` or `other`: by the name of a whole model's pass, else by the operator and its query length."""
-    found = pass_name(case.op, case.shape)
-    phase = found.phase if found is not None else phase_of(case)
+    name = pass_name(case.op, case.shape)
+    phase = name.phase if name is not None else phase_of(case)
     return phase or "other"
 
 

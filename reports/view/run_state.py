@@ -76,7 +76,7 @@ class RunState:
         if not slow:
             worst = max(canary.slowdown_ratio for canary in self.canaries)
             return f"{count}, none slow: the slowest took {times_faster(worst)} its usual time."
-        worst = max(one.slowdown_ratio for one in slow)
+        worst = max(canary.slowdown_ratio for canary in slow)
         return f"{count}, {len(slow)} slow: up to {times_faster(worst)} the usual time."
 
 
@@ -84,11 +84,11 @@ def run_state(
     run: RunInfo, summaries: Iterable[CaseSummary], records: Iterable[Record], canaries: Iterable[CanaryReading]
 ) -> RunState:
     """Return the state of a run; `summaries` name the cases, `records` the processes."""
-    readings = sorted(canaries, key=lambda one: (one.created_at, one.process_ordinal, one.ordinal))
+    readings = sorted(canaries, key=lambda canary: (canary.created_at, canary.process_ordinal, canary.ordinal))
     records, summaries = tuple(records), tuple(summaries)
     start_s = utc_seconds(run.started_at)
     held = [record for record in records if record.measurement and "quarantined" in record.measurement.flags]
-    offsets_s = [seconds_since(start_s, one.created_at) for one in held]
+    offsets_s = [seconds_since(start_s, reading.created_at) for reading in held]
     return RunState(
         canaries=tuple(_point(reading, readings, seconds_since(start_s, reading.created_at)) for reading in readings),
         quarantined_offsets_s=tuple(offset_s for offset_s in offsets_s if offset_s is not None),
@@ -102,7 +102,7 @@ def run_state(
 def _point(reading: CanaryReading, readings: list[CanaryReading], offset_s: float | None) -> CanaryPoint:
     usual_s = reading.reference_s
     if not usual_s or usual_s <= 0:
-        own = [one.time_s for one in readings if one.kernel == reading.kernel and not one.is_slow]
+        own = [other.time_s for other in readings if other.kernel == reading.kernel and not other.is_slow]
         usual_s = median(own or [reading.time_s])
     slowdown_ratio = reading.time_s / usual_s if usual_s > 0 else 1.0
     kernel = shown(reading.kernel, 60)

@@ -141,7 +141,7 @@ def report_view(
     stored = tuple(records)
     records = possible_records(stored)
     rows = case_rows(records, is_forced=run.is_forced)
-    damaged = sum(one is not other for one, other in zip(stored, records, strict=True))
+    damaged = sum(after is not other for after, other in zip(stored, records, strict=True))
     warnings = (
         [f"{counted(damaged, 'record')} with impossible numbers (`roofline db check`): left out"] if damaged else []
     )
@@ -444,41 +444,43 @@ def missing(
     state: RunState,
 ) -> tuple[str, ...]:
     """Return what the report cannot say, and why."""
-    found = [
+    missing_texts = [
         f"{chip.hardware_name}: {line}" if len(chips) > 1 else line for chip in chips for line in chip.roofline.missing
     ]
     measured = counts["measured"]
     if measured and not has_power:
-        found.append(
+        missing_texts.append(
             "no power was stored: the device has no readable sensor, no window was asked for (--roofline-power), or every window was too short to mean something"
         )
     if measured and not any(result.baseline for chip in chips for result in chip.shapes):
-        found.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")
+        missing_texts.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")
     without = sum(case.measured_s is not None and case.lead.ideal_s is None for case in cases)
     if without:
-        found.append(
+        missing_texts.append(
             f"{counted(without, 'measured case has', 'measured cases have')} no stored prediction, so no error and no share of roof"
         )
     alone = sum(case.measured_s is not None and case.total_ratio is None for case in cases)
     if alone:
-        found.append(
+        missing_texts.append(
             f"how far a fresh process would differ, for {counted(alone, 'case')} measured in one process: "
             "--roofline-processes 3 or `roofline doctor --noise` tells"
         )
     if measured and not state.canaries:
-        found.append("whether the machine was in an invisible slow state: no canary reading is stored with the run")
-    return tuple(found)
+        missing_texts.append(
+            "whether the machine was in an invisible slow state: no canary reading is stored with the run"
+        )
+    return tuple(missing_texts)
 
 
 def _flagged(cases: tuple[CaseSummary, ...], said_already: set[str]) -> list[str]:
-    found = []
+    warnings = []
     for flag in FLAGS:
         ids = [case.lead.case_id for case in cases if flag in case.flags]
         if ids and flag in DOUBTFUL_FLAGS and flag not in said_already:
-            found.append(f"{counted(len(ids), 'case')} flagged {flag} ({_named(ids)}): {code_text(flag)}.")
-    return found
+            warnings.append(f"{counted(len(ids), 'case')} flagged {flag} ({_named(ids)}): {code_text(flag)}.")
+    return warnings
 
 
 def _named(ids: Iterable[str]) -> str:
-    known = list(ids)
-    return ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
+    names = list(ids)
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

@@ -88,8 +88,8 @@ def run_figure(request: Request, run: RunName, name: Annotated[str, Path(max_len
     figure = figures.get(name)
     spec = None if figure is None else figure.spec()
     if figure is None or spec is None:
-        known = ", ".join(figures)
-        raise ProblemError(404, "not-found", f"the report of this run has no figure of that name; it has {known}")
+        names = ", ".join(figures)
+        raise ProblemError(404, "not-found", f"the report of this run has no figure of that name; it has {names}")
     return Response(to_json({**_about(figure, spec), "figure": figure_json(spec)}), media_type="application/json")
 
 
@@ -108,22 +108,22 @@ def _view(request: Request, run: str) -> ReportView:
         return read_view(store, resolved(store, run))
 
 
-def _option(one: FigureOption):  # type: ignore[no-untyped-def]
+def _option(option: FigureOption):  # type: ignore[no-untyped-def]
     from reports.figures.options_roofline import RooflineOption
 
     return RooflineOption(
-        one.key,
-        one.label,
-        one.compute_format,
-        one.path,
-        one.memory_level,
-        one.peak_flops_per_s,
-        one.bandwidth_bytes_per_s,
-        one.intensity_flop_per_byte,
-        one.flops,
-        one.time_s,
-        one.bound,
-        one.expected_s,
-        one.expected_low_s,
-        one.expected_high_s,
+        option.key,
+        option.label,
+        option.compute_format,
+        option.path,
+        option.memory_level,
+        option.peak_flops_per_s,
+        option.bandwidth_bytes_per_s,
+        option.intensity_flop_per_byte,
+        option.flops,
+        option.time_s,
+        option.bound,
+        option.expected_s,
+        option.expected_low_s,
+        option.expected_high_s,
     )
