@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 
 OWN = (
+    "words.js",
     "core.js",
     "numbers.js",
     "theme.js",
@@ -19,7 +20,6 @@ OWN = (
     "rows.js",
     "timeline.js",
     "pareto.js",
-    "scroll.js",
     "table.js",
     "page.js",
 )

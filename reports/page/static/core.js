@@ -91,15 +91,15 @@ function download(name, text, type) {
 function toolbar(name, rowsOf, plot) {
   const made = el("div", { class: "tools" });
   made.append(
-    button("Data (CSV)", () => {
+    button(WORDS.csv, () => {
       const rows = rowsOf();
       download(`${DATA.run}-${name}.csv`, csvText(rows.length ? Object.keys(rows[0]) : [], rows), "text/csv;charset=utf-8");
     }),
   );
   if (plot) {
     made.append(
-      button("Picture (SVG)", () => Plotly.downloadImage(plot, { format: "svg", filename: `${DATA.run}-${name}`, width: 1160, height: 720 })),
-      button("Reset zoom", () => plot.dispatchEvent(new CustomEvent("reset-zoom"))),
+      button(WORDS.svg, () => Plotly.downloadImage(plot, { format: "svg", filename: `${DATA.run}-${name}`, width: 1160, height: 720 })),
+      button(WORDS.reset, () => plot.dispatchEvent(new CustomEvent("reset-zoom"))),
     );
   }
   return made;

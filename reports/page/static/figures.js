@@ -53,8 +53,8 @@ function drawSamples(chip, place) {
   let series = chip.samples.find((one) => one.is_flagged) || chip.samples[0];
   const box = el("div", {});
   const data = () => series.samples_s.map((time, at) => ({ case: series.label, process: series.process, sample: at + 1, time_s: time }));
-  const made = drawnFigure(box, "samples", "Samples of the chosen case in the order they were taken, and the share of samples below a time.", data, () => series.figure);
-  const pick = choice("Case", chip.samples.map((one, at) => [at, one.label]), (value) => {
+  const made = drawnFigure(box, "samples", WORDS.samples, data, () => series.figure);
+  const pick = choice(WORDS.case, chip.samples.map((one, at) => [at, one.label]), (value) => {
     series = chip.samples[value];
     made.redraw();
   });
@@ -62,7 +62,7 @@ function drawSamples(chip, place) {
   place.append(pick.element, ...box.childNodes);
   made.plot.on("plotly_hover", (event) => {
     const at = event.points[0].pointNumber;
-    showTip([el("p", { class: "card-title" }, el("strong", {}, `Sample ${at + 1} of ${series.samples_s.length}`)), factList([["Time", show.time(series.samples_s[at])], ["Against the median", show.signed(series.samples_s[at] / series.median_s - 1)]])], event.event);
+    showTip([el("p", { class: "card-title" }, el("strong", {}, fit(WORDS.sample, { number: at + 1, count: series.samples_s.length }))), factList([[FACTS.sample_s, show.time(series.samples_s[at])], [FACTS.against, show.signed(series.samples_s[at] / series.median_s - 1)]])], event.event);
   });
   chip.selectWatchers.push((row) => {
     const at = row ? chip.samples.findIndex((one) => one.number === row.number) : -1;
@@ -78,8 +78,8 @@ function drawHistories(place) {
   const box = el("div", {});
   const legend = el("div", {});
   const data = () => history.nights.map((night) => ({ case: history.name, ...night }));
-  const made = drawnFigure(box, "history", "One case over its nights, with its levels and the steps between them; the table lists every change.", data, () => history.figure);
-  place.append(choice("Case", DATA.histories.map((one, at) => [at, one.label]), (value) => {
+  const made = drawnFigure(box, "history", WORDS.history, data, () => history.figure);
+  place.append(choice(WORDS.case, DATA.histories.map((one, at) => [at, one.label]), (value) => {
     history = DATA.histories[value];
     made.redraw();
     paintLegend();
@@ -87,6 +87,6 @@ function drawHistories(place) {
   const paintLegend = explain(legend, () => history.figure);
   made.plot.on("plotly_hover", (event) => {
     const night = history.nights[event.points[0].customdata];
-    showTip([el("p", { class: "card-title" }, el("strong", {}, night.started_at.slice(0, 10))), factList([["Time", show.time(night.value_s)], ["Run", night.run], ["Label", night.label], ["Commit", night.commit], ["Processes", String(night.process_count)], ["Not used", night.doubt]].filter(([, text]) => text))], event.event);
+    showTip([el("p", { class: "card-title" }, el("strong", {}, night.started_at.slice(0, 10))), factList([[FACTS.value_s, show.time(night.value_s)], [FACTS.run, night.run], [FACTS.label, night.label], [FACTS.commit, night.commit], [FACTS.process_count, String(night.process_count)], [FACTS.doubt, night.doubt]].filter(([, text]) => text))], event.event);
   });
 }

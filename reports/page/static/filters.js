@@ -17,12 +17,12 @@ function caseFilter(chip) {
   };
   const buttons = [];
   const status = el("p", { class: "quiet shown", role: "status" });
-  const reset = button("Show all", filter.clear, { class: "reset" });
+  const reset = button(WORDS.showAll, filter.clear, { class: "reset" });
 
   function changed() {
     filter.passing = new Set(filter.rows().map((row) => row.number));
     const count = filter.passing.size;
-    status.textContent = `${show.count(count)} of ${show.count(chip.rows.length)} cases`;
+    status.textContent = fit(WORDS.shown, { count: show.count(count), total: show.count(chip.rows.length) });
     reset.hidden = !FACETS.some(([key]) => pressed[key].size);
     watchers.forEach((react) => react());
   }
@@ -31,7 +31,7 @@ function caseFilter(chip) {
     const counts = new Map();
     chip.rows.forEach((row) => counts.set(row[key], (counts.get(row[key]) || 0) + 1));
     if (counts.size < 2) return null;
-    const box = el("div", { class: "facet", role: "group", "aria-label": `Filter by ${title.toLowerCase()}` }, el("span", { class: "facet-name" }, title));
+    const box = el("div", { class: "facet", role: "group", "aria-label": fit(WORDS.filterBy, { facet: title.toLowerCase() }) }, el("span", { class: "facet-name" }, title));
     for (const [value, count] of counts) {
       const one = button("", () => {
         if (!pressed[key].delete(value)) pressed[key].add(value);
@@ -48,7 +48,7 @@ function caseFilter(chip) {
   }
 
   const facets = FACETS.map(([key, title]) => facet(key, title)).filter(Boolean);
-  const folded = el("details", { class: "filters", open: innerWidth > 640 }, el("summary", {}, "Filter the cases"), el("div", { class: "facets" }, facets));
+  const folded = el("details", { class: "filters", open: innerWidth > 640 }, el("summary", {}, WORDS.filter), el("div", { class: "facets" }, facets));
   filter.element = el("div", {}, facets.length ? folded : null, el("div", { class: "facet" }, status, reset));
   changed();
   return filter;

@@ -7,7 +7,7 @@ function build(place) {
   if (kind === "roofline") {
     drawRoofline(chip, place);
     chip.plot = place.querySelector(".figure");
-  } else if (kind === "cases") caseTable(chip, place, `All cases of ${chip.name}`);
+  } else if (kind === "cases") caseTable(chip, place, fit(WORDS.allCases, { chip: chip.name }));
   else if (kind === "errors") drawErrors(chip, place);
   else if (kind === "pareto") drawPareto(chip, place);
   else if (kind === "samples") drawSamples(chip, place);

@@ -22,7 +22,7 @@ function drawPareto(chip, place) {
   const every = (name) => [...new Map(groups.flatMap((member) => member[name]).map((axis) => [axis.key, axis])).values()];
   const box = el("div", {});
   const legend = el("div", {});
-  const table = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "The points of the figure" });
+  const table = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": WORDS.points });
   const note = el("p", { class: "quiet", role: "status" });
   const rows = () => group().points.map((point) => ({ question: group().title, origin: group().origin, baseline: group().baseline, baseline_doubts: group().baseline_doubts.join(" "), energy_per: group().per, ...Object.fromEntries(PARETO_COLUMNS.map((name) => [name, point[name]])) }));
   const choose = () => {
@@ -30,7 +30,7 @@ function drawPareto(chip, place) {
   };
   choose();
   const drawn = () => overlaid(group().figure, group().figures[`${state.x}|${state.y}`]);
-  const made = drawnFigure(box, "pareto", "Speed against loss, memory or energy of each configuration; the numbers are in the table below.", rows, drawn, "tall");
+  const made = drawnFigure(box, "pareto", WORDS.pareto, rows, drawn, "tall");
   const update = () => {
     choose();
     across.update((key) => group().x_axes.some((axis) => axis.key === key));
@@ -39,10 +39,10 @@ function drawPareto(chip, place) {
     note.textContent = drawn().notes.join(" ");
     table.replaceChildren(paretoTable(group(), state));
   };
-  const across = axisButtons("Across", every("x_axes"), state, "x", update);
-  const up = axisButtons("Upwards", every("y_axes"), state, "y", update);
+  const across = axisButtons(WORDS.across, every("x_axes"), state, "x", update);
+  const up = axisButtons(WORDS.upwards, every("y_axes"), state, "y", update);
   if (groups.length > 1) {
-    const pick = choice("Question", groups.map((member, at) => [at, member.choice]), (value) => {
+    const pick = choice(WORDS.question, groups.map((member, at) => [at, member.choice]), (value) => {
       state.at = Number(value);
       update();
     });
@@ -51,7 +51,7 @@ function drawPareto(chip, place) {
   } else place.append(el("p", { class: "quiet" }, groups[0].title));
   place.append(
     el("div", { class: "pareto-axes" }, across.element, up.element), ...box.childNodes,
-    legend, note, el("details", {}, el("summary", {}, "The points as a table"), table),
+    legend, note, el("details", {}, el("summary", {}, WORDS.pointTable), table),
   );
   explain(legend, drawn);
   update();

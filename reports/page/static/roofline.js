@@ -8,7 +8,7 @@ function selectionRing(chip, palette) {
 }
 
 function drawRoofline(chip, place) {
-  const plot = el("div", { class: "figure tall", role: "img", "aria-label": `Dual roofline of ${chip.name}. The numbers are in the table of all cases.` });
+  const plot = el("div", { class: "figure tall", role: "img", "aria-label": fit(WORDS.roofline, { chip: chip.name }) });
   const card = el("div", { class: "selected", role: "status" });
   const legend = el("div", {});
   let ranges = null; // of a zoom
@@ -21,7 +21,7 @@ function drawRoofline(chip, place) {
   function select(number, isFromTable) {
     chip.selected = number;
     const row = chip.rows.find((one) => one.number === number);
-    card.replaceChildren(...(row ? [...caseCard(row), button("Close", () => select(null), { class: "close" })] : []));
+    card.replaceChildren(...(row ? [...caseCard(row), button(WORDS.close, () => select(null), { class: "close" })] : []));
     card.classList.toggle("is-open", Boolean(row));
     draw();
     chip.selectWatchers.forEach((react) => react(row, isFromTable));

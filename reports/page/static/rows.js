@@ -10,10 +10,10 @@ const TWO_STRIPS_PIXELS = 38;
 function drawErrors(chip, place) {
   const kinds = ["error_ideal_ratio", "error_expected_ratio"].filter((key) => chip.rows.some((row) => known(row[key])));
   const data = () => chip.filter.rows().filter((row) => kinds.some((key) => known(row[key]))).map((row) => ({ case: row.name, op: row.op, format: row.format, regime: row.regime, error_ideal_ratio: row.error_ideal_ratio, error_expected_ratio: row.error_expected_ratio }));
-  const made = rowFigure(chip, place, "errors", "Errors of the ideal and the expected time per operator and format, every case a dot. The numbers are in the tables.", data, { figures: [["", chip.errors]] });
+  const made = rowFigure(chip, place, "errors", WORDS.errors, data, { figures: [["", chip.errors]] });
   made.plot.on("plotly_hover", (event) => {
     const row = chip.rows.find((one) => one.number === event.points[0].customdata);
-    if (row) showTip([...caseCard(row), el("p", { class: "quiet" }, "Press the dot for its row in the table.")], event.event);
+    if (row) showTip([...caseCard(row), el("p", { class: "quiet" }, WORDS.pressDot)], event.event);
   });
   made.plot.on("plotly_click", (event) => toRow(chip, event.points[0].customdata));
 }
@@ -23,7 +23,7 @@ function drawGaps(chip, place) {
   const [cases] = chip.gaps;
   const numbers = new Map(cases.keys.map((number, row) => [number, row]));
   const data = () => chip.filter.rows().filter((row) => numbers.has(row.number)).map((row) => ({ case: row.name, measured_s: row.measured_s, expected_s: row.expected_s, expected_low_s: row.expected_low_s, expected_high_s: row.expected_high_s, ...Object.fromEntries(cases.data.map((part) => [`${part.name}_s`, timeOf(cases, part.x[numbers.get(row.number)])])) }));
-  const made = rowFigure(chip, place, "time", "Where the measured time of each case went: stacked bars from the ideal roof to the measured time. The numbers are in the tables.", data, { figures: [["case", chip.gaps[0]], ["operator, regime and format (sums)", chip.gaps[1]]], hasScales: true });
+  const made = rowFigure(chip, place, "time", WORDS.time, data, { figures: WORDS.bars.map((text, at) => [text, chip.gaps[at]]), hasScales: true });
   made.plot.on("plotly_hover", (event) => showTip(rowCard(made.figure(), event.points[0].customdata), event.event));
   made.plot.on("plotly_click", (event) => {
     const key = made.figure().keys[event.points[0].customdata];
@@ -42,7 +42,7 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
   const draw = () => {
     const drawn = figure();
     const { rows, count } = shownRows(drawn, passes, chosen.order);
-    note.textContent = !count ? "No case that passes the filters is in this figure." : count > rows.length ? `The first ${rows.length} of ${show.count(count)} rows: filter the cases to see the others.` : "";
+    note.textContent = !count ? WORDS.noRows : count > rows.length ? fit(WORDS.firstRows, { count: rows.length, total: show.count(count) }) : "";
     note.hidden = !note.textContent;
     drawRows(plot, drawn, rows, { isDark: isDark(), passes, scale: chosen.isTime ? drawn.time_axis : null, layout: POINTED });
   };
@@ -51,9 +51,9 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
     draw();
   }).element;
   const choices = [];
-  if (figure().orders.length) choices.push(choose("Sort by", figure().orders.map((one, at) => [at, one.text]), (value) => (chosen.order = Number(value))));
-  if (hasScales) choices.push(choose("Scale", [["share", "share of the measured time"], ["time", "time"]], (value) => (chosen.isTime = value === "time")));
-  if (figures.length > 1) choices.push(choose("One bar per", figures.map(([text], at) => [at, text]), (value) => (chosen.figure = Number(value))));
+  if (figure().orders.length) choices.push(choose(WORDS.sortBy, figure().orders.map((one, at) => [at, one.text]), (value) => (chosen.order = Number(value))));
+  if (hasScales) choices.push(choose(WORDS.scale, Object.entries(WORDS.scales), (value) => (chosen.isTime = value === "time")));
+  if (figures.length > 1) choices.push(choose(WORDS.barPer, figures.map(([text], at) => [at, text]), (value) => (chosen.figure = Number(value))));
   place.append(...(choices.length ? [el("div", { class: "choices" }, choices)] : []), legend, plot, toolbar(name, rowsOf, plot), note, ...figure().notes.map((text) => el("p", { class: "quiet" }, text)));
   draw();
   explain(legend, figure);
@@ -83,7 +83,7 @@ function rowCard(figure, row) {
   if (figure.counts) facts.push([figure.count_name, `${figure.counts[row]} / ${[figure.keys[row]].flat().length}`]);
   const card = figure.cards[figure.keys[row]];
   const more = card ? [el("p", { class: "quiet" }, card.title), factList(card.facts)] : [];
-  const hint = Array.isArray(figure.keys[row]) ? [] : [el("p", { class: "quiet" }, "Press the bar for its row in the table.")];
+  const hint = Array.isArray(figure.keys[row]) ? [] : [el("p", { class: "quiet" }, WORDS.pressBar)];
   return [el("p", { class: "card-title" }, el("strong", {}, names[1]), " ", el("span", { class: "quiet" }, names[0])), factList([...parts, [figure.total_name, time(figure.totals[row])], ...facts]), ...more, ...hint];
 }
 

@@ -12,7 +12,7 @@ function caseTable(chip, place, label) {
   if (isUnknown) same.push(total);
   const columns = TABLE_COLUMNS.filter((column) => !same.includes(column) && (ALWAYS.has(column[0]) || chip.rows.some((row) => has(row, column[0]))));
   const words = new Map(chip.rows.map((row) => [row, [row.name, row.op, row.format, row.kernel, row.status, row.bound, row.regime, row.flags.join(" "), row.remarks].join(" ").toLowerCase()]));
-  const search = el("input", { type: "search", placeholder: "Search cases", "aria-label": "Search cases", autocomplete: "off", spellcheck: "false" });
+  const search = el("input", { type: "search", placeholder: WORDS.search, "aria-label": WORDS.search, autocomplete: "off", spellcheck: "false" });
   const status = el("span", { class: "quiet", role: "status" });
   const body = el("tbody", {});
   const heads = new Map();
@@ -64,7 +64,7 @@ function caseTable(chip, place, label) {
     const made = el("tr", { id: `row-${row.number}`, "data-number": row.number, class: row.number === chip.selected ? "is-selected" : row.is_best ? "best" : null });
     for (const [key, , form] of columns) {
       if (key === "name") {
-        const open = button(row.name, () => chip.select(row.number, true), { class: "open", "aria-pressed": String(row.number === chip.selected), title: "Show in the plot" });
+        const open = button(row.name, () => chip.select(row.number, true), { class: "open", "aria-pressed": String(row.number === chip.selected), title: WORDS.inPlot });
         made.append(el("th", { scope: "row" }, open, row.remarks ? el("span", { class: "remark" }, prose(row.remarks)) : null));
       } else if (key === "measured_s" && !known(row.measured_s)) made.append(el("td", { class: "n" }, el("span", { class: `status ${row.status}` }, row.status)));
       else if (key === "flags") made.append(el("td", {}, row.flags.length ? row.flags.map((flag) => [flagMark(flag), " "]) : "–"));
@@ -110,7 +110,9 @@ function caseTable(chip, place, label) {
   const tools = toolbar("cases", () => rows, null);
   tools.prepend(search);
   tools.append(status);
-  if (same.length) place.append(el("p", { class: "quiet" }, "The same in all cases: ", same.map(([key, title]) => (key === "total_ratio" ? `± total not known, ${distinct(chip.rows.map((row) => row.total_basis).filter(Boolean)).join(" or ") || "nothing measured"}` : `${title.toLowerCase()} ${chip.rows.map((row) => row[key]).find(Boolean)}`)).join("; "), "."));
+  const reasons = distinct(chip.rows.map((row) => row.total_basis).filter(Boolean)).join(WORDS.or) || WORDS.nothing;
+  const facts = same.map(([key, title]) => (key === "total_ratio" ? fit(WORDS.noTotal, { reasons }) : `${title.toLowerCase()} ${chip.rows.map((row) => row[key]).find(Boolean)}`));
+  if (same.length) place.append(el("p", { class: "quiet" }, fit(WORDS.same, { facts: facts.join("; ") })));
   place.append(tools, el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, el("table", { class: "cases" }, el("thead", {}, head), body)), pager);
   chip.filter.watch(update);
   update();
@@ -118,5 +120,18 @@ function caseTable(chip, place, label) {
 
 function flagMark(flag) {
   const about = DATA.flags[flag];
-  return el("abbr", { class: about && about.is_doubtful ? "flag doubt" : "flag", title: about ? about.meaning : "a flag that this version does not know" }, flag);
+  return el("abbr", { class: about && about.is_doubtful ? "flag doubt" : "flag", title: about ? about.meaning : WORDS.unknownFlag }, flag);
+}
+
+// Tables wider than the page: their edge fades while there is more to the side, so that nobody takes them for the whole.
+function fadeWhereMore(box) {
+  const mark = () => {
+    const left = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    box.classList.toggle("has-more", left > 4);
+    box.classList.toggle("has-before", box.scrollLeft > 4);
+  };
+  box.addEventListener("scroll", mark, { passive: true });
+  const watcher = new ResizeObserver(mark);
+  watcher.observe(box);
+  if (box.firstElementChild) watcher.observe(box.firstElementChild);
 }

@@ -34,14 +34,14 @@ function setTheme(name) {
 
 function themeSwitch() {
   const chosen = THEMES.includes(remembered()) ? remembered() : "auto";
-  const made = el("fieldset", { class: "theme" }, el("legend", { class: "unseen" }, "Colours of the page"));
+  const made = el("fieldset", { class: "theme" }, el("legend", { class: "unseen" }, WORDS.theme));
   for (const name of THEMES) {
     const radio = el("input", { type: "radio", name: "theme", value: name, checked: name === chosen });
     radio.addEventListener("change", () => {
       remembered(name);
       setTheme(name);
     });
-    made.append(el("label", {}, radio, el("span", {}, name[0].toUpperCase() + name.slice(1))));
+    made.append(el("label", {}, radio, el("span", {}, WORDS.themes[name])));
   }
   setTheme(chosen);
   systemDark.addEventListener("change", () => themeWatchers.forEach((redraw) => redraw()));

@@ -16,18 +16,18 @@ function timelineSpans(told) {
 }
 
 function spanCard(told, span) {
-  const steps = Object.keys(SPAN_VALUES).filter((name) => known(span[name])).map((name) => [{ power_w: "Power", clock_hz: `${told.has_sm_clock ? "SM" : "CPU"} clock`, temperature_c: "Temperature", energy_j: "Energy per call" }[name], SPAN_VALUES[name](span[name]), span[name]]);
+  const steps = Object.keys(SPAN_VALUES).filter((name) => known(span[name])).map((name) => [FACTS[name === "clock_hz" ? `${told.has_sm_clock ? "sm" : "cpu"}_clock_hz` : name], SPAN_VALUES[name](span[name]), span[name]]);
   const clock = SPAN_VALUES.clock_hz;
   const facts = [
-    told.has_time_axis ? ["From, to", `${show.time(span.begin_s, 4)} to ${show.time(span.end_s, 4)} since the run began`] : null,
+    told.has_time_axis ? [FACTS.begin_s, fit(WORDS.sinceBegin, { begin: show.time(span.begin_s, 4), end: show.time(span.end_s, 4) })] : null,
     ...steps,
-    known(span.idle_power_w) ? ["Idle power", show.watts(span.idle_power_w), span.idle_power_w] : null,
-    known(span.clock_low_hz) ? ["Clock of samples", `${clock(span.clock_low_hz)} to ${clock(span.clock_high_hz)}`] : null,
-    known(span.rated_clock_hz) ? ["Rated clock", clock(span.rated_clock_hz), span.rated_clock_hz] : null,
-    span.throttled_text !== "–" ? ["Throttled", span.throttled_text] : null,
-    known(span.row.measured_s) ? ["Measured", show.time(span.row.measured_s), span.row.measured_s] : null,
+    known(span.idle_power_w) ? [FACTS.idle_power_w, show.watts(span.idle_power_w), span.idle_power_w] : null,
+    known(span.clock_low_hz) ? [FACTS.clock_low_hz, fit(WORDS.span, { low: clock(span.clock_low_hz), high: clock(span.clock_high_hz) })] : null,
+    known(span.rated_clock_hz) ? [FACTS.rated_clock_hz, clock(span.rated_clock_hz), span.rated_clock_hz] : null,
+    span.throttled_text !== "–" ? [FACTS.throttled_text, span.throttled_text] : null,
+    known(span.row.measured_s) ? [FACTS.measured_s, show.time(span.row.measured_s), span.row.measured_s] : null,
   ].filter(Boolean);
-  return [el("p", { class: "card-title" }, el("strong", {}, span.row.name), span.row.process_count > 1 ? ` process ${span.process}` : null), factList(facts)];
+  return [el("p", { class: "card-title" }, el("strong", {}, span.row.name), span.row.process_count > 1 ? fit(WORDS.process, { number: span.process }) : null), factList(facts)];
 }
 
 function drawTimeline(place) {
@@ -42,7 +42,7 @@ function drawTimeline(place) {
   const legend = el("div", {});
   place.append(legend, box, ...notes);
   const data = () => spans.map(({ chip, row, ...span }) => ({ case: row.name, ...span }));
-  const made = drawnFigure(box, "timeline", "Power, clock, temperature and energy over the run, with the interval of each case; the numbers are in the tables.", data, () => told.figure, "bars");
+  const made = drawnFigure(box, "timeline", WORDS.timeline, data, () => told.figure, "bars");
   explain(legend, () => told.figure);
   made.plot.on("plotly_hover", (event) => {
     const key = event.points[0].customdata;
