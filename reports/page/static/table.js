@@ -54,7 +54,7 @@ function caseTable(chip, place, label) {
     const shown = rows.slice(page * PAGE_ROWS, (page + 1) * PAGE_ROWS);
     body.replaceChildren(...shown.map(tableRow));
     const pages = Math.ceil(rows.length / PAGE_ROWS);
-    status.textContent = `${show.count(rows.length)} of ${show.count(chip.rows.length)} cases${pages > 1 ? `, page ${page + 1} of ${pages}` : ""}`;
+    status.textContent = fit(WORDS.shown, { count: show.count(rows.length), total: show.count(chip.rows.length) }) + (pages > 1 ? fit(WORDS.page, { page: page + 1, pages }) : "");
     pager.hidden = pages < 2;
     before.disabled = page === 0;
     after.disabled = page >= pages - 1;

@@ -13,6 +13,7 @@ const WORDS = {
   filterBy: "Filter by {facet}",
   filter: "Filter the cases",
   shown: "{count} of {total} cases",
+  page: ", page {page} of {pages}",
   allCases: "All cases of {chip}",
   points: "The points of the figure",
   pareto: "Speed against loss, memory or energy of each configuration; the numbers are in the table below.",
