@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reports.cases.rows import case_rows
-from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.shape_ranking import rank_shape
 from reports.stored.from_store import recommend_from_runs, recommend_from_store
 from results.records.case_names import is_model_case
@@ -17,12 +17,12 @@ from results.statistics.replication import total_intervals
 from results.verdicts.shape_verdict import Totals
 from roofline_model.chips.hardware import Device
 
-__all__ = ["RankedRow", "ShapeRecommendation", "recommend_from_run", "recommend_from_runs", "recommend_from_store"]
+__all__ = ["ShapeRanking", "recommend_from_run", "recommend_from_runs", "recommend_from_store"]
 
 
 def recommend_from_run(
     records: Iterable[Record], hardware: Device | None, *, totals: Totals | None = None
-) -> list[ShapeRecommendation]:
+) -> list[ShapeRanking]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.advice.headlines import baseline_name, gains, judged_results, level_words
 from reports.advice.lead_tally import LedShape, leads
+from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import figures_loss
 from reports.ranking.model_results import model_title
-from reports.ranking.ranked_row import ShapeRecommendation
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import Configuration, ShapeResult
+from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
 from results.text.model_text import phase_advice
@@ -19,6 +20,7 @@ from results.text.verdict_text import doubt_text
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
 from results.verdicts.shape_verdict import ShapeVerdict
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
 from roofline_model.operators.case import is_narrow_format
 from roofline_model.recommend.loss import loss_doubt, loss_text
@@ -50,7 +52,7 @@ class Action:
 
 
 def actions(
-    results: Iterable[ShapeResult], models: Iterable[ModelResult], recommendations: Sequence[ShapeRecommendation]
+    results: Iterable[ShapeResult], models: Iterable[ModelResult], recommendations: Sequence[ShapeRanking]
 ) -> tuple[Action, ...]:
     """Return what to do on a chip: whole models first, decode and prefill of products, then other operators with a choice."""
     families: dict[str, list[ShapeResult]] = {}
@@ -103,7 +105,7 @@ def _model_doubt(judged: ShapeVerdict) -> str:
     return f"times behind it are doubtful ({', '.join(judged.doubts)}): measure again"
 
 
-def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRecommendation]) -> Action:
+def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRanking]) -> Action:
     ranked = leads(results)
     base = baseline_name([result.baseline for result in results if result.baseline is not None])
     where = f"at {len(results)} shapes" if len(results) > 1 else f"at {results[0].title}"
@@ -165,12 +167,11 @@ def _verb(best: Configuration, won: Sequence[LedShape]) -> str:
     return "measure again before you take" if is_disturbed else "take"
 
 
-def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRanking]) -> str:
     if best.is_measured:
         return ""
-    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
-    gap = next((row.kernel_gap for row in rows if row.kernel_gap), "")
-    return gap if gap else "nobody measured it here"
+    gaps = map(kernel_gap_text, _options(best, recommendations))
+    return next(filter(None, gaps), "nobody measured it here")
 
 
 def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
@@ -206,9 +207,14 @@ def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
     return f"times behind it are doubtful at {where}{baseline} ({', '.join(flags)}): measure again"
 
 
-def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+def _loss(best: Configuration, recommendations: Sequence[ShapeRanking]) -> str:
     if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
         return ""
-    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
-    claim = next((row.loss for row in rows if row.loss.source == "claimed"), None)
+    losses = (option.loss for option in _options(best, recommendations))
+    claim = next((loss for loss in losses if loss.source == "claimed"), None)
     return "nobody measured what it loses" if claim is None else f"its loss is only {loss_text(claim)}"
+
+
+def _options(best: Configuration, recommendations: Sequence[ShapeRanking]) -> Iterator[Option]:
+    """Yield the options of a configuration's case."""
+    return (option for ranking in recommendations for option in ranking.options if option.key == best.case_key)

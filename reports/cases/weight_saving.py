@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from results.records.records import Record
+from roofline_model.core.answer import Option
 from roofline_model.core.errors import RooflineError
 from roofline_model.formats.catalog import get_format
 
@@ -23,6 +24,11 @@ def weight_saved_ratio(record: Record | None, weight_format: str) -> float | Non
         return 1 - get_format(weight_format).traffic_bytes_per_element / _SIXTEEN_BITS_BYTES if weight_format else None
     except RooflineError:  # a user's format that this process has not loaded
         return None
+
+
+def saved_ratio(option: Option) -> float | None:
+    """Return the saved share of an option's 16-bit weight bytes; by its format alone where nothing is known of its memory."""
+    return weight_saved_ratio(None, option.weight_format) if option.memory is None else option.memory.saved_ratio
 
 
 def _weight_bytes(record: Record) -> float | None:

@@ -14,20 +14,28 @@ from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow
 from reports.cases.weight_saving import weight_saved_ratio
+from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import product_loss
-from reports.ranking.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.ranking.shape_results import Configuration, baseline_of, configurations, speedups
-from reports.ranking.shape_summary import shape_summary
 from reports.text.display_text import shown
 from reports.text.regime import regime_rank
 from results.verdicts.contenders import standing as contender_standing
-from results.verdicts.gain import times_faster
-from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup
+from results.verdicts.gain import Gain, measured_gain
+from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, expected_speedup
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Estimate, Option, Ranking
+from roofline_model.core.answer import (
+    NOT_STORED,
+    Estimate,
+    Evidence,
+    Exclusion,
+    Memory,
+    Option,
+    Question,
+    Ranking,
+    Times,
+)
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import Finding, findings_text, short_text
-from roofline_model.core.units import format_percent
+from roofline_model.core.finding import Finding, finding, has_code
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.claimed_losses import product_loss_pct
@@ -38,71 +46,97 @@ if TYPE_CHECKING:
 
 Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
+NO_REASON = "no reason was stored"
+"""In place of the reason of a case that failed or was skipped without one."""
 
 
-def rank_shape(
-    hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals
-) -> ShapeRecommendation:
+def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals) -> ShapeRanking:
     """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
 
     `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`: the
     intervals over processes by case key.
     """
-    case = rows[0].record.case
+    case, first = rows[0].record.case, rows[0]
     cache = _preferred_cache(rows)
     rows = [row for row in rows if row.cache == cache]
     ranked = configurations(rows, totals)
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)
-    timed = [one for one in ranked if one.is_measured]
-    measured = [_row_of(one, baseline, candidates.get(_formats(one))) for one in timed]
-    tried = {_formats(one) for one in ranked if one.is_measured}
-    excluded = _excluded(rows, tried | {_formats(one) for one in ranked})
+    timed = [configuration for configuration in ranked if configuration.is_measured]
+    measured = [_option_of(each, baseline, candidates.get(_formats(each))) for each in timed]
+    tried = {_formats(configuration) for configuration in timed}
+    excluded = _excluded(rows, {_formats(configuration) for configuration in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
-    predicted = _predicted_rows(ranked, baseline, advice, tried, refused, device)
+    predicted = _predicted_options(ranked, baseline, advice, tried, refused, device)
     # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it costs.
-    ordered = [*measured, *_ordered(predicted)]
-    numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
+    options = (*measured, *_ordered(predicted))
+    base = _baseline_option(options, baseline, advice)
+    rival = maybe_faster(timed, lambda configuration: contender_standing(configuration.contender))
+    is_level = len(timed) > 1 and are_level(timed[0].contender, timed[1].contender)
     if advice:
-        excluded += tuple((shown(each.key, 60), shown(short_text(each.finding))) for each in advice.excluded)
-    first = rows[0]
-    return ShapeRecommendation(
-        hardware_key=shown(hardware_key, 60),
+        excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
+    phase = phase_of(case)
+    return ShapeRanking(
+        question=Question("shape", shown(hardware_key, 60), f"{first.op} {first.shape_label}", case.shape, phase),
+        options=options,
+        baseline=base,
+        choice=options[0] if options else None,
+        excluded=excluded,
         op=first.op,
         shape_label=first.shape_label,
         cache=cache,
         mode=first.mode,
-        phase=phase_of(case),
-        baseline_label=baseline.label
-        if baseline
-        else (advice.baseline.key if advice and advice.baseline and not measured else ""),
-        rows=numbered,
-        excluded=excluded,
-        summary=shape_summary(
-            numbered, timed, baseline, maybe_faster(timed, lambda one: contender_standing(one.contender))
-        ),
-        baseline_doubts=baseline.contender.doubts if baseline and baseline.is_measured else (),
+        baseline_label=_baseline_label(baseline, advice, measured),
+        baseline_precision=baseline.precision if baseline else "",
+        gain=_gain(timed[0], baseline) if timed and timed[0] is not baseline else None,
+        level_with=measured[1] if is_level else None,
+        rival=None if rival is None else measured[timed.index(rival)],
+        rival_gain=None if rival is None else _gain(rival, baseline),
     )
 
 
-def _ordered(predicted: Sequence[RankedRow]) -> list[RankedRow]:
-    """Return predicted rows in order: of each kind of evidence by the rule of every recommendation."""
-    tiers: dict[tuple[bool, bool, bool], list[RankedRow]] = {}
-    for row in predicted:
-        tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "ideal"), []).append(row)
-    return [row for tier in sorted(tiers) for row in order_predictions(tiers[tier], standing)]
+def _gain(configuration: Configuration, baseline: Configuration | None) -> Gain | None:
+    return None if baseline is None else measured_gain(configuration.contender, baseline.contender)
 
 
-def standing(row: RankedRow) -> Standing:
-    """Return what a predicted row is ordered by."""
-    has_interval = row.source == "expected"
+def _baseline_label(baseline: Configuration | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
+    """Return the label of the baseline that ran; where nothing was measured, else the key of the model's."""
+    if baseline is not None:
+        return baseline.label
+    return advice.baseline.key if advice and advice.baseline and not measured else ""
+
+
+def _baseline_option(
+    options: Sequence[Option], baseline: Configuration | None, advice: Ranking | None
+) -> Option | None:
+    """Return the option of the baseline that ran; where nothing was measured, else the model's 16-bit proposal."""
+    if baseline is not None:
+        return next((option for option in options if option.key == baseline.case_key), None)
+    if advice is None or advice.baseline is None or any(option.is_measured for option in options):
+        return None
+    key = advice.baseline.key
+    return next((option for option in options if option.kernel is None and option.weight_format == key), None)
+
+
+def _ordered(predicted: Sequence[Option]) -> list[Option]:
+    """Return predicted options in order: of each kind of evidence by the rule of every recommendation."""
+    tiers: dict[tuple[bool, bool, bool], list[Option]] = {}
+    for option in predicted:
+        is_barred, is_emulated = (has_code(option.findings, code) for code in ("kernel-gap", "emulated"))
+        tiers.setdefault((is_barred, is_emulated, option.estimate.source == "ideal"), []).append(option)
+    return [option for tier in sorted(tiers) for option in order_predictions(tiers[tier], standing)]
+
+
+def standing(option: Option) -> Standing:
+    """Return what a predicted option is ordered by."""
+    estimate, memory = option.estimate, option.memory
     return Standing(
-        row.time_s,
-        row.low_s if has_interval else None,
-        row.high_s if has_interval else None,
-        product_loss_pct(row.weight_format, row.activation_format),
-        row.memory_bytes,
+        estimate.time_s,
+        estimate.low_s,
+        estimate.high_s,
+        product_loss_pct(option.weight_format, option.activation_format),
+        None if memory is None else memory.total_bytes,
     )
 
 
@@ -150,61 +184,101 @@ def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes
     return _BestTimes(fastest_s, expected_times(device))
 
 
-def _row_of(one: Configuration, baseline: Configuration | None, candidate: Option | None) -> RankedRow:
-    predicted, measured = speedups(one, baseline)
-    expected_s = _expected_s(one)
-    source: Source = "measured" if one.is_measured else "ideal" if expected_s is None else "expected"
-    time_s = next(time for time in (one.measured_s, expected_s, one.ideal_s) if time is not None)
-    promised = expected_speedup(one.contender, baseline.contender if baseline else None)
-    likely = predicted if promised is None else promised
-    expected = next((row.record.expected for row in one.rows if row.record.expected is not None), None)
-    low_s, high_s = one.contender.low_s, one.contender.high_s
-    if source == "expected" and expected is not None:
-        low_s, high_s = expected.low_s, expected.high_s
-    within_ratio = max((row.interval_ratio for row in one.rows if row.interval_ratio is not None), default=None)
-    total_ratio = one.contender.total_ratio
-    return RankedRow(
-        rank=0,
-        label=one.label,
-        weight_format=one.weight_format,
-        activation_format=one.activation_format,
-        kernel=one.kernel,
-        method=shown(candidate.method, 60) if candidate else _plain_method(one),
-        path=one.rows[0].path,
-        source=source,
-        time_s=time_s,
-        interval_ratio=within_ratio if total_ratio is None else total_ratio,
-        ideal_s=one.ideal_s,
-        speedup=measured if one.is_measured else likely,
-        memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
-        loss=product_loss(one.weight_format, one.activation_format),
-        reason_rest=_reason(one, baseline, predicted, measured, promised),
-        is_gain=measured is not None and baseline is not None and one is not baseline,
-        record_ids=tuple(row.record_id for row in one.rows),
-        doubts=one.contender.doubts,
-        case_key=one.case_key,
-        low_s=low_s,
-        high_s=high_s,
-        memory_bytes=next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None),
-        expected_s=expected_s,
-        provenance=shown(expected.provenance, 60) if expected is not None else "",
-        findings=_kernel_gap(candidate) if candidate and not one.is_measured else (),
+def _option_of(each: Configuration, baseline: Configuration | None, candidate: Option | None) -> Option:
+    """Return the option of what was run; `candidate`: what the model says of its formats."""
+    contender, row = each.contender, each.rows[0]
+    ideal_ratio, measured_ratio = speedups(each, baseline)
+    expected_ratio = expected_speedup(contender, baseline.contender if baseline else None)
+    predicted_ratio = ideal_ratio if expected_ratio is None else expected_ratio
+    doubts = contender.doubts
+    is_over_doubt = (
+        each.is_measured and baseline is not None and each is not baseline and bool(baseline.contender.doubts)
+    )
+    return Option(
+        key=each.case_key,
+        formats=(("a", each.activation_format), ("b", each.weight_format)),
+        method=shown(candidate.method, 60) if candidate else _plain_method(each),
+        path=row.path,
+        bound=row.bound,
+        times=_times(each),
+        memory=_memory(each),
+        loss=product_loss(each.weight_format, each.activation_format),
+        speedup_ratio=measured_ratio if each.is_measured else predicted_ratio,
+        ideal_speedup_ratio=ideal_ratio,
+        expected_speedup_ratio=expected_ratio,
+        label=each.label,
+        precision=each.precision,
+        kernel=each.kernel,
+        evidence=_evidence(each),
+        trust=replace(NOT_STORED, doubts=doubts, is_over_doubt=is_over_doubt),
+        findings=_findings(each, candidate),
     )
 
 
-def _predicted_rows(
+def _times(each: Configuration) -> Times:
+    """Return the times of what was run; a measured one has the range of its samples where these are too few for an interval."""
+    contender = each.contender
+    stored = next((row.record.expected for row in each.rows if row.record.expected is not None), None)
+    expected = measured = None
+    if stored is not None:
+        ends = (None, None) if each.is_measured else (stored.low_s, stored.high_s)
+        expected = Estimate(stored.time_s, *ends, "expected", shown(stored.provenance, 60))
+    if contender.measured_s is not None:
+        within_ratio = max((row.interval_ratio for row in each.rows if row.interval_ratio is not None), default=None)
+        half_ratio = within_ratio if contender.total_ratio is None else contender.total_ratio
+        measured = Estimate(contender.measured_s, contender.low_s, contender.high_s, "measured", "", half_ratio)
+    ideal = None if each.ideal_s is None else Estimate(each.ideal_s, source="ideal")
+    return Times(ideal, expected, measured)
+
+
+def _memory(each: Configuration) -> Memory | None:
+    """Return the compulsory bytes of a call; None without a prediction."""
+    total_bytes = next((row.record.ideal.total_bytes for row in each.rows if row.record.ideal is not None), None)
+    if total_bytes is None:
+        return None
+    return Memory(total_bytes, saved_ratio=weight_saved_ratio(each.rows[0].record, each.weight_format))
+
+
+def _evidence(each: Configuration) -> tuple[Evidence, ...]:
+    """Return the runs behind what was run with the records of each."""
+    by_run: dict[str, list[CaseRow]] = {}
+    for row in each.rows:
+        by_run.setdefault(row.record.run_id, []).append(row)
+    return tuple(
+        Evidence(run_id, "", "", tuple(row.record_id for row in rows), sum(row.measured_s is not None for row in rows))
+        for run_id, rows in by_run.items()
+    )
+
+
+def _findings(each: Configuration, candidate: Option | None) -> tuple[Finding, ...]:
+    """Return how the chip computes it where that is not natively; of what was not measured also what keeps it from running."""
+    row = each.rows[0]
+    findings = []
+    if row.path not in ("", "native", "emulated"):
+        findings.append(
+            finding(
+                "operands-widened", format=each.weight_format, operand="operands", compute_format=row.compute_format
+            )
+        )
+    if not each.is_measured:
+        findings += [] if candidate is None else _kernel_gap(candidate)
+        findings += [finding("emulated", each.label)] if each.contender.is_emulated else []
+    return tuple(findings)
+
+
+def _predicted_options(
     ranked: tuple[Configuration, ...],
     baseline: Configuration | None,
     advice: Ranking | None,
     tried: set[Formats],
     refused: set[Formats],
     device: Device | None,
-) -> list[RankedRow]:
+) -> list[Option]:
     """Return what was predicted and not measured: stored predictions first, then formats only the model knows of."""
     candidates = _by_formats(advice)
-    stored = [one for one in ranked if not one.is_measured and _formats(one) not in tried]
-    rows = [_row_of(one, baseline, candidates.get(_formats(one))) for one in stored]
-    known = tried | refused | {_formats(one) for one in stored}
+    stored = [each for each in ranked if not each.is_measured and _formats(each) not in tried]
+    options = [_option_of(each, baseline, candidates.get(_formats(each))) for each in stored]
+    known = tried | refused | {_formats(each) for each in stored}
     ideal_s = (
         baseline.ideal_s
         if baseline and baseline.ideal_s
@@ -217,8 +291,8 @@ def _predicted_rows(
             candidate.method == "none" and baseline is not None and baseline.is_measured and baseline.is_sixteen_bit
         )
         if formats not in known and candidate.estimate.source != "measured" and not is_other_wide:
-            rows.append(_row_of_candidate(candidate, ideal_s, expected_s))
-    return rows
+            options.append(_proposal(candidate, ideal_s, expected_s))
+    return options
 
 
 def _expected_s(one: Configuration) -> float | None:
@@ -243,37 +317,32 @@ def _baseline_expected_s(baseline: Configuration, device: Device | None) -> floa
     return None if found is None else found.time_s
 
 
-def _row_of_candidate(
-    candidate: Option, baseline_ideal_s: float | None, baseline_expected_s: float | None
-) -> RankedRow:
+def _proposal(candidate: Option, baseline_ideal_s: float | None, baseline_expected_s: float | None) -> Option:
+    """Return the option of formats that nobody ran: the kernel is the library's choice."""
     estimate, operands = candidate.estimate, dict(candidate.formats)
-    is_expected = estimate.source == "expected"
-    time_s = estimate.time_s if is_expected else _ideal_s(candidate)
-    baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
     formats = (("a", operands["a"]), ("b", operands["b"]))
-    return RankedRow(
-        rank=0,
-        label=shown(Case("gemm", (), formats, "*").precision_label, 60),
-        weight_format=operands["b"],
-        activation_format=operands["a"],
-        kernel=None,
+    ideal_s = _ideal_s(candidate)
+    is_expected = estimate.source == "expected"
+    baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
+    expected = replace(estimate, provenance=shown(estimate.provenance, 60), half_width_ratio=None)
+    label = shown(Case("gemm", (), formats, "*").precision_label, 60)
+    saved_ratio = weight_saved_ratio(None, operands["b"])
+    memory = None if candidate.memory is None else Memory(candidate.memory.total_bytes, saved_ratio=saved_ratio)
+    is_emulated = candidate.path == "emulated"
+    return Option(
+        key=f"{operands['b']}.{operands['a']}",
+        formats=formats,
         method=shown(candidate.method, 60),
         path=candidate.path,
-        source="expected" if is_expected else "ideal",
-        time_s=time_s,
-        interval_ratio=None,
-        ideal_s=_ideal_s(candidate),
-        speedup=baseline_s / time_s if baseline_s else None,
-        memory_saved_ratio=weight_saved_ratio(None, operands["b"]),
+        bound=candidate.bound,
+        times=Times(Estimate(ideal_s, source="ideal"), expected if is_expected else None),
+        memory=memory,
         loss=product_loss(operands["b"], operands["a"]),
-        reason_rest=shown(findings_text(candidate.findings)),
-        record_ids=(),
-        memory_bytes=None if candidate.memory is None else candidate.memory.total_bytes,
-        expected_s=time_s if is_expected else None,
-        low_s=estimate.low_s if is_expected else None,
-        high_s=estimate.high_s if is_expected else None,
-        provenance=shown(estimate.provenance, 60) if is_expected else "",
-        findings=_kernel_gap(candidate),
+        speedup_ratio=baseline_s / (estimate.time_s if is_expected else ideal_s) if baseline_s else None,
+        ideal_speedup_ratio=baseline_ideal_s / ideal_s if baseline_ideal_s else None,
+        label=label,
+        precision=label,
+        findings=(*candidate.findings, *([finding("emulated", label)] if is_emulated else [])),
     )
 
 
@@ -286,51 +355,15 @@ def _kernel_gap(option: Option) -> tuple[Finding, ...]:
     return tuple(item for item in option.findings if item.code == "kernel-gap")
 
 
-def _reason(
-    one: Configuration,
-    baseline: Configuration | None,
-    predicted: float | None,
-    measured: float | None,
-    likely: float | None,
-) -> str:
-    row = one.rows[0]
-    words = []
-    if one is baseline:
-        words.append("the baseline")
-    elif measured is not None and baseline is not None:
-        promises = [f"expected {times_faster(likely)}"] if likely is not None else []
-        promises += [f"ideal {times_faster(predicted)}"] if predicted is not None else []
-        ideal = f" ({', '.join(promises)})" if promises else ""
-        words.append(f"{baseline.precision}{ideal}")
-    elif one.is_measured:
-        words.append("measured; no measured 16-bit or FP32 kernel to compare with")
-    elif likely is not None and predicted is not None and baseline is not None:
-        words.append(
-            f"expected {times_faster(likely)} {baseline.precision} (ideal {times_faster(predicted)}), not measured"
-        )
-    elif predicted is not None and baseline is not None:
-        words.append(f"ideal {times_faster(predicted)} {baseline.precision}, not measured")
-    else:
-        words.append("predicted, not measured")
-    if one.measured_s is not None and one.ideal_s is not None:
-        words.append(f"{format_percent(one.ideal_s / one.measured_s, 0)} of its roof")
-    if row.bound:
-        words.append(f"{row.bound}-bound")
-    if row.path not in ("", "native"):
-        words.append("emulated, not native" if row.path == "emulated" else f"widened to {row.compute_format} first")
-    if one.contender.is_emulated and not one.is_measured:
-        words.append("the prediction leaves out what emulating costs")
-    return ", ".join(words)
-
-
-def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:
-    found: dict[str, str] = {}
+def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[Exclusion, ...]:
+    """Return the cases without a time: those that failed, and those skipped in formats that nothing else runs in."""
+    excluded: dict[str, Exclusion] = {}
     for row in rows:
-        if row.status == "failed" or (
-            row.status == "skipped" and _pair(row.weight_format, row.activation_format) not in ranked
-        ):
-            found.setdefault(row.label, f"{row.status}: {row.reason or 'no reason was stored'}")
-    return tuple(found.items())
+        is_tried = _pair(row.weight_format, row.activation_format) in ranked
+        if row.status == "failed" or (row.status == "skipped" and not is_tried):
+            reason = finding("not-timed", row.label, status=row.status, reason=row.reason or NO_REASON)
+            excluded.setdefault(row.label, Exclusion(row.label, (reason,)))
+    return tuple(excluded.values())
 
 
 def _preferred_cache(rows: Sequence[CaseRow]) -> str:

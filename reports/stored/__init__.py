@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from reports.stored.answer import (
     RankChange,
-    Refused,
     StoredRanking,
     StoredRecommendations,
 )
@@ -17,7 +16,6 @@ from reports.stored.question import StoredQuestion
 
 __all__ = [
     "RankChange",
-    "Refused",
     "StoredQuestion",
     "StoredRanking",
     "StoredRecommendations",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.advice.headlines import operator_headlines
-from reports.advice.recommend import ShapeRecommendation, recommend_from_run
+from reports.advice.recommend import ShapeRanking, recommend_from_run
 from reports.advice.what_to_do import Action, actions
 from reports.cases.calibration_doubt import calibration_doubts
 from reports.cases.error_summary import (
@@ -70,7 +70,7 @@ class ChipView:
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
-    recommendations: tuple[ShapeRecommendation, ...]
+    recommendations: tuple[ShapeRanking, ...]
     unranked_count: int
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]

@@ -9,17 +9,22 @@ from pydantic import Field
 from reports.api.answer_models import answer_model
 from reports.api.predict.base_models import Answer, FindingBody
 from reports.api.stored.stored_models import Page
-from reports.stored.answer import RankChange, Refused
+from reports.stored.answer import RankChange
 from roofline_model.core.answer import Loss
 
 if TYPE_CHECKING:
     LossModel = Answer
-    RefusedModel = Answer
     RankChangeModel = Answer
 else:
     LossModel = answer_model(Loss)
-    RefusedModel = answer_model(Refused)
     RankChangeModel = answer_model(RankChange)
+
+
+class RefusedBody(Answer):
+    """A configuration that is not ranked, and why."""
+
+    label: str = Field(description="the configuration: formats and kernel")
+    reason: str = Field(description="why it is not ranked")
 
 
 class EvidenceBody(Answer):
@@ -108,7 +113,7 @@ class StoredRankingBody(Answer):
     )
     summary: str = Field(description="what to take, how fast, at what loss, how sure")
     rows: list[StoredRowBody] = Field(description="best first")
-    refused: list[RefusedModel] = Field(description="configurations that are not ranked, with the reason")
+    refused: list[RefusedBody] = Field(description="configurations that are not ranked, with the reason")
     missing: list[str] = Field(description="what is not known, and what would tell")
     compared: str | None = Field(description="the runs that changes is about; null without an earlier one")
     changes: list[RankChangeModel] = Field(description="what became of configurations since the run before")

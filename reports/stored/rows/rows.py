@@ -21,8 +21,6 @@ class StoredOptions(NamedTuple):
     options: list[Option]
     baseline: Option | None
     """What speed-ups are counted against, one of the options."""
-    reasons: Mapping[str, str]
-    """Key → why an option stands where it stands."""
 
 
 def measured_interval(records: Iterable[Record], total: TotalInterval | None) -> tuple[float | None, float | None]:

@@ -96,18 +96,18 @@ def test_rankings_rank_one_regime_each(make):
     assert [(one.cache, one.mode) for one in recommendations] == [
         ("cold", mode) for mode in ("eager", "graph", "sustained", "burst", "mine")
     ]
-    assert [round(one.best.speedup) for one in recommendations] == [2, 5, 6, 7, 8]
+    assert [round(one.first.speedup_ratio) for one in recommendations] == [2, 5, 6, 7, 8]
     records = {one.record_id: one for one in everything(make)}
     assert len(records) == 2  # ids repeat over the regimes: what counts is that times do not mix
     for one in recommendations:
-        assert len([row for row in one.rows if row.source == "measured"]) == 2
+        assert len([option for option in one.options if option.is_measured]) == 2
 
 
 def test_flushed_is_ranked_before_warm_and_after_cold(make):
     flushed, warm = pair(make, "flushed", "eager", 3e-3, 1e-3), pair(make, "warm", "eager", 4e-3, 1e-3)
     (one,) = recommend_from_run([*warm, *flushed], None)
     assert one.cache == "flushed"
-    assert one.best.speedup == pytest.approx(3.0)
+    assert one.first.speedup_ratio == pytest.approx(3.0)
 
 
 def test_prediction_errors_are_summed_up_per_regime(make):
