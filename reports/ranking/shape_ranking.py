@@ -81,7 +81,7 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
         question=Question("shape", shown(hardware_key, 60), f"{first.op} {first.shape_label}", case.shape, phase),
         options=options,
         baseline=base,
-        choice=options[0] if options else None,
+        choice=None if not options or has_code(options[0].findings, "kernel-gap") else options[0],
         excluded=excluded,
         op=first.op,
         shape_label=first.shape_label,

@@ -13,6 +13,7 @@ from reports.stored.answer import (
 from reports.stored.from_store import recommend_from_runs, recommend_from_store
 from reports.stored.of_run import recommend_for_run
 from reports.stored.question import StoredQuestion
+from reports.stored.words import summary_of
 
 __all__ = [
     "RankChange",
@@ -22,4 +23,5 @@ __all__ = [
     "recommend_for_run",
     "recommend_from_runs",
     "recommend_from_store",
+    "summary_of",
 ]

@@ -243,8 +243,8 @@ def _finished(
         ),  # their own findings: the summary says the rest
         excluded=(*ranking.excluded, *lost),
         baseline=baseline,
+        choice=None if ranking.choice is None else ranked[ranking.choice.key],
     )
-    done = replace(done, choice=done.first)
     return replace(done, missing=_missing(done, options, levels))
 
 
