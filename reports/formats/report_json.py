@@ -13,7 +13,8 @@ from reports.advice.what_to_do import Action
 from reports.cases.energy import case_energy
 from reports.cases.gap import case_gap
 from reports.cases.summary import CaseSummary
-from reports.formats.ranking_json import recommendations_json, shape_ranking_json
+from reports.formats.answer_json import answer_json
+from reports.formats.ranking_json import recommendations_json, run_ranking
 from reports.formats.run_json import case_json, run_json, summary_json
 from reports.ranking.model_results import model_json
 from reports.ranking.shape_results import Configuration, ShapeResult
@@ -99,7 +100,7 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "errors": [asdict(error) for error in chip.errors],
         "calibration_doubts": [{"kind": kind, "reason": text} for kind, text in chip.doubtful_kinds.items()],
         "overall_error": None if chip.overall is None else asdict(chip.overall),
-        "recommendations": [shape_ranking_json(ranking) for ranking in chip.recommendations],
+        "recommendations": [answer_json(run_ranking(ranking)) for ranking in chip.recommendations],
         "trade_offs": [
             asdict(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
         ],

@@ -245,7 +245,9 @@ def _evidence(each: Configuration) -> tuple[Evidence, ...]:
     for row in each.rows:
         by_run.setdefault(row.record.run_id, []).append(row)
     return tuple(
-        Evidence(run_id, "", "", tuple(row.record_id for row in rows), sum(row.measured_s is not None for row in rows))
+        Evidence(
+            run_id, "", None, tuple(row.record_id for row in rows), sum(row.measured_s is not None for row in rows)
+        )
         for run_id, rows in by_run.items()
     )
 

@@ -273,13 +273,14 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _ranking_json(recommendation: ShapeRanking) -> dict[str, Any]:
-    from reports.formats.ranking_json import ranked_json
-    from reports.ranking.words import excluded_texts, shape_summary
+    from reports.formats.answer_json import answer_json
+    from reports.formats.ranking_json import run_ranking
 
+    answer = answer_json(run_ranking(recommendation))
     return {
         "phase": recommendation.phase,
         "cache": recommendation.cache,
-        "summary": shape_summary(recommendation),
-        "candidates": [ranked_json(option, recommendation) for option in recommendation.options],
-        "excluded": [{"format": name, "reason": reason} for name, reason in excluded_texts(recommendation)],
+        "summary": answer["summary"],
+        "candidates": answer["ranked"],
+        "excluded": [{"format": one["configuration"], "reason": one["reason"]} for one in answer["excluded"]],
     }

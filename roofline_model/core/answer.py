@@ -140,11 +140,15 @@ class Evidence:
     """A stored run behind a measured time."""
 
     run_id: str
+    """Id of the run."""
     started_at: str
     """UTC, ISO 8601."""
-    label: str
+    label: str | None
+    """Its label; null without one."""
     record_ids: tuple[str, ...]
+    """Records of that run behind the option."""
     process_count: int
+    """Processes that measured it in this run, count."""
 
 
 Confidence = Literal["high", "medium", "low"]

@@ -80,7 +80,7 @@ def evidence_of(level: CaseLevel | None) -> tuple[Evidence, ...]:
         Evidence(
             run.run_id,
             run.started_at,
-            shown(run.label, 60),
+            shown(run.label, 60) or None,
             tuple(by_run[run.run_id]),
             len(processes.get(run.run_id, ())),
         )
