@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from reports.advice.lead_tally import Lead, LedShape, leads
-from reports.ranking.shape_results import Configuration, ShapeResult, first_regime
+from reports.cases.rows import case_label, case_precision
+from reports.ranking.shape_results import ShapeResult, first_regime
 from reports.text.display_text import counted
 from reports.text.regime import regime_title
+from results.verdicts.contenders import Contender
 from results.verdicts.gain import roughly, times_faster
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
@@ -75,7 +77,7 @@ def _alone(result: ShapeResult) -> str:
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
-    return f"{result.title}: stay at {result.best.label}; {result.judgement}"
+    return f"{result.title}: stay at {case_label(result.best.case)}; {result.judgement}"
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:
@@ -117,9 +119,9 @@ def _span(ratios: list[float], text: Callable[[float], str] = times_faster) -> s
     return low if low == high else f"{low} to {high}"
 
 
-def baseline_name(baselines: list[Configuration]) -> str:
+def baseline_name(baselines: list[Contender]) -> str:
     """Return what a sentence about several shapes calls their baselines."""
-    names = dict.fromkeys(baseline.precision for baseline in baselines)
+    names = dict.fromkeys(case_precision(baseline.case) for baseline in baselines)
     if len(names) == 1:
         return next(iter(names))
     # BF16 also where another 16-bit kernel is up to 5 % faster: this is no "best 16-bit kernel".
@@ -133,16 +135,18 @@ def baseline_name(baselines: list[Configuration]) -> str:
 def _level(results: list[ShapeResult]) -> str:
     """`; INT8 (int_mm) only level with BF16 at 2; FP32 (matmul) only level with FP16 (matmul) at 1`."""
     found: dict[str, list[str]] = {}
-    names = {one.baseline.precision for one in results if one.baseline is not None}
+    names = {case_precision(one.baseline.case) for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
     for result in results:
         best, other = result.best, result.level_with
         if best is None or other is None:
             continue
         if best is result.baseline:
-            found.setdefault(base, []).append(other.label)
+            found.setdefault(base, []).append(case_label(other.case))
         else:
-            found.setdefault(base if other is result.baseline else other.label, []).append(best.label)
+            found.setdefault(base if other is result.baseline else case_label(other.case), []).append(
+                case_label(best.case)
+            )
     return "".join(
         f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
         for other, labels in found.items()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.ranking.shape_results import Configuration, ShapeResult, speedups
+from reports.cases.rows import case_label
+from reports.ranking.shape_results import ShapeResult
 from results.records.flags import DOUBTFUL_FLAGS
-from results.verdicts.shape_verdict import are_level, expected_speedup
+from results.verdicts.shape_verdict import Contender, are_level, expected_speedup, speedups
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +16,14 @@ class LedShape:
     """One configuration at a shape where it leads."""
 
     result: ShapeResult
-    one: Configuration
+    one: Contender
 
     @property
     def speedups(self) -> tuple[float | None, float | None, float | None]:
         """(ideal, expected, measured) over the shape's baseline; None where a time is missing."""
         baseline = self.result.baseline
         predicted, measured = speedups(self.one, baseline)
-        return predicted, expected_speedup(self.one.contender, baseline.contender if baseline else None), measured
+        return predicted, expected_speedup(self.one, baseline), measured
 
     @property
     def gain(self) -> float:
@@ -36,7 +37,7 @@ class LedShape:
         if self.one is self.result.best:
             return self.result.judged.doubts
         baseline = self.result.baseline
-        flags = self.one.contender.flags | (baseline.contender.flags if baseline else frozenset())
+        flags = self.one.flags | (baseline.flags if baseline else frozenset())
         return tuple(sorted(DOUBTFUL_FLAGS & flags))
 
 
@@ -54,7 +55,8 @@ class Lead:
         for place in self.shapes:
             for other in _winners(place.result):
                 if other is not place.one:
-                    found[other.label] = found.get(other.label, 0) + 1
+                    label = case_label(other.case)
+                    found[label] = found.get(label, 0) + 1
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     @property
@@ -80,10 +82,10 @@ def leads(results: Iterable[ShapeResult]) -> list[Lead]:
 
 
 def _candidates(results: list[ShapeResult]) -> list[Lead]:
-    labels = dict.fromkeys(one.best.label for one in results if one.best is not None)
+    labels = dict.fromkeys(case_label(one.best.case) for one in results if one.best is not None)
     places: dict[str, list[LedShape]] = {label: [] for label in labels}
     for result in results:
-        for label, one in {configuration.label: configuration for configuration in reversed(_winners(result))}.items():
+        for label, one in {case_label(winner.case): winner for winner in reversed(_winners(result))}.items():
             if label in places:
                 places[label].append(LedShape(result, one))
     return [Lead(label, tuple(members)) for label, members in places.items()]
@@ -94,12 +96,12 @@ def _place(lead: Lead) -> tuple[int, int, float, str]:
     return -len(lead.shapes), -first_count, -max(place.gain for place in lead.shapes), lead.label
 
 
-def _winners(result: ShapeResult) -> tuple[Configuration, ...]:
+def _winners(result: ShapeResult) -> tuple[Contender, ...]:
     """Return the leaders that win, too: what is level with the baseline is no winner, however wide its interval is."""
     baseline = result.baseline
     return tuple(
         leader
         for leader in result.leaders
         if leader is result.best
-        or (baseline is not None and leader is not baseline and not are_level(leader.contender, baseline.contender))
+        or (baseline is not None and leader is not baseline and not are_level(leader, baseline))
     )

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
+from reports.cases.rows import case_precision
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.shape_ranking import standing
-from reports.ranking.shape_results import Configuration, ShapeResult, speedups
+from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import shown
 from reports.text.regime import regime_title
 from results.verdicts.gain import times_faster
-from results.verdicts.shape_verdict import expected_speedup
+from results.verdicts.shape_verdict import Contender, expected_speedup, speedups
 from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_time
+from roofline_model.operators.case import Case
 from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO, are_level_predictions
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
@@ -225,13 +227,11 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
             for at, option in enumerate(entry.ranking.options)
         }
     else:
-        cells = {MatrixColumn(one.precision, one.kernel): _cell(one, result) for one in result.ranked}
+        cells = {_column(each.case): _cell(each, result) for each in result.ranked}
     for record in result.judged.lost:
-        case = record.case
-        column = MatrixColumn(shown(case.precision_label or "no format", 60), shown(case.kernel, 60))
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
-            cells.setdefault(column, MatrixCell("missing", note=shown(note)))
+            cells.setdefault(_column(record.case), MatrixCell("missing", note=shown(note)))
     return cells
 
 
@@ -285,20 +285,22 @@ def _cell_of_option(option: Option, result: ShapeResult, *, is_leading: bool, is
     )
 
 
-def _cell(one: Configuration, result: ShapeResult) -> MatrixCell:
-    predicted, measured = speedups(one, result.baseline)
-    expected_s = next((row.expected_s for row in one.rows if row.expected_s is not None), None)
-    state: State = "measured" if one.is_measured else "ideal" if expected_s is None else "expected"
-    time_s = {"measured": one.measured_s, "expected": expected_s, "ideal": one.ideal_s}[state]
-    promised = expected_speedup(one.contender, result.baseline.contender if result.baseline else None)
-    gain = {"measured": measured, "expected": promised, "ideal": predicted}[state]
+def _column(case: Case) -> MatrixColumn:
+    return MatrixColumn(case_precision(case), shown(case.kernel, 60))
+
+
+def _cell(each: Contender, result: ShapeResult) -> MatrixCell:
+    ideal_ratio, measured_ratio = speedups(each, result.baseline)
+    state: State = "measured" if each.is_measured else "ideal" if each.expected_s is None else "expected"
+    time_s = {"measured": each.measured_s, "expected": each.expected_s, "ideal": each.ideal_s}[state]
+    expected_ratio = expected_speedup(each, result.baseline)
     return MatrixCell(
         state=state,
         time_s=time_s,
-        speedup=gain,
-        is_best=result.is_win and result.is_clear and one is result.best,
-        is_level=not result.is_clear and any(one is leader for leader in result.leaders),
-        is_baseline=one is result.baseline,
-        is_doubtful=bool(one.contender.doubts),
-        is_over_doubt=measured is not None and one is not result.baseline and result.is_baseline_doubtful,
+        speedup={"measured": measured_ratio, "expected": expected_ratio, "ideal": ideal_ratio}[state],
+        is_best=result.is_win and result.is_clear and each is result.best,
+        is_level=not result.is_clear and any(each is leader for leader in result.leaders),
+        is_baseline=each is result.baseline,
+        is_doubtful=bool(each.doubts),
+        is_over_doubt=measured_ratio is not None and each is not result.baseline and result.is_baseline_doubtful,
     )

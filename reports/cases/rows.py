@@ -10,6 +10,7 @@ from results.records.case_names import case_title, is_model_case, op_title
 from results.records.records import Record
 from roofline_model.core.finding import Finding
 from roofline_model.ideal.roofline import error_ratio
+from roofline_model.operators.case import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class CaseRow:
     @property
     def label(self) -> str:
         """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
-        return f"{self.precision} ({self.kernel})"
+        return case_label(self.record.case)
 
     @property
     def is_model(self) -> bool:
@@ -96,6 +97,16 @@ class CaseRow:
         return "forced" in self.flags
 
 
+def case_precision(case: Case) -> str:
+    """Return what people call the formats of a case, fit to be shown: `INT4 W4A16`, `no format`."""
+    return shown(case.precision_label or "no format", 60)
+
+
+def case_label(case: Case) -> str:
+    """Return what people call a configuration, fit to be shown: `INT4 W4A16 (tinygemm)`."""
+    return f"{case_precision(case)} ({shown(case.kernel, 60)})"
+
+
 def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
     """Return one row per record, in the order given; a forced run marks every measured row."""
     return tuple(_row(record, is_forced) for record in records)
@@ -115,7 +126,7 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
         case_id=shown(case.id, 160),
         op=shown(case.op, 60),
         shape_label=shown(case.shape_label, 60),
-        precision=shown(case.precision_label or "no format", 60),
+        precision=case_precision(case),
         weight_format=formats.get("b", ""),
         activation_format=formats.get("a", ""),
         kernel=shown(case.kernel, 60),

@@ -12,16 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.cases.rows import CaseRow
+from reports.cases.rows import CaseRow, case_label, case_precision
 from reports.cases.weight_saving import weight_saved_ratio
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import product_loss
-from reports.ranking.shape_results import Configuration, baseline_of, configurations, speedups
 from reports.text.display_text import shown
 from reports.text.regime import regime_rank
+from results.records.records import Record
+from results.verdicts.contenders import Contender, contenders
 from results.verdicts.contenders import standing as contender_standing
 from results.verdicts.gain import Gain, measured_gain
-from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, expected_speedup
+from results.verdicts.shape_verdict import (
+    SIXTEEN_BIT_FORMATS,
+    Totals,
+    are_level,
+    baseline_of,
+    expected_speedup,
+    speedups,
+)
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     NOT_STORED,
@@ -59,21 +67,21 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
     case, first = rows[0].record.case, rows[0]
     cache = _preferred_cache(rows)
     rows = [row for row in rows if row.cache == cache]
-    ranked = configurations(rows, totals)
+    ranked = contenders((row.record for row in rows), totals)
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)
-    timed = [configuration for configuration in ranked if configuration.is_measured]
+    timed = [contender for contender in ranked if contender.is_measured]
     measured = [_option_of(each, baseline, candidates.get(_formats(each))) for each in timed]
-    tried = {_formats(configuration) for configuration in timed}
-    excluded = _excluded(rows, {_formats(configuration) for configuration in ranked})
+    tried = {_formats(contender) for contender in timed}
+    excluded = _excluded(rows, {_formats(contender) for contender in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_options(ranked, baseline, advice, tried, refused, device)
     # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it costs.
     options = (*measured, *_ordered(predicted))
     base = _baseline_option(options, baseline, advice)
-    rival = maybe_faster(timed, lambda configuration: contender_standing(configuration.contender))
-    is_level = len(timed) > 1 and are_level(timed[0].contender, timed[1].contender)
+    rival = maybe_faster(timed, contender_standing)
+    is_level = len(timed) > 1 and are_level(timed[0], timed[1])
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
     phase = phase_of(case)
@@ -88,7 +96,7 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
         cache=cache,
         mode=first.mode,
         baseline_label=_baseline_label(baseline, advice, measured),
-        baseline_precision=baseline.precision if baseline else "",
+        baseline_precision=case_precision(baseline.case) if baseline else "",
         gain=_gain(timed[0], baseline) if timed and timed[0] is not baseline else None,
         level_with=measured[1] if is_level else None,
         rival=None if rival is None else measured[timed.index(rival)],
@@ -96,20 +104,18 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
     )
 
 
-def _gain(configuration: Configuration, baseline: Configuration | None) -> Gain | None:
-    return None if baseline is None else measured_gain(configuration.contender, baseline.contender)
+def _gain(contender: Contender, baseline: Contender | None) -> Gain | None:
+    return measured_gain(contender, baseline)
 
 
-def _baseline_label(baseline: Configuration | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
+def _baseline_label(baseline: Contender | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
     """Return the label of the baseline that ran; where nothing was measured, else the key of the model's."""
     if baseline is not None:
-        return baseline.label
+        return case_label(baseline.case)
     return advice.baseline.key if advice and advice.baseline and not measured else ""
 
 
-def _baseline_option(
-    options: Sequence[Option], baseline: Configuration | None, advice: Ranking | None
-) -> Option | None:
+def _baseline_option(options: Sequence[Option], baseline: Contender | None, advice: Ranking | None) -> Option | None:
     """Return the option of the baseline that ran; where nothing was measured, else the model's 16-bit proposal."""
     if baseline is not None:
         return next((option for option in options if option.key == baseline.case_key), None)
@@ -140,7 +146,7 @@ def standing(option: Option) -> Standing:
     )
 
 
-def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None) -> Ranking | None:
+def _advice(case: Case, ranked: tuple[Contender, ...], device: Device | None) -> Ranking | None:
     """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit rate)."""
     shape = dict(case.shape)
     if device is None or set(shape) != {"M", "N", "K"}:
@@ -174,7 +180,7 @@ class _BestTimes:
         return None if time_s is None else Estimate(time_s, source="measured")
 
 
-def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes:
+def _best_times(ranked: tuple[Contender, ...], device: Device) -> _BestTimes:
     from roofline_model.expected.predict import expected_times
 
     fastest_s: dict[Formats, float] = {}
@@ -184,93 +190,97 @@ def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes
     return _BestTimes(fastest_s, expected_times(device))
 
 
-def _option_of(each: Configuration, baseline: Configuration | None, candidate: Option | None) -> Option:
+def _option_of(contender: Contender, baseline: Contender | None, candidate: Option | None) -> Option:
     """Return the option of what was run; `candidate`: what the model says of its formats."""
-    contender, row = each.contender, each.rows[0]
-    ideal_ratio, measured_ratio = speedups(each, baseline)
-    expected_ratio = expected_speedup(contender, baseline.contender if baseline else None)
+    weight, activation, ideal = contender.weight_format, contender.activation_format, contender.records[0].ideal
+    ideal_ratio, measured_ratio = speedups(contender, baseline)
+    expected_ratio = expected_speedup(contender, baseline)
     predicted_ratio = ideal_ratio if expected_ratio is None else expected_ratio
-    doubts = contender.doubts
-    is_over_doubt = (
-        each.is_measured and baseline is not None and each is not baseline and bool(baseline.contender.doubts)
-    )
+    is_other = contender.is_measured and baseline is not None and contender is not baseline
     return Option(
-        key=each.case_key,
-        formats=(("a", each.activation_format), ("b", each.weight_format)),
-        method=shown(candidate.method, 60) if candidate else _plain_method(each),
-        path=row.path,
-        bound=row.bound,
-        times=_times(each),
-        memory=_memory(each),
-        loss=product_loss(each.weight_format, each.activation_format),
-        speedup_ratio=measured_ratio if each.is_measured else predicted_ratio,
+        key=contender.case_key,
+        formats=(("a", activation), ("b", weight)),
+        method=shown(candidate.method, 60) if candidate else _plain_method(contender),
+        path=shown(ideal.path, 30) if ideal else "",
+        bound=shown(ideal.bound, 30) if ideal else "",
+        times=_times(contender),
+        memory=_memory(contender),
+        loss=product_loss(weight, activation),
+        speedup_ratio=measured_ratio if contender.is_measured else predicted_ratio,
         ideal_speedup_ratio=ideal_ratio,
         expected_speedup_ratio=expected_ratio,
-        label=each.label,
-        precision=each.precision,
-        kernel=each.kernel,
-        evidence=_evidence(each),
-        trust=replace(NOT_STORED, doubts=doubts, is_over_doubt=is_over_doubt),
-        findings=_findings(each, candidate),
+        label=case_label(contender.case),
+        precision=case_precision(contender.case),
+        kernel=shown(contender.case.kernel, 60),
+        evidence=_evidence(contender),
+        trust=replace(
+            NOT_STORED,
+            doubts=contender.doubts,
+            is_over_doubt=is_other and baseline is not None and bool(baseline.doubts),
+        ),
+        findings=_findings(contender, candidate),
     )
 
 
-def _times(each: Configuration) -> Times:
+def _times(contender: Contender) -> Times:
     """Return the times of what was run; a measured one has the range of its samples where these are too few for an interval."""
-    contender = each.contender
-    stored = next((row.record.expected for row in each.rows if row.record.expected is not None), None)
+    stored = next((record.expected for record in contender.records if record.expected is not None), None)
     expected = measured = None
     if stored is not None:
-        ends = (None, None) if each.is_measured else (stored.low_s, stored.high_s)
+        ends = (None, None) if contender.is_measured else (stored.low_s, stored.high_s)
         expected = Estimate(stored.time_s, *ends, "expected", shown(stored.provenance, 60))
     if contender.measured_s is not None:
-        within_ratio = max((row.interval_ratio for row in each.rows if row.interval_ratio is not None), default=None)
-        half_ratio = within_ratio if contender.total_ratio is None else contender.total_ratio
+        half_ratio = contender.within_ratio if contender.total_ratio is None else contender.total_ratio
         measured = Estimate(contender.measured_s, contender.low_s, contender.high_s, "measured", "", half_ratio)
-    ideal = None if each.ideal_s is None else Estimate(each.ideal_s, source="ideal")
+    ideal = None if contender.ideal_s is None else Estimate(contender.ideal_s, source="ideal")
     return Times(ideal, expected, measured)
 
 
-def _memory(each: Configuration) -> Memory | None:
+def _memory(contender: Contender) -> Memory | None:
     """Return the compulsory bytes of a call; None without a prediction."""
-    total_bytes = next((row.record.ideal.total_bytes for row in each.rows if row.record.ideal is not None), None)
-    if total_bytes is None:
+    ideal = next((record.ideal for record in contender.records if record.ideal is not None), None)
+    if ideal is None:
         return None
-    return Memory(total_bytes, saved_ratio=weight_saved_ratio(each.rows[0].record, each.weight_format))
+    return Memory(ideal.total_bytes, saved_ratio=weight_saved_ratio(contender.records[0], contender.weight_format))
 
 
-def _evidence(each: Configuration) -> tuple[Evidence, ...]:
+def _evidence(contender: Contender) -> tuple[Evidence, ...]:
     """Return the runs behind what was run with the records of each."""
-    by_run: dict[str, list[CaseRow]] = {}
-    for row in each.rows:
-        by_run.setdefault(row.record.run_id, []).append(row)
+    by_run: dict[str, list[Record]] = {}
+    for record in contender.records:
+        by_run.setdefault(record.run_id, []).append(record)
     return tuple(
         Evidence(
-            run_id, "", None, tuple(row.record_id for row in rows), sum(row.measured_s is not None for row in rows)
+            run_id,
+            "",
+            None,
+            tuple(record.record_id for record in records),
+            sum(record.status == "measured" for record in records),
         )
-        for run_id, rows in by_run.items()
+        for run_id, records in by_run.items()
     )
 
 
-def _findings(each: Configuration, candidate: Option | None) -> tuple[Finding, ...]:
+def _findings(contender: Contender, candidate: Option | None) -> tuple[Finding, ...]:
     """Return how the chip computes it where that is not natively; of what was not measured also what keeps it from running."""
-    row = each.rows[0]
+    ideal = contender.records[0].ideal
     findings = []
-    if row.path not in ("", "native", "emulated"):
+    if ideal is not None and ideal.path not in ("", "native", "emulated"):
+        compute_format = shown(ideal.compute_format, 60)
         findings.append(
             finding(
-                "operands-widened", format=each.weight_format, operand="operands", compute_format=row.compute_format
+                "operands-widened", format=contender.weight_format, operand="operands", compute_format=compute_format
             )
         )
-    if not each.is_measured:
+    if not contender.is_measured:
         findings += [] if candidate is None else _kernel_gap(candidate)
-        findings += [finding("emulated", each.label)] if each.contender.is_emulated else []
+        findings += [finding("emulated", case_label(contender.case))] if contender.is_emulated else []
     return tuple(findings)
 
 
 def _predicted_options(
-    ranked: tuple[Configuration, ...],
-    baseline: Configuration | None,
+    ranked: tuple[Contender, ...],
+    baseline: Contender | None,
     advice: Ranking | None,
     tried: set[Formats],
     refused: set[Formats],
@@ -297,19 +307,14 @@ def _predicted_options(
     return options
 
 
-def _expected_s(one: Configuration) -> float | None:
-    """Return the expected time that was stored with a configuration."""
-    return next((row.expected_s for row in one.rows if row.expected_s is not None), None)
-
-
-def _baseline_expected_s(baseline: Configuration, device: Device | None) -> float | None:
+def _baseline_expected_s(baseline: Contender, device: Device | None) -> float | None:
     """Return the expected time that expected speed-ups are counted against: as stored, else what the chip's model says."""
-    stored = _expected_s(baseline)
+    stored = baseline.expected_s
     if stored is not None or device is None:
         return stored
     from roofline_model.expected.predict import expected_times
 
-    case = baseline.contender.case
+    case = baseline.case
     if not {"a", "b", "c"} <= dict(case.formats).keys():
         return None
     try:
@@ -382,7 +387,7 @@ def phase_of(case: Case) -> str:
     return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
 
 
-def _plain_method(one: Configuration) -> str:
+def _plain_method(one: Contender) -> str:
     """Name the method of a configuration the model has no candidate for."""
     if one.is_sixteen_bit:
         return "none"
@@ -394,7 +399,7 @@ def _by_formats(advice: Ranking | None) -> dict[Formats, Option]:
     return {_pair(dict(option.formats)["b"], dict(option.formats)["a"]): option for option in options}
 
 
-def _formats(one: Configuration) -> Formats:
+def _formats(one: Contender) -> Formats:
     return _pair(one.weight_format, one.activation_format)
 
 

@@ -65,9 +65,31 @@ class Contender:
         return expected.low_s, expected.high_s
 
     @property
+    def within_ratio(self) -> float | None:
+        """± inside one process by its median, the widest; None where none has an interval."""
+        timed = (record.measurement for record in self.records if record.status == "measured")
+        ratios = (measurement.ci_half_width_ratio for measurement in timed if measurement is not None)
+        return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+    @property
     def case(self) -> Case:
         """What was run."""
         return self.records[0].case
+
+    @property
+    def case_key(self) -> str:
+        """Identity of that case."""
+        return self.case.case_key
+
+    @property
+    def weight_format(self) -> str:
+        """Format of operand b; empty without one."""
+        return dict(self.case.formats).get("b", "")
+
+    @property
+    def activation_format(self) -> str:
+        """Format of operand a; empty without one."""
+        return dict(self.case.formats).get("a", "")
 
     @property
     def precision(self) -> str:

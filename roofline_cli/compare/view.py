@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from reports.advice.recommend import ShapeRanking
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
-    from reports.ranking.shape_results import Configuration
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
@@ -66,9 +65,11 @@ class Comparison:
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
     from reports.advice.recommend import recommend_from_run
+    from reports.cases.rows import case_label
     from reports.cases.summary import run_summaries
-    from reports.ranking.shape_results import shape_results, speedups
+    from reports.ranking.shape_results import shape_results
     from results.statistics.replication import total_intervals
+    from results.verdicts.shape_verdict import speedups
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
@@ -81,9 +82,9 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     results = shape_results(rows, totals)
     compared = [
         ComparedRow(
-            by_record[one.rows[0].record_id],
+            by_record[one.records[0].record_id],
             *speedups(one, result.baseline),
-            _ratio(_expected_s(result.baseline), _expected_s(one)),
+            _ratio(result.baseline.expected_s if result.baseline else None, one.expected_s),
         )
         for result in results
         for one in result.ranked
@@ -94,15 +95,11 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     return Comparison(
         run=run,
         hardware_name=profile.name if profile is not None else run.hardware_key,
-        baseline_label=None if baseline is None else baseline.label,
+        baseline_label=None if baseline is None else case_label(baseline.case),
         rows=tuple(compared),
         verdicts=tuple(result.verdict for result in results),
         recommendations=tuple(recommend_from_run(records, device, totals=totals)),
     )
-
-
-def _expected_s(one: Configuration | None) -> float | None:
-    return None if one is None else next((row.expected_s for row in one.rows if row.expected_s is not None), None)
 
 
 def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
