@@ -125,6 +125,10 @@ GroupScalesOption = Annotated[
 ]
 
 
+MOST_PASSES = 500
+"""Passes of one call, each some 10 ms: more would run for long without a word."""
+
+
 def predict_model_command(
     model: ModelOption,
     hw: HardwareOption = "auto",
@@ -168,6 +172,10 @@ def predict_model_command(
     longest = shape.max_context_size if max_context is None else parse_size("--max-context", max_context)
     tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
+    if len(plans) * len(batches) > MOST_PASSES:
+        raise InvalidValueError(
+            f"--batch and --formats ask for {len(plans) * len(batches):,} passes, more than {MOST_PASSES}: name fewer"
+        )
     new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
     headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
     predictions = [
