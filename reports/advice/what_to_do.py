@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.advice.headlines import baseline_name, gains, judged_results, level_words
-from reports.advice.lead_tally import LedShape, leads
+from reports.advice.headlines import LedShape, baseline_name, gains, judged_results, leads, level_words
 from reports.cases.rows import case_label
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import figures_loss
@@ -18,10 +17,9 @@ from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
 from results.text.model_text import phase_advice
 from results.text.verdict_text import doubt_text
-from results.verdicts.contenders import Contender
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
-from results.verdicts.shape_verdict import ShapeVerdict
+from results.verdicts.shape_verdict import Contender, ShapeVerdict
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
 from roofline_model.operators.case import is_narrow_format

@@ -22,7 +22,7 @@ from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.records.flags import DOUBTFUL_FLAGS
-from results.verdicts.contenders import Contender
+from results.verdicts.shape_verdict import Contender
 from roofline_model.core.finding import code_text
 
 if TYPE_CHECKING:

@@ -8,28 +8,31 @@ expected over its expected time, ideal over its ideal (the best 16-bit configura
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.cases.rows import CaseRow, case_label, case_precision
+from reports.cases.rows import CaseRow, case_label, case_precision, case_rows
 from reports.cases.weight_saving import weight_saved_ratio
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import product_loss
 from reports.text.display_text import shown
 from reports.text.regime import regime_rank
+from results.records.case_names import is_model_case
 from results.records.records import Record
-from results.verdicts.contenders import Contender, contenders
-from results.verdicts.contenders import standing as contender_standing
+from results.statistics.replication import total_intervals
 from results.verdicts.gain import Gain, measured_gain
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
+    Contender,
     Totals,
     are_level,
     baseline_of,
+    contenders,
     expected_speedup,
     speedups,
 )
+from results.verdicts.shape_verdict import standing as contender_standing
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     NOT_STORED,
@@ -56,6 +59,33 @@ Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
 NO_REASON = "no reason was stored"
 """In place of the reason of a case that failed or was skipped without one."""
+
+
+def recommend_from_run(
+    records: Iterable[Record], hardware: Device | None, *, totals: Totals | None = None
+) -> list[ShapeRanking]:
+    """Return one ranking per chip, operator, shape and mode, in the order they were run.
+
+    Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
+    `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators that
+    are no products, only what the run stored is ranked. `totals`: the intervals over processes by case key; None: from these
+    records alone. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
+    """
+    records = tuple(record for record in records if not is_model_case(record.case))
+    totals = total_intervals(records) if totals is None else totals
+    rows = case_rows(records)
+    groups: dict[tuple[str, str, str, str], list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault((row.hardware_key, row.op, row.shape_label, row.mode), []).append(index)
+    # Cases that failed before their prediction carry no chip: they explain an exclusion, they make no ranking.
+    recommendations = []
+    for (hardware_key, op, shape, mode), members in groups.items():
+        if hardware_key or not any(other[1:] == (op, shape, mode) for other in groups if other[0]):
+            lost = [] if not hardware_key else groups.get(("", op, shape, mode), [])
+            indices = [*members, *lost]
+            device = hardware if hardware is not None and hardware_key in ("", hardware.key) else None
+            recommendations.append(rank_shape(hardware_key, [rows[i] for i in indices], device, totals))
+    return recommendations
 
 
 def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals) -> ShapeRanking:

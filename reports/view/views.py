@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.advice.headlines import operator_headlines
-from reports.advice.recommend import ShapeRanking, recommend_from_run
 from reports.advice.what_to_do import Action, actions
 from reports.cases.calibration_doubt import calibration_doubts
 from reports.cases.error_summary import (
@@ -24,6 +23,8 @@ from reports.cases.error_summary import (
 )
 from reports.cases.rows import CaseRow, case_rows
 from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
+from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, shown
 from reports.text.regime import regime_meanings, regime_title

@@ -20,9 +20,9 @@ from roofline_model.chips.hardware import device_from_profile
 from roofline_model.core.units import format_achieved, format_percent
 
 if TYPE_CHECKING:
-    from reports.advice.recommend import ShapeRanking
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
+    from reports.ranking.case_ranking import ShapeRanking
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
@@ -64,9 +64,9 @@ class Comparison:
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
-    from reports.advice.recommend import recommend_from_run
     from reports.cases.rows import case_label
     from reports.cases.summary import run_summaries
+    from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.shape_results import shape_results
     from results.statistics.replication import total_intervals
     from results.verdicts.shape_verdict import speedups

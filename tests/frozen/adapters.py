@@ -925,7 +925,7 @@ def _stored_row(one: Any) -> dict[str, Any]:
 
 def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
     """Answer with the ranking of every shape of one run, as its report and `compare` have it."""
-    from reports.advice.recommend import recommend_from_run
+    from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.words import excluded_texts
 
     _, records, device = _run_records(store, run, op, sizes)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from reports.advice.recommend import recommend_from_run
 from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
 from reports.document.advice_blocks import matrix_blocks, to_do
 from reports.document.blocks import TableBlock, plain_text
 from reports.document.report import Report
 from reports.page.html import render_page
+from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
 from roofline_model.chips.hardware import get_hardware

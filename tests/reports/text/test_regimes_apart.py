@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from reports.advice.headlines import operator_headlines
-from reports.advice.recommend import recommend_from_run
 from reports.cases.error_summary import error_summaries, overall_error
 from reports.cases.rows import case_rows
 from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
+from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import best_overall, shape_results
 from reports.text.regime import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view
