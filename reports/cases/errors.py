@@ -180,28 +180,21 @@ def _clock_ratio(case: CaseSummary) -> float | None:
 AGAIN = ", for the runs that follow"
 
 
-def expected_doubt(device: Device | None) -> str:
-    """Return why the stored expected times of a chip are in doubt, and what to do; empty where they are not."""
-    return _for_the_next(None if device is None else doubt_of_times(device))
-
-
-def ideal_doubt(device: Device | None) -> str:
-    """Return why the stored ideal times of a chip are in doubt, and what to do; empty where they are not."""
-    return _for_the_next(None if device is None else doubt_of_ideals(device))
-
-
-def _for_the_next(doubt: Finding | None) -> str:
+def for_the_next(doubt: Finding | None) -> str:
+    """Return a doubt of a calibration, and that a new one mends the runs that follow; empty where there is none."""
     return "" if doubt is None else f"{short_text(doubt)}{AGAIN}"
 
 
 def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[str, str]:
     """Return why the stored predictions of some rows are in doubt, by kind: `ideal`, `expected`; of kinds that they have."""
     rows = tuple(rows)
+    if device is None:
+        return {}
     doubts = {
-        "ideal": ideal_doubt(device) if any(row.ideal_s is not None for row in rows) else "",
-        "expected": expected_doubt(device) if any(row.expected_s is not None for row in rows) else "",
+        "ideal": doubt_of_ideals(device) if any(row.ideal_s is not None for row in rows) else None,
+        "expected": doubt_of_times(device) if any(row.expected_s is not None for row in rows) else None,
     }
-    return {kind: text for kind, text in doubts.items() if text}
+    return {kind: for_the_next(doubt) for kind, doubt in doubts.items() if doubt is not None}
 
 
 def profile_doubts(profiles: Iterable[HardwareProfile], rows: Iterable[CaseRow]) -> list[str]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from reports.text.display_text import shown
 from results.records.case_names import case_title, is_model_case, op_title
 from results.records.records import Record
+from roofline_model.core.answer import Option
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import error_ratio
+from roofline_model.operators.case import Case
 
 _CACHE_RANKS = ("cold", "flushed", "none", "warm")
 _MODE_RANKS = ("eager", "graph", "sustained", "burst")
@@ -74,7 +76,7 @@ class CaseRow:
     @property
     def label(self) -> str:
         """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
-        return f"{self.precision} ({self.kernel})"
+        return case_label(self.record.case)
 
     @property
     def is_model(self) -> bool:
@@ -102,6 +104,16 @@ class CaseRow:
         return "forced" in self.flags
 
 
+def case_precision(case: Case) -> str:
+    """Return what people call the formats of a case, fit to be shown: `INT4 W4A16`, `no format`."""
+    return shown(case.precision_label or "no format", 60)
+
+
+def case_label(case: Case) -> str:
+    """Return what people call a configuration, fit to be shown: `INT4 W4A16 (tinygemm)`."""
+    return f"{case_precision(case)} ({shown(case.kernel, 60)})"
+
+
 def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
     """Return one row per record, in the order given; a forced run marks every measured row."""
     return tuple(_row(record, is_forced) for record in records)
@@ -121,7 +133,7 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
         case_id=shown(case.id, 160),
         op=shown(case.op, 60),
         shape_label=shown(case.shape_label, 60),
-        precision=shown(case.precision_label or "no format", 60),
+        precision=case_precision(case),
         weight_format=formats.get("b", ""),
         activation_format=formats.get("a", ""),
         kernel=shown(case.kernel, 60),
@@ -185,6 +197,11 @@ def weight_saved_ratio(record: Record | None, weight_format: str) -> float | Non
         return 1 - get_format(weight_format).traffic_bytes_per_element / _SIXTEEN_BITS_BYTES if weight_format else None
     except RooflineError:  # a user's format that this process has not loaded
         return None
+
+
+def saved_ratio(option: Option) -> float | None:
+    """Return the saved share of an option's 16-bit weight bytes; by its format alone where nothing is known of its memory."""
+    return weight_saved_ratio(None, option.weight_format) if option.memory is None else option.memory.saved_ratio
 
 
 def _weight_bytes(record: Record) -> float | None:

@@ -12,7 +12,6 @@ from statistics import median
 from typing import Any
 
 from reports.advice.headlines import operator_headlines
-from reports.advice.recommend import ShapeRecommendation, recommend_from_run
 from reports.advice.what_to_do import Action, actions
 from reports.cases.errors import (
     ErrorSummary,
@@ -26,6 +25,8 @@ from reports.cases.errors import (
 )
 from reports.cases.rows import CaseRow, case_rows, regime_rank
 from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
+from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, shown
 from reports.text.labels import regime_meanings, regime_title
@@ -72,7 +73,7 @@ class ChipView:
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
-    recommendations: tuple[ShapeRecommendation, ...]
+    recommendations: tuple[ShapeRanking, ...]
     unranked_count: int
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]

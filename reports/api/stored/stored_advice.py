@@ -118,7 +118,7 @@ def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict
     found = recommend_from_store(store, question)
     answer: dict[str, Any] = _cleaned(recommendations_json(found))
     for ranking, body in zip(found.rankings, answer["rankings"], strict=True):
-        for row, row_body in zip(ranking.rows, body["rows"], strict=True):
+        for row, row_body in zip(ranking.options, body["rows"], strict=True):
             case_key = row.key if _CASE_KEY.fullmatch(row.key) else ""
             row_body["history_url"] = f"/api/cases/{case_key}/history" if case_key and row.is_measured else None
             for night in row_body["evidence"]:
