@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from plugin.run.outcome import clean
+from plugin.run.pending import clean
 from plugin.terminal.notes import MOST_WIDTH, wrapped
 from plugin.terminal.table import Line
 from roofline_model.core.errors import RooflineError, StoreError
