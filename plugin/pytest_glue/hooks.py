@@ -139,7 +139,8 @@ class RooflineHooks:
         try:
             run = self.session.open()
             isolation = self.isolation
-            self._baseline = BaselineCheck.begin(self.options, run, self._report)
+            if self.options.baseline is not None:
+                self._baseline = BaselineCheck.begin(self.options, run, self._report)
         except RooflineError as error:
             raise self.usage_error(str(error)) from None
         chip = self.target.hardware
