@@ -13,9 +13,9 @@ from bench_cases.kernels.attention.mask import visible  # noqa: E402
 from bench_cases.kernels.attention.reference import AttentionReference  # noqa: E402
 from bench_cases.kernels.attention.spec import AttentionKernel, stored_keys, visible_keys  # noqa: E402
 from bench_cases.kernels.guards import read_machine_facts, skip_reason  # noqa: E402
-from bench_cases.kernels.held import HeldMatrix  # noqa: E402
 from bench_cases.kernels.inputs import uniform  # noqa: E402
 from bench_cases.kernels.products.prepare import prepare  # noqa: E402
+from bench_cases.kernels.reference import HeldMatrix  # noqa: E402
 from bench_cases.kernels.spec import specs_of  # noqa: E402
 from bench_cases.shapes.attention import AttentionShape  # noqa: E402
 from roofline_model.core.errors import UnsupportedError  # noqa: E402

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import bench_cases
-from bench_cases.kernels.fill import FILL
 from bench_cases.kernels.products.catalog import cases_for
+from bench_cases.kernels.spec import FILL
 from bench_cases.shapes.products import Shape, resolve_shapes
 from roofline_model import get_hardware
 

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.models.seeded_llamas import SEEDED_LLAMAS  # noqa: E402
+from bench_cases.models.reference import SEEDED_LLAMAS  # noqa: E402
 from bench_cases.models.sources import seeded_llama  # noqa: E402
 from bench_cases.quality import compare_models, measure_strategy, measured_losses, simulated  # noqa: E402
 from bench_cases.quality.attention_products import _attention  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugin.pytest_glue.fixture_values import threshold_facts
+from plugin.pytest_glue.fixtures import threshold_facts
 from results import open_store
 from roofline_model.core.errors import InvalidValueError
 

@@ -7,7 +7,7 @@ from plugin.run.runner import run_case, run_interleaved
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.stopping import MedianInterval
+from plugin.samples.series import MedianInterval
 from plugin.simulate.simulated_timer import SimulatedTimer
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 

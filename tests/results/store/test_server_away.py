@@ -25,9 +25,8 @@ from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import connection
 from results.store.connection import is_passing
 from results.store.delivery import outbox
-from results.store.delivery.changes import Change
-from results.store.delivery.deliver import deliver_files, deliver_waiting
-from results.store.delivery.spool import Spool, read_spool, spool_files
+from results.store.delivery.outbox import deliver_files, deliver_waiting
+from results.store.delivery.spool import Change, Spool, read_spool, spool_files
 from results.store.store import ResultStore, open_store
 from roofline_model.core.errors import DatabaseAwayError, StoreError
 
@@ -348,7 +347,7 @@ def test_a_file_for_another_database_or_in_use_is_left_alone(
 
 def test_the_file_of_a_killed_writer_is_free(tmp_path: Path, store: ResultStore) -> None:
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom results.store.delivery.spool import Spool\nfrom results.store.delivery.changes import Change\n"
+        "import sys, time\nfrom pathlib import Path\nfrom results.store.delivery.spool import Spool\nfrom results.store.delivery.spool import Change\n"
         "from results.records.records import RunInfo\n"
         "run = RunInfo('a' * 32, '2026-03-01T10:00:00')\nspool = Spool(Path(sys.argv[1]), sys.argv[2])\n"
         "spool.add(Change(run.run_id, run))\nprint('kept', flush=True)\ntime.sleep(60)\n"
