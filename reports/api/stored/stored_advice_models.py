@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from reports.api.answer_models import answer_model
-from reports.api.predict.base_models import Answer, FindingBody
+from reports.api.base_models import Answer, FindingBody
 from reports.api.stored.stored_models import Page
 from reports.stored.answer import RankChange, Refused
 from roofline_model.core.answer import Loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.api.predict.figure_models import FigureAnswer
+from reports.api.predict.figures import FigureAnswer
 
 OPTION = {
     "key": "INT4.FP16",

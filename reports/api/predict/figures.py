@@ -1,13 +1,20 @@
-"""Request and answer of the figures: what is drawn, and the JSON that a browser hands to Plotly."""
+"""POST /api/figures/roofline: the figure of the explorer, from the specification that reports are drawn from."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
+from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field
+from pydantic_core import to_json
 
-from reports.api.predict.base_models import NAME_PATTERN, RATE_TEXT, Answer, Request
+from reports.api.base_models import NAME_PATTERN, RATE_TEXT, Answer, RequestBody
+from reports.api.http.strict_route import StrictRoute
+from reports.api.stored.run_endpoints import cases_with, read_run
 
+router = APIRouter(tags=["figures"], route_class=StrictRoute)
+
+MOST_CASES = 500
 MOST_OPTIONS = 64
 
 Label = Annotated[str, Field(min_length=1, max_length=120)]
@@ -15,7 +22,7 @@ Word = Annotated[str, Field(max_length=60)]
 Positive = Annotated[float, Field(gt=1e-30, lt=1e30)]
 
 
-class FigureOption(Request):
+class FigureOption(RequestBody):
     """One format of a question, as the answer to it has it."""
 
     key: Label = Field(description="comes back as `customdata` of its points")
@@ -34,11 +41,11 @@ class FigureOption(Request):
     expected_high_s: Positive | None = Field(default=None, description="upper end of its 80 % interval, seconds")
 
 
-class RooflineFigureRequest(Request):
+class RooflineFigureRequest(RequestBody):
     """Options and measured cases for one roofline; what a field leaves out is not drawn."""
 
     model_config = ConfigDict(
-        **Request.model_config,
+        **RequestBody.model_config,
         json_schema_extra={
             "examples": [
                 {
@@ -82,3 +89,40 @@ class FigureAnswer(Answer):
     ground: str = Field(description="colour of the ground")
     palette: list[list[str]] = Field(description="[on a light page, on a dark page] of every colour")
     colours: dict[str, list[str]] = Field(description="label of a format → [on a light page, on a dark page]")
+
+
+@router.post("/api/figures/roofline", response_model=FigureAnswer, summary="Draw a roofline")
+def roofline(request: Request, body: RooflineFigureRequest) -> Response:
+    """The roofs of the options, their ideal and expected rates, and the first 500 measured cases of a run."""
+    from reports.figures.options_roofline import options_colours, options_roofline
+    from reports.figures.plotly_drawer import plotly_json
+
+    options = [_option(option) for option in body.options]
+    cases = []
+    if body.run is not None:
+        run = read_run(request.app.state.service, body.run, "run", "body")
+        cases = cases_with(run, body.words, "measured")[:MOST_CASES]
+    figure = plotly_json(options_roofline(options, cases, body.focus), with_texts=True)
+    colours = {label: list(colour[:2]) for label, colour in options_colours(options, cases).items()}
+    return Response(to_json({**figure, "colours": colours}), media_type="application/json")
+
+
+def _option(one: FigureOption):  # type: ignore[no-untyped-def]
+    from reports.figures.options_roofline import RooflineOption
+
+    return RooflineOption(
+        one.key,
+        one.label,
+        one.compute_format,
+        one.path,
+        one.memory_level,
+        one.peak_flops_per_s,
+        one.bandwidth_bytes_per_s,
+        one.intensity_flop_per_byte,
+        one.flops,
+        one.time_s,
+        one.bound,
+        one.expected_s,
+        one.expected_low_s,
+        one.expected_high_s,
+    )
