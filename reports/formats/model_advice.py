@@ -301,7 +301,8 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
     """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel."""
     limits, baseline, choice = ranking.limits, ranking.baseline, ranking.choice
     assert baseline is not None  # 16 bit is always predicted
-    assert limits.claimed_loss_pct is not None  # of a model's limits
+    assert limits.loss_pct is not None  # of a model's limits both are set
+    assert limits.claimed_loss_pct is not None
     unit = next((option.loss.unit for option in ranking.options if option.loss.unit), None)
     return ModelRecommendation(
         hardware=chip.key,
@@ -375,6 +376,8 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
     estimate, ideal, memory, loss = option.estimate, option.times.ideal, option.memory, option.loss
     assert ideal is not None  # of a plan all are known
     assert memory is not None
+    assert memory.weight_bytes is not None
+    assert memory.cache_bytes is not None
     assert memory.activation_bytes is not None
     assert option.tokens_per_s is not None
     assert option.speedup_ratio is not None
@@ -420,6 +423,7 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
 
 
 def _alternative(alternative: Alternative, ranking: ModelRanking) -> AlternativePlan:
+    assert alternative.max_loss_pct is not None  # of a lower-loss alternative
     return AlternativePlan(
         plan=alternative.option.key,
         max_loss_pct=alternative.max_loss_pct,

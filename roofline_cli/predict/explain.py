@@ -11,6 +11,10 @@ from roofline_cli.shared.options import JsonOption
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.core.finding import SEVERITIES, CatalogEntry, catalog, value_names
 
+COMMANDS = {
+    "explain": ("explain", "Explain the code of a finding; without one, list all."),
+}
+
 
 def explain(
     code: Annotated[str, typer.Argument(help="code of a finding, e.g. kernel-gap; without one all are listed")] = "",

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from roofline_model.predictions.product import Shape
     from roofline_model.tiling.waves import Tiling
 
+COMMANDS = {
+    "tiling": ("tiling", "Explain a product's tile: waves, occupancy, L2, bound."),
+}
+
 CURVE_STEP = 32
 CURVE_POINTS = 1024
 _MEANINGS = {
