@@ -14,7 +14,14 @@ from reports.api.catalog.chip_lookup import DEFAULT_CHIP, asked_chip, find_chip
 from reports.api.http.entity_tag import tagged
 from reports.api.http.strict_route import StrictRoute
 from roofline_model.predictions import catalog
-from roofline_model.predictions.catalog import FormatList, HardwareDetail, HardwareList, HardwareSummary, ModelList
+from roofline_model.predictions.catalog import (
+    FindingList,
+    FormatList,
+    HardwareDetail,
+    HardwareList,
+    HardwareSummary,
+    ModelList,
+)
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 
@@ -50,6 +57,12 @@ def hardware_detail(request: Request, key: Key) -> Response:
 def formats(request: Request) -> Response:
     """Bits, bytes, scales and blocks of every format of the catalog."""
     return tagged(request, answer_bytes(catalog.format_list()))
+
+
+@router.get("/api/findings", response_model=answer_model(FindingList), summary="Explain the codes of findings")
+def findings(request: Request) -> Response:
+    """Severity, line and explanation of every code that an answer may carry, as `roofline explain` has them."""
+    return tagged(request, answer_bytes(catalog.finding_list()))
 
 
 @router.get("/api/models", response_model=answer_model(ModelList), summary="List the language models")
