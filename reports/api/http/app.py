@@ -37,9 +37,8 @@ from reports.api.catalog.sensors import GpuSensors, SharedSensors
 from reports.api.catalog.this_machine import ThisMachine
 from reports.api.http import explorer_files, problem
 from reports.api.http.guard import Guard
-from reports.api.http.limits import Limits
 from reports.api.http.openapi import describe
-from reports.api.http.service import Service
+from reports.api.http.service import Limits, Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.http.worker_pool import WorkerPool
 from reports.api.stored import comparison_endpoints, run_endpoints, stored_advice

@@ -240,7 +240,7 @@ def test_what_is_refused_has_the_headers_of_every_answer(api_database):
     from fastapi.testclient import TestClient
 
     from reports.api.http.app import create_app
-    from reports.api.http.limits import Limits
+    from reports.api.http.service import Limits
 
     app = create_app(api_database, allowed_hosts=["testserver"], limits=Limits(max_body_bytes=100))
     with TestClient(app, raise_server_exceptions=False) as client:

@@ -31,7 +31,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-OPERATION_COUNT = 23
+OPERATION_COUNT = 24
 FEW = 3
 MANY = 400
 """Of each of 23 operations: 9,200 requests."""

@@ -120,7 +120,7 @@ def test_of_many_streams_at_once_only_so_many_are_opened(api_database):
     from fake_nvml import FakeNvml
 
     from plugin.sensors.nvml import NvmlDevice
-    from reports.api.http.limits import Limits
+    from reports.api.http.service import Limits
 
     app = create_app(api_database, telemetry=NvmlDevice(FakeNvml.h200(), object()), limits=Limits(max_streams_count=4))
     service = app.state.service
