@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from roofline_model.predictions.product import Shape
     from roofline_model.tiling.waves import Tiling
 
+COMMANDS = {
+    "tiling": ("tiling", "Explain a product's tile: waves, occupancy, L2, bound."),
+}
+
 _MEANINGS = {
     "launch": "launch floor: the shortest this kernel can be",
     "tensor": "tensor pipe",

@@ -149,7 +149,7 @@ def _bytes(option: Option) -> float:
 
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
-    from reports.formats.model_advice_json import LOSS_CODES
+    from reports.formats.model_advice import LOSS_CODES
     from roofline_model.recommend.loss import loss_text
 
     options = ranking.options
@@ -193,7 +193,7 @@ def _least(option: Option) -> str:
 
 def _gain(option: PlanOption, ranking: ModelRanking) -> str:
     """Return the speed-up, marked where only the ideals can be compared: a ceiling is no kernel's time."""
-    from reports.formats.model_advice_json import is_speedup_ideal
+    from reports.formats.model_advice import is_speedup_ideal
 
     return f"{'ideal ' if is_speedup_ideal(option, ranking) else ''}{speedup(option.speedup_ratio)}"
 
@@ -229,7 +229,7 @@ def _made_of(option: PlanOption) -> str:
 
 def _loss_lines(ranking: ModelRanking) -> list[str]:
     """Return where the choice's claim is from and what is known beside it, and why the loss of others is unknown."""
-    from reports.formats.model_advice_json import quality_note
+    from reports.formats.model_advice import quality_note
 
     lines = []
     for option in ranking.options:

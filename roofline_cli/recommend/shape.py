@@ -60,6 +60,10 @@ from roofline_model.formats.catalog import operands_label
 if TYPE_CHECKING:
     from roofline_model.core.answer import Exclusion, Option, Ranking
 
+COMMANDS = {
+    "recommend": ("recommend", "Rank formats for a shape, a model, or by stored runs."),
+}
+
 _RowsOption = Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
 _ColumnsOption = Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")]
 _InnerOption = Annotated[str | None, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")]

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
+COMMANDS = {
+    "report": ("write_run_report", "Write the report of a run: a page, Markdown, JSON or print."),
+}
 
 FORMATS = ("html", "md", "json", "pdf-ready")
 _DEFAULT_FILES = {"html": "report.html", "pdf-ready": "report-print.html"}

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from reports.ranking.model_results import ModelResult
     from results.records.records import RunInfo
 
+COMMANDS = {
+    "show": ("show_run", "Show one run: measured, predicted, error, bound, rate."),
+}
+
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
 CasesArgument = Annotated[
     list[str] | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from reports.api.answer_models import answer_model
-from reports.api.predict.base_models import Answer
+from reports.api.base_models import Answer
 from reports.api.stored.stored_models import Page
 from reports.formats.ranking_json import StoredAnswer, StoredAnswers, StoredConfiguration
 from roofline_model.core.answer import Evidence

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reports.formats.model_advice_json import model_recommendation_json
+from reports.formats.model_advice import model_advice
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import has_code
+from roofline_model.models.model_registry import get_model
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.ranking import LOWER_LOSS_PCT
 
@@ -35,12 +36,12 @@ def test_the_alternative_is_what_its_limit_chooses(chip, asked, model):
 def test_the_json_has_it():
     found = recommend_model("h100", "llama-3.1-70b")
     (alternative,) = found.alternatives
-    answer = model_recommendation_json(found, get_hardware("h100"))["lower_loss_alternative"]
-    assert (answer["plan"], answer["max_loss_pct"]) == ("FP8_E4M3", 3.0)
-    assert answer["slowdown_ratio"] == alternative.slowdown_ratio
-    assert "FP8_E4M3" in answer["text"]
-    low = model_recommendation_json(recommend_model("h100", "llama-3.1-8b"), get_hardware("h100"))
-    assert low["lower_loss_alternative"] is None
+    answer = model_advice(found, get_hardware("h100"), get_model("llama-3.1-70b")).lower_loss_alternative
+    assert (answer.plan, answer.max_loss_pct) == ("FP8_E4M3", 3.0)
+    assert answer.slowdown_ratio == alternative.slowdown_ratio
+    assert "FP8_E4M3" in answer.text
+    low = model_advice(recommend_model("h100", "llama-3.1-8b"), get_hardware("h100"), get_model("llama-3.1-8b"))
+    assert low.lower_loss_alternative is None
 
 
 def test_a_plan_without_a_kernel_and_one_of_unknown_loss_are_no_alternative():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.api.predict.figure_models import FigureAnswer, RunFigure, RunFigures
+from reports.api.predict.figures import FigureAnswer, RunFigure, RunFigures
 
 OPTION = {
     "key": "INT4.FP16",

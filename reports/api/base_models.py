@@ -25,7 +25,7 @@ CACHE_TEXT = "cold: operands come from DRAM; warm: they are still in the last-le
 RATE_TEXT = "dense FLOP per second (a multiply and an add are two)"
 
 
-class Request(BaseModel):
+class RequestBody(BaseModel):
     """A request body: unknown fields, NaN and infinities are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

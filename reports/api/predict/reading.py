@@ -9,8 +9,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import Field
 
+from reports.api.base_models import RequestBody
 from reports.api.http.strict_route import StrictRoute
-from reports.api.predict.base_models import Request
 from reports.text.answer_words import AnswerFacts, ChipFacts, ChosenFormat, Reading, reading, verdicts
 
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
@@ -18,14 +18,14 @@ router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 MOST_CHIPS = 8
 
 
-class ReadingRequest(Request):
+class ReadingRequest(RequestBody):
     """One prediction of the page."""
 
     answer: AnswerFacts
     is_misfit: bool = Field(default=False, description="whether nothing meets the limits of the recommendation")
 
 
-class VerdictsRequest(Request):
+class VerdictsRequest(RequestBody):
     """The chips of the page, the chosen one first."""
 
     chips: list[ChipFacts] = Field(min_length=1, max_length=MOST_CHIPS)
