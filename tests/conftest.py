@@ -19,9 +19,13 @@ for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# An example takes as long as the machine is busy; what should be quick is timed in benchmarks/.
-settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("no clock")
+# An example takes as long as the machine is busy; what should be quick is timed in benchmarks/. Every run draws other
+# examples, so few in each are many in the end.
+FULL = bool(os.environ.get("ROOFLINE_FULL"))  # set by `make test-full`
+settings.register_profile(
+    "roofline", max_examples=150 if FULL else 20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("roofline")
 
 # What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a quarter:
 # they import all of theirs to find that they have nothing to say.

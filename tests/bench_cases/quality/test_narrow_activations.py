@@ -51,7 +51,7 @@ values_of_any_size = st.floats(-(2.0**100), 2.0**100, width=32) | st.sampled_fro
 
 
 @pytest.mark.parametrize("format", ACTIVATIONS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=70), elements=values_of_any_size))
 def test_rows_are_the_codecs_bit_for_bit(format, rows):
     found = round_trip_rows(torch.from_numpy(rows.copy()), format).numpy()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from published_configs import CONFIGS, llama
 
@@ -273,7 +273,6 @@ JSON_VALUES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data(), name=st.sampled_from(sorted(CONFIGS)), value=JSON_VALUES)
 def test_any_value_in_any_field_is_a_shape_or_one_line(data: st.DataObject, name: str, value: Any) -> None:
     config = dict(CONFIGS[name])

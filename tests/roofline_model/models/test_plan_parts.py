@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
@@ -144,7 +144,6 @@ def test_a_part_of_a_published_plan_is_replaced_alone() -> None:
 FORMATS = ("BF16", "FP8", "INT4.BF16", "NVFP4.FP8")
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.sampled_from([LLAMA, MIXTRAL, PHI, QWEN_MOE, DEEPSEEK]), st.data())
 def test_every_matrix_is_counted_once_in_its_own_format(model: Any, data: st.DataObject) -> None:
     """FLOPs do not depend on how products split, bytes are those of each matrix, and no part is left out."""
