@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
+from warm_start import WarmStart
 
 # A worker of xdist must not hand its marks on: a pytest that a test starts would take itself for a worker, and
 # pytest-benchmark would switch itself off. xdist itself reads none of them. And no test is about this terminal's width.
@@ -52,8 +56,27 @@ def _quick_inner_runs() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def warm_start() -> WarmStart:
+    """Return what starts processes with the libraries imported."""
+    return WarmStart()
+
+
 @pytest.fixture
-def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """The fixture of pytest, which takes every option of the environment away, with ours."""
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, warm_start: WarmStart) -> pytest.Pytester:
+    """The fixture of pytest, with our options in its environment (it takes all away), and with warm processes.
+
+    `runpytest_subprocess` starts a warm process; `run(sys.executable, …)` a real one.
+    """
     monkeypatch.setenv("PYTEST_ADDOPTS", INNER_OPTIONS)
+
+    def popen(command: Sequence[str], stdout: IO, stderr: IO, stdin: object = pytest.Pytester.CLOSE_STDIN) -> object:
+        if tuple(command[:2]) != (sys.executable, "-mpytest") or stdin is not pytest.Pytester.CLOSE_STDIN:
+            return start(command, stdout, stderr, stdin)
+        path = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path}
+        return warm_start.popen("pytest", command[2:], Path.cwd(), environment, stdout, stderr)
+
+    start = pytester.popen
+    monkeypatch.setattr(pytester, "popen", popen)
     return pytester
