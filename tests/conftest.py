@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+import warm_start
 from hypothesis import HealthCheck, settings
-from warm_start import WarmStart
 
 # A worker of xdist must not hand its marks on: a pytest that a test starts would take itself for a worker, and
 # pytest-benchmark would switch itself off. xdist itself reads none of them. And no test is about this terminal's width.
@@ -56,14 +56,8 @@ def _quick_inner_runs() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def warm_start() -> WarmStart:
-    """Return what starts processes with the libraries imported."""
-    return WarmStart()
-
-
 @pytest.fixture
-def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, warm_start: WarmStart) -> pytest.Pytester:
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """The fixture of pytest, with our options in its environment (it takes all away), and with warm processes.
 
     `runpytest_subprocess` starts a warm process; `run(sys.executable, …)` a real one.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 import typer
+import warm_start
 
 import roofline_model.core.errors as errors
 
@@ -74,9 +74,7 @@ def test_errors_md_explains_no_error_that_is_gone():
 
 
 def test_every_option_is_documented():
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--help"], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    done = warm_start.run("pytest", "--help", cwd=ROOT)
     group = done.stdout[done.stdout.index("roofline:") :]
     options = set(re.findall(r"^  (--(?:roofline-[a-z-]+|hw))", group, flags=re.MULTILINE))
     assert "--roofline-hw" in options

@@ -19,8 +19,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -58,27 +60,37 @@ class WarmProcess:
             os.kill(self.pid, signal.SIGKILL)
 
 
-class WarmStart:
-    """The side that asks; it starts the server with the first process."""
-
-    def __init__(self) -> None:
-        self._requests: socket.socket | None = None
-
-    def popen(
-        self, module: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], out: IO, error: IO
-    ) -> WarmProcess:
-        """Start `python -m module *arguments` in `folder`, with nothing to read on its standard input."""
-        if self._requests is None:
-            self._requests = _started_server()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = {"module": module, "arguments": [*arguments], "folder": str(folder), "environment": {**environment}}
-        with theirs, open(os.devnull, "rb") as nothing:
-            fds = [file.fileno() for file in (theirs, nothing, out, error)]
-            socket.send_fds(self._requests, [json.dumps(request).encode()], fds)
-        return WarmProcess(ours)
+def popen(
+    module: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], out: IO, error: IO
+) -> WarmProcess:
+    """Start `python -m module *arguments` in `folder`, with nothing to read on its standard input."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    request = {"module": module, "arguments": [*arguments], "folder": str(folder), "environment": {**environment}}
+    with theirs, open(os.devnull, "rb") as nothing:
+        fds = [file.fileno() for file in (theirs, nothing, out, error)]
+        socket.send_fds(_server(), [json.dumps(request).encode()], fds)
+    return WarmProcess(ours)
 
 
-def _started_server() -> socket.socket:
+def run(
+    module: str, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run `python -m module *arguments` to its end, as `subprocess.run` does where it captures outputs as text."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
+        process = popen(module, arguments, cwd, os.environ if env is None else env, out, error)
+        try:
+            code = process.wait(timeout)
+        except BaseException:
+            process.kill()
+            raise
+        out.seek(0)
+        error.seek(0)
+        return subprocess.CompletedProcess([module, *arguments], code, out.read(), error.read())
+
+
+@cache
+def _server() -> socket.socket:
+    """Start the server, once, and return where it takes requests."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         server = subprocess.Popen(
@@ -108,9 +120,11 @@ def _serve(requests: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no burial
     while True:
         message, fds, _, _ = socket.recv_fds(requests, LARGEST_REQUEST_BYTES, 4)
+        with contextlib.suppress(ChildProcessError):  # none is left
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if not message:
             return
         if os.fork() == 0:
@@ -121,7 +135,6 @@ def _serve(requests: socket.socket) -> None:
 
 
 def _keep(request: dict, fds: list[int]) -> NoReturn:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with socket.socket(fileno=fds[0]) as status:
         pid = os.fork()
@@ -142,9 +155,10 @@ def _become(request: dict, fds: list[int]) -> NoReturn:
     for target, fd in enumerate(fds):
         os.dup2(fd, target)
         os.close(fd)
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.__stderr__ = sys.stderr  # type: ignore[misc]
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
