@@ -11,6 +11,7 @@ from typing import IO
 
 import pytest
 import warm_start
+from counts import FULL
 from hypothesis import HealthCheck, settings
 
 # A worker of xdist must not hand its marks on: a pytest that a test starts would take itself for a worker, and
@@ -25,7 +26,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # An example takes as long as the machine is busy; what should be quick is timed in benchmarks/. Every run draws other
 # examples, so few in each are many in the end.
-FULL = bool(os.environ.get("ROOFLINE_FULL"))  # set by `make test-full`
 settings.register_profile(
     "roofline", max_examples=150 if FULL else 20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
