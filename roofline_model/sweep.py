@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import unsupported
-from roofline_model.expected.predict import floored, predict_expected
+from roofline_model.expected.predict import arrays_raised_to_ideal, predict_expected
 from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.roofline import ProductRoof, memory_roof
@@ -149,7 +149,7 @@ def _chunk(
                 names = ("expected_s", "expected_low_s", "expected_high_s", "binding")
                 limit_s = np.maximum(ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
                 expected_s, low_s, high_s, binding = (columns[name] for name in names)
-                raised = floored(expected_s, low_s, high_s, binding, limit_s, ideal.memory_s)
+                raised = arrays_raised_to_ideal(expected_s, low_s, high_s, binding, limit_s, ideal.memory_s)
                 columns |= dict(zip(names, raised, strict=True))
         except UnsupportedError as error:
             reason = str(error)

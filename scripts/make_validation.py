@@ -236,10 +236,10 @@ def few_rows_table(table: KernelTable, fitted: TableFit) -> str:
         after = predict_table(
             rest, KnownConstants((*own.gemm, *(constants.gemm or ())), (*own.attention, *(constants.attention or ())))
         )
-        alone, told = total_accuracy(before).expected, total_accuracy(after).expected
+        alone, with_constants = total_accuracy(before).expected, total_accuracy(after).expected
         lines.append(
-            f"| {device} | {part} | {_percent(alone.mape_ratio)} / {_percent(alone.median_ratio)} | {_percent(told.mape_ratio)} / "
-            f"{_percent(told.median_ratio)} | {len(chosen)} | {told.row_count} |"
+            f"| {device} | {part} | {_percent(alone.mape_ratio)} / {_percent(alone.median_ratio)} | {_percent(with_constants.mape_ratio)} / "
+            f"{_percent(with_constants.median_ratio)} | {len(chosen)} | {with_constants.row_count} |"
         )
     return "\n".join(lines)
 

@@ -137,10 +137,10 @@ def figures(runs: Sequence[CaseRuns]) -> list[Figure]:
     agreed = [(key, a, b, bool(agree(a.totals[key], b.totals[key]))) for a, b in pairs for key in totals]
     quiet = [is_same for key, a, b, is_same in agreed if key not in a.disturbed | b.disturbed]
     alone = [_agree_alone(a.firsts[key], b.firsts[key]) for a, b in pairs for key in totals]
-    alarms = [not agree(one.totals[key], other.totals[key]) for one, other in pairwise(runs) for key in totals]
+    alarms = [not agree(first.totals[key], other.totals[key]) for first, other in pairwise(runs) for key in totals]
     rival = [
-        other.firsts[key].median_s > RIVAL_THRESHOLD * one.firsts[key].median_s
-        for one, other in pairwise(runs)
+        other.firsts[key].median_s > RIVAL_THRESHOLD * first.firsts[key].median_s
+        for first, other in pairwise(runs)
         for key in totals
     ]
     where = f"{len(totals)} cases, {PROCESS_COUNT} processes a side"
@@ -209,9 +209,9 @@ def _is_replicated(interval: TotalInterval | None) -> bool:
     return interval is not None and interval.process_count > 1 and interval.half_width_log is not None
 
 
-def _agree_alone(one: Measurement, other: Measurement) -> bool:
+def _agree_alone(first: Measurement, other: Measurement) -> bool:
     """Return whether two processes agree within the intervals that know nothing but their own samples."""
-    return abs(math.log(one.median_s / other.median_s)) <= math.hypot(_half_alone(one), _half_alone(other))
+    return abs(math.log(first.median_s / other.median_s)) <= math.hypot(_half_alone(first), _half_alone(other))
 
 
 def _half_alone(measured: Measurement) -> float:

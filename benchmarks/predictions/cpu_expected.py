@@ -120,7 +120,7 @@ def figures(runs: Sequence[Sequence[Record]]) -> list[Figure]:
             note="the same cases",
         ),
     ]
-    moved = [abs(ratio - 1) for one, other in pairwise(runs) for ratio in _ratios(one, other)]
+    moved = [abs(ratio - 1) for first, other in pairwise(runs) for ratio in _ratios(first, other)]
     if moved:
         rows.append(
             Figure(
@@ -142,8 +142,8 @@ def _errors(run: Sequence[Record], kind: str) -> list[float]:
     return ratios
 
 
-def _ratios(one: Sequence[Record], other: Sequence[Record]) -> Iterator[float]:
-    times = _medians(one)
+def _ratios(first: Sequence[Record], other: Sequence[Record]) -> Iterator[float]:
+    times = _medians(first)
     for key, seconds in _medians(other).items():
         if key in times:
             yield seconds / times[key]

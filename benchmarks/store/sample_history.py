@@ -33,7 +33,10 @@ def write_history(database: Path, case_count: int, night_count: int) -> None:
             store.add_run(
                 run,
                 [],
-                [_tonight(one, number, night, night_count, run.run_id, source) for number, one in enumerate(patterns)],
+                [
+                    _tonight(pattern, number, night, night_count, run.run_id, source)
+                    for number, pattern in enumerate(patterns)
+                ],
             )
 
 

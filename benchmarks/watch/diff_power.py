@@ -161,9 +161,9 @@ def pooled_slower(before: Floats, after: Floats) -> np.ndarray:
     """
     from scipy.special import ndtri
 
-    one, other = (side.reshape(len(side), -1) for side in (before, after))
-    n, m = one.shape[1], other.shape[1]
-    order = np.argsort(np.concatenate([one, other], axis=1), axis=1)
+    before_rows, after_rows = (side.reshape(len(side), -1) for side in (before, after))
+    n, m = before_rows.shape[1], after_rows.shape[1]
+    order = np.argsort(np.concatenate([before_rows, after_rows], axis=1), axis=1)
     ranks_of_after = np.where(order >= n, np.arange(1, n + m + 1), 0).sum(axis=1)
     u = ranks_of_after - m * (m + 1) / 2
     return (u - n * m / 2) / np.sqrt(n * m * (n + m + 1) / 12) > float(ndtri(1 - RIVAL_LEVEL / 2))

@@ -161,6 +161,6 @@ def red_nights(seed: int) -> tuple[int, int]:
         before = pool(sides[-ROLLING_COUNT:])
         for number, side in enumerate((settled(before, after, {}, RULES), before)):
             slow = compare_suites(side, after, {}, RULES).of("SLOWER")
-            counts[number] += any(one.case == series.cases[index] for one in slow)
+            counts[number] += any(change.case == series.cases[index] for change in slow)
         sides.append(replace(after, set_aside={}))
     return counts[0], counts[1]

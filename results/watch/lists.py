@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from roofline_model.core.definition_text import parse_definition
 from roofline_model.core.errors import DefinitionError
 
 MOST_ENTRIES = 10_000
@@ -38,11 +38,11 @@ def read_tables(path: str | Path, name: str, known: Iterable[str], what: str, se
             raise DefinitionError(f"{place} is no file: give {what}, see {see}")
         if place.stat().st_size > MOST_BYTES:
             raise DefinitionError(f"{place} is longer than 1 MiB: it is not {what}")
-        document = tomllib.loads(place.read_text(encoding="utf-8"))
+        document = parse_definition(place.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise DefinitionError(f"{place} cannot be read ({why}): give {what} in TOML, see {see}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise DefinitionError(f"{place} is not TOML ({str(error)[:120]}); see {see}") from None
     tables = document.get(name, [])
     if set(document) - {name} or not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):

@@ -119,7 +119,6 @@ def _compare(
     db: str | None,
     as_json: bool,
 ) -> None:
-
     if cache not in ("cold", "flushed", "warm"):
         raise InvalidValueError(f"--cache must be cold, flushed or warm, got {cache[:40]!r}")
     own = register_formats(formats_file)

@@ -210,7 +210,6 @@ def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
 
 
 def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) -> None:
-
     times = common_time([row.time_s for row in recommendation.rows])
     columns = (
         Column("", "right"),

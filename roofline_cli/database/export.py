@@ -86,7 +86,6 @@ def export_run(
 
 
 def _format(given: str | None, output: Path | None) -> str:
-
     ending = "" if output is None or output.is_char_device() else output.suffix.lower().removeprefix(".")
     if given is None and ending and ending not in FORMATS:
         raise InvalidValueError(

@@ -106,7 +106,6 @@ def stats(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
 
 def _print_stats(shown: str, schema: int, store_stats: StoreStats) -> None:
-
     columns = (Column("Table"), Column("Rows", "right"), Column("Size", "right", hide_empty=True))
     rows = [[table.name, f"{table.row_count:,}", decimal_bytes(table.size_bytes)] for table in store_stats.tables]
     show_table(columns, rows)

@@ -152,7 +152,6 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
 
 
 def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> None:
-
     columns = (
         Column("Run"),
         Column("Started"),
@@ -194,7 +193,6 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
 
 
 def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
-
     show_line(
         f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {counted(report.measurement_count, 'measurement')} and "
         f"{counted(report.reading_count, 'sensor reading')} of {counted(len(report.drops), 'run')} before {report.before[:10]}; "

@@ -65,7 +65,6 @@ def show_comparison(foreign: ForeignRun) -> None:
 
 
 def _row(record: Record) -> list[Cell]:
-
     sizes = dict(record.case.shape)
     phase, _, name = record.case.op.partition(":")
     facts = record.extra["imported"]

@@ -107,7 +107,6 @@ def _options(
 
 
 def _check_choice(words: str, every: bool) -> None:
-
     if every and words:
         raise InvalidValueError(f"--all looks at every case: leave {words[:40]!r} out, or leave --all out")
     if not every and not words:

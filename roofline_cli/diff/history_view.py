@@ -167,8 +167,8 @@ def _show_change(number: int, change: Change, metric: Metric) -> None:
         what += f" drift over {counted(change.night_count, 'night')}"
     status = change.status + (f" on {change.fixed_at[:10]}" if change.fixed_at else "")
     sure = "" if change.is_confirmed or change.status == "withdrawn" else ", not yet confirmed"
-    found = f"; found {change.found_at[:10]}{sure}" if change.kind == "step" else ""
-    show_line(f"{what}  {arrow}  {status}{found}", _STYLES.get(change.status, "yellow"))
+    found_on = f"; found {change.found_at[:10]}{sure}" if change.kind == "step" else ""
+    show_line(f"{what}  {arrow}  {status}{found_on}", _STYLES.get(change.status, "yellow"))
     if change.reason:
         show_line(f"    {'on the quarantine list' if change.status == 'quarantined' else 'annotated'}: {change.reason}")
     if change.kind == "step":

@@ -123,7 +123,6 @@ def diff_runs(
 
 
 def _two_sides(runs: Sequence[str], against: str | None) -> tuple[str | None, str]:
-
     if len(runs) > 2:
         raise InvalidValueError(
             f"diff takes two runs, A and B, got {len(runs)}; several runs of one side are joined by commas"
@@ -146,7 +145,6 @@ def _rules(min_effect: str, fdr: str, fails: Sequence[FailRule]) -> DiffRules:
 
 
 def _format(file_format: str, as_json: bool) -> str:
-
     if file_format not in FORMATS:
         raise InvalidValueError(f"--format must be {', '.join(FORMATS)}, got {file_format[:40]!r}")
     if as_json and file_format not in ("text", "json"):
@@ -195,7 +193,6 @@ def _first(run: RunInfo, output: Path | None, form: str) -> None:
 
 
 def _deliver(text: str, output: Path | None) -> None:
-
     if output is None:
         sys.stdout.write(text)
     else:

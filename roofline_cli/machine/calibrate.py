@@ -89,7 +89,6 @@ def calibrate(
 
 
 def _kind(asked: str | None, machine: Machine) -> str:
-
     if asked not in (None, "cpu", "cuda"):
         raise InvalidValueError(f"--device must be cpu or cuda, got {asked!r}")
     if asked == "cuda" and machine.kind != "cuda":
@@ -135,7 +134,6 @@ def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) 
 
 
 def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
-
     curves = chip.calibration.kernels if chip.calibration is not None else ()
     if curves:
         scatter = sorted(curve.sd_ratio for curve in curves)[len(curves) // 2]
@@ -227,7 +225,6 @@ def _constants(calibration: Calibration) -> list[tuple[str, Constant]]:
 
 
 def _row(label: str, constant: Constant) -> list[Cell]:
-
     shown = {"s": format_time, "B/s": format_bandwidth, "FLOP/s": format_flops}[constant.unit]
     return [
         label,

@@ -165,7 +165,6 @@ def _print_findings(results: list[tuple[str, list[Finding]]], error_count: int) 
 
 
 def _print_chip(chip: Device) -> None:
-
     show_line(f"{chip.key}: {chip.name}", "bold")
     identity = [part for part in (chip.kind, chip.vendor, chip.architecture) if part]
     identity += [f"aliases {', '.join(chip.aliases)}"] if chip.aliases else []
@@ -257,7 +256,6 @@ def _quantity_row(label: str, quantity: Quantity) -> list[Cell]:
 
 
 def _value(label: str, quantity: Quantity) -> str:
-
     value = quantity.value
     if quantity.unit == "B/s":
         return format_bandwidth(value)

@@ -62,7 +62,6 @@ def run_checks(database: str | None, timeout_s: float) -> list[Check]:
 
 
 def _system(machine: Machine) -> list[Check]:
-
     is_linux = sys.platform.startswith("linux")
     cache = f", last-level cache {format_bytes(machine.cache_bytes)}" if machine.cache_bytes else ""
     python_ok = sys.version_info >= (3, 11)
@@ -215,7 +214,6 @@ def _database(target: str | None) -> Check:
 
 
 def _existing_database(target: str | None, shown: str, path: Path | None) -> Check:
-
     try:
         with reading(target) as store:
             detail = f"{shown}, schema {store.schema_version()}, {counted(len(store.runs()), 'run')}"

@@ -152,8 +152,8 @@ def _older(targets: dict[str, Path], written: list[Path]) -> list[Path]:
 def _source(table: KernelTable) -> str:
     """Return what the evidence says of the rows: the file, the start of its hash, and the origins it names."""
     origins = list(dict.fromkeys(filter(None, table.text("source"))))
-    told = f"; {', '.join(origins[:3])}" if origins else ""
-    return f"{table.name}, SHA-256 {table.sha256[:16]}{told}"
+    origins_text = f"; {', '.join(origins[:3])}" if origins else ""
+    return f"{table.name}, SHA-256 {table.sha256[:16]}{origins_text}"
 
 
 def _write(fitted: TableFit, targets: dict[str, Path], table: KernelTable) -> list[Path]:
@@ -195,7 +195,6 @@ def _show(fitted: TableFit, table: KernelTable) -> None:
 
 
 def _row(report: FitReport) -> list[Cell]:
-
     unseen = report.cross_validated
     return [
         report.device,

@@ -211,7 +211,7 @@ def _place_points(canvas: Canvas, points: Sequence[PlotPoint]) -> dict[str, str]
 def _name_slopes(canvas: Canvas, plot: RooflinePlot) -> None:
     """Write each memory level's name left of its slope, where nothing is drawn."""
     for slope in [*([plot.memory] if plot.memory else []), *plot.caches]:
-        canvas.write_beside(slope.label, lambda y, one=slope: y / one.bandwidth_bytes_per_s)  # type: ignore[misc]
+        canvas.write_beside(slope.label, lambda y, slope=slope: y / slope.bandwidth_bytes_per_s)  # type: ignore[misc]
 
 
 def _name_room(width: int) -> int:

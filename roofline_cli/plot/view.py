@@ -136,7 +136,6 @@ def _show_legend(drawn_run: RunPlot, drawing: Drawing) -> None:
 
 
 def _cells(series: Series) -> list[Cell]:
-
     low, high = intensity(series.low_intensity_flop_per_byte), intensity(series.high_intensity_flop_per_byte)
     counts = (
         str(series.case_count)

@@ -125,6 +125,10 @@ GroupScalesOption = Annotated[
 ]
 
 
+MOST_PASSES = 500
+"""Passes of one call, each some 10 ms: more would run for long without a word."""
+
+
 def predict_model_command(
     model: ModelOption,
     hw: HardwareOption = "auto",
@@ -168,6 +172,10 @@ def predict_model_command(
     longest = shape.max_context_size if max_context is None else parse_size("--max-context", max_context)
     tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
+    if len(plans) * len(batches) > MOST_PASSES:
+        raise InvalidValueError(
+            f"--batch and --formats ask for {len(plans) * len(batches):,} passes, more than {MOST_PASSES}: name fewer"
+        )
     new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
     headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
     predictions = [
@@ -296,7 +304,6 @@ def _parallel(devices: str, link_gb_s: str | None, all_reduce_us: str | None) ->
 
 
 def _link_bytes_per_s(text: str) -> float:
-
     value = float_or_nan(text)
     if not 0 < value < 1e6:
         raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
@@ -304,7 +311,6 @@ def _link_bytes_per_s(text: str) -> float:
 
 
 def _items(name: str, text: str) -> list[str]:
-
     items = [item.strip() for item in text.split(",")]
     if not all(items):
         raise InvalidValueError(f"{name} has an empty entry: {text[:40]!r}; write e.g. {name} 1,8,64")

@@ -193,7 +193,6 @@ def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True
 
 
 def _print_times(prediction: ModelPrediction) -> None:
-
     gaps = (
         f" With launch gaps: {format_time(prediction.graph_time_s)} in a CUDA graph, {format_time(prediction.stream_time_s)} without "
         f"({prediction.launch_count} kernels; {prediction.launches.source})."
@@ -228,7 +227,6 @@ def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
 
 
 def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None:
-
     has_launches = prediction.launches.host_launch_s > 0
     show_line(
         f"Expected pass {format_time(expected.time_s)} (80 % interval {format_time(expected.low_s)} to "

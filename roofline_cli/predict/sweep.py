@@ -81,7 +81,6 @@ def sweep(
 
 
 def _check_output(output: Path | None) -> None:
-
     if output is None:
         return
     if output.suffix.lower() not in (".csv", ".parquet"):
@@ -95,7 +94,6 @@ def _check_output(output: Path | None) -> None:
 
 
 def _write(table: pd.DataFrame, output: Path) -> None:
-
     with written_file(output) as place:
         if output.suffix.lower() == ".parquet":
             table.to_parquet(place, index=False)
@@ -106,8 +104,8 @@ def _write(table: pd.DataFrame, output: Path) -> None:
 def _plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as JSON values: what is not known is null."""
     plain = table.astype(object)
-    found: list[dict[str, Any]] = plain.where(table.notna(), None).to_dict("records")  # type: ignore[assignment]
-    return found
+    rows: list[dict[str, Any]] = plain.where(table.notna(), None).to_dict("records")  # type: ignore[assignment]
+    return rows
 
 
 def _show(table: pd.DataFrame) -> None:
@@ -153,5 +151,4 @@ def _show(table: pd.DataFrame) -> None:
 
 
 def _time(seconds: Any) -> str:
-
     return "–" if seconds != seconds else format_time(float(seconds))

@@ -99,45 +99,48 @@ def tiling(
         show_line(f"efficiency against N: {output}")
 
 
-def _show(title: str, found: Tiling) -> None:
-
-    used = found.occupancy
+def _show(title: str, tiling: Tiling) -> None:
+    used = tiling.occupancy
     per_sm = f"{used.block_count} block{'s' if used.block_count > 1 else ''} per SM"
-    split = f", k in {found.split_count} slices" if found.split_count > 1 else ""
+    split = f", k in {tiling.split_count} slices" if tiling.split_count > 1 else ""
     rows: list[list[Any]] = [
-        ["tile", f"{found.tile_m} x {found.tile_n} x {used.tile_k}{split}", f"{found.kernel_family} kernels"],
+        ["tile", f"{tiling.tile_m} x {tiling.tile_n} x {used.tile_k}{split}", f"{tiling.kernel_family} kernels"],
         [
             "blocks",
-            f"{found.block_count}",
-            f"{found.grid_m_count} x {found.grid_n_count}{f' x {found.split_count}' if found.split_count > 1 else ''} on {found.sm_count} SMs",
+            f"{tiling.block_count}",
+            f"{tiling.grid_m_count} x {tiling.grid_n_count}{f' x {tiling.split_count}' if tiling.split_count > 1 else ''} on {tiling.sm_count} SMs",
         ],
-        ["waves", f"{found.wave_count}", _waves_meaning(found)],
+        ["waves", f"{tiling.wave_count}", _waves_meaning(tiling)],
         [
             "tail",
-            f"{found.tail_ratio:.0%}",
-            f"SM time idle: {found.blocks_per_sm_ratio:.2f} blocks per SM on average, at most {found.wave_count}",
+            f"{tiling.tail_ratio:.0%}",
+            f"SM time idle: {tiling.blocks_per_sm_ratio:.2f} blocks per SM on average, at most {tiling.wave_count}",
         ],
-        ["padding", f"{found.padding_ratio:.0%}", "tile area outside the output"],
+        ["padding", f"{tiling.padding_ratio:.0%}", "tile area outside the output"],
         ["occupancy", per_sm, f"limited by {used.limiter}; {used.warp_ratio:.0%} of the warps"],
         [
             "block",
             f"{used.thread_count} threads",
             f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, {used.stage_count} stages",
         ],
-        ["L2 hits", f"{found.l2_hit_ratio:.0%}", f"of {decimal_bytes(found.requested_bytes)} that the blocks ask for"],
+        [
+            "L2 hits",
+            f"{tiling.l2_hit_ratio:.0%}",
+            f"of {decimal_bytes(tiling.requested_bytes)} that the blocks ask for",
+        ],
         [
             "beyond compulsory",
-            decimal_bytes(found.beyond_compulsory_bytes),
-            f"of those, asked for again: A and B once are {decimal_bytes(found.operand_bytes)}",
+            decimal_bytes(tiling.beyond_compulsory_bytes),
+            f"of those, asked for again: A and B once are {decimal_bytes(tiling.operand_bytes)}",
         ],
-        ["DRAM", decimal_bytes(found.dram_bytes), _dram_meaning(found)],
+        ["DRAM", decimal_bytes(tiling.dram_bytes), _dram_meaning(tiling)],
         [
             "expected",
-            format_time(found.expected_s),
-            f"80 %: {format_time(found.low_s)} to {format_time(found.high_s)}, {found.provenance}",
+            format_time(tiling.expected_s),
+            f"80 %: {format_time(tiling.low_s)} to {format_time(tiling.high_s)}, {tiling.provenance}",
         ],
-        ["of peak", format_percent(found.efficiency_ratio), f"of {found.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
-        ["bound", found.bound, _MEANINGS.get(found.bound, "")],
+        ["of peak", format_percent(tiling.efficiency_ratio), f"of {tiling.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
+        ["bound", tiling.bound, _MEANINGS.get(tiling.bound, "")],
     ]
     show_table(
         (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)), rows, title=title
@@ -151,7 +154,7 @@ def _show(title: str, found: Tiling) -> None:
             Column("Share", "right"),
             Column("What it is", is_prose=True, least=20),
         ),
-        _part_rows(found),
+        _part_rows(tiling),
         title="Where the expected time goes",
     )
     show_line(
@@ -161,38 +164,38 @@ def _show(title: str, found: Tiling) -> None:
     )
 
 
-def _waves_meaning(found: Tiling) -> str:
+def _waves_meaning(tiling: Tiling) -> str:
     """Say what a wave is here, and the rounds that residency makes of them where it is not the same."""
     text = "rounds of one block per SM"
-    if found.resident_wave_count == found.wave_count:
+    if tiling.resident_wave_count == tiling.wave_count:
         return text
-    rounds = counted(found.resident_wave_count, "round")
-    return f"{text}; {rounds} with {counted(found.occupancy.block_count, 'block')} per SM at once"
+    rounds = counted(tiling.resident_wave_count, "round")
+    return f"{text}; {rounds} with {counted(tiling.occupancy.block_count, 'block')} per SM at once"
 
 
-def _dram_meaning(found: Tiling) -> str:
+def _dram_meaning(tiling: Tiling) -> str:
     """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
 
-    once = found.operand_bytes + found.output_bytes
-    kept = 1 - found.dram_bytes / once
+    once = tiling.operand_bytes + tiling.output_bytes
+    saved_ratio = 1 - tiling.dram_bytes / once
     text = f"A, B and C once are {decimal_bytes(once)}"
-    return text if kept < 0.0005 else f"{text}; {format_percent(kept)} stays in the L2"
+    return text if saved_ratio < 0.0005 else f"{text}; {format_percent(saved_ratio)} stays in the L2"
 
 
-def _part_rows(found: Tiling) -> list[list[Any]]:
+def _part_rows(tiling: Tiling) -> list[list[Any]]:
     """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected time."""
 
-    prefix = shared_prefix([found.expected_s])
+    prefix = shared_prefix([tiling.expected_s])
 
     def row(name: str, alone_s: float | None, adds_s: float, meaning: str) -> list[Any]:
         alone = "–" if alone_s is None else in_prefix(alone_s, prefix, is_sum=True)
-        share = format_percent(adds_s / found.expected_s)
+        share = format_percent(adds_s / tiling.expected_s)
         return [name, alone, in_prefix(adds_s, prefix, is_sum=True), share, meaning]
 
-    parts = sorted(found.parts_s.items(), key=lambda part: -part[1])
-    small = [(name, time_s) for name, time_s in parts if time_s <= SHOWN_SHARE * found.expected_s]
+    parts = sorted(tiling.parts_s.items(), key=lambda part: -part[1])
+    small = [(name, time_s) for name, time_s in parts if time_s <= SHOWN_SHARE * tiling.expected_s]
     rows = [
-        row(name, found.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
+        row(name, tiling.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
         for name, time_s in parts
         if (name, time_s) not in small
     ]

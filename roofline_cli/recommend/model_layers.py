@@ -70,7 +70,6 @@ def _runs(reasons: Sequence[GroupReason]) -> Iterator[list[GroupReason]]:
 
 
 def _row(run: Sequence[GroupReason]) -> list[str]:
-
     loss = sum(reason.chosen.loss_value for reason in run)
     return [
         _part(run[0].group),
@@ -84,7 +83,6 @@ def _row(run: Sequence[GroupReason]) -> list[str]:
 
 
 def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
-
     count = min(FRONT_ROWS, len(front))
     picked = sorted({round(at * (len(front) - 1) / max(count - 1, 1)) for at in range(count)})
     show_line()

@@ -195,7 +195,6 @@ def _print_energy(case: CaseSummary) -> None:
 
 
 def _print_kernels(case: CaseSummary) -> None:
-
     example = next(
         (measurement.attribution for measurement in case.measurements if measurement.attribution is not None), None
     )
@@ -307,7 +306,6 @@ def _width() -> int:
 
 
 def _plus_minus(ratio: float | None) -> str:
-
     return "not known" if ratio is None else plus_minus(ratio)
 
 

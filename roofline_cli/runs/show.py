@@ -115,7 +115,6 @@ def _run_json(run: RunInfo, summaries: tuple[CaseSummary, ...], models: Sequence
 
 
 def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
-
     for part in wanted:
         if not any(_is_meant(case, part) for case in summaries):
             examples = ", ".join(case.lead.case_id for case in summaries[:2])
@@ -264,7 +263,6 @@ def print_reasons(rows: list[CaseRow]) -> None:
 
 
 def _print_run(run: RunInfo, cases: str) -> None:
-
     show_line(f"run {run.run_id[:8]} {shown(run.label, 160)}".rstrip(), "bold")
     exit_code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     chip = shown(run.hardware_key, 60) or "–"

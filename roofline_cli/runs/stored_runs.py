@@ -140,7 +140,6 @@ def delete(
 
 
 def _row(run: RunInfo, holds: RunContents) -> list[Cell]:
-
     chip = ", ".join(shown(key, 40) for key in holds.hardware_keys) or shown(run.hardware_key, 40) or "–"
     others = ", ".join(f"{count} {name}" for name, count in holds.counts.items() if name != "measured")
     return [
@@ -172,12 +171,10 @@ def _contents_json(holds: RunContents) -> dict[str, Any]:
 
 
 def _first(names: tuple[str, ...]) -> str:
-
     more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
     return ", ".join(shown(name, 40) for name in names[:_NAMED]) + more or "–"
 
 
 def _named(run: RunInfo) -> str:
-
     label = f" {shown(run.label, 60)!r}" if run.label else ""
     return f"{run.run_id[:8]}{label} of {utc_minutes(run.started_at)} UTC"

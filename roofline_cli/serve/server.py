@@ -134,7 +134,6 @@ def _workers_count() -> int:
 
 
 def _check_token(host: str, is_local: bool, token: str | None) -> None:
-
     if not is_local and token is None:
         raise InvalidValueError(
             f"--host {host[:60]} can be reached from other machines: give a token, {TOKEN_VARIABLE}=… or --token-file FILE "

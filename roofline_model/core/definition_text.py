@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -49,8 +50,17 @@ def read_definition_text(path: Path, what: str, hint: str, *, most_bytes: int = 
         raise DefinitionError(f"{what} {shown} cannot be read: {reason}") from None
 
 
+MAX_KEY_PARTS = 32
+"""Parts of a dotted TOML key. The parser stores every prefix of a key: one of 20,000 parts would take 1.6 GB."""
+_KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+# Looks from the start of a key only, and never twice at a part: linear in the text.
+_DEEP_KEY = re.compile(rf"""(?<![A-Za-z0-9_."'-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{MAX_KEY_PARTS},}}+""")
+
+
 def parse_definition(text: str) -> dict[str, Any]:
     """Parse TOML; raises `ValueError` with one reason for anything that is not, deep nesting included."""
+    if _DEEP_KEY.search(text):
+        raise ValueError(f"nested too deeply: a key has more than {MAX_KEY_PARTS} parts")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -60,7 +60,7 @@ def finding(code: str, subject: str = "", **values: Value | None) -> Finding:
     >>> finding("kernel-gap", "NVFP4", hardware="h100-sxm").value("hardware")
     'h100-sxm'
     """
-    return Finding(code, subject, tuple((name, value) for name, value in values.items() if value is not None))
+    return Finding(code, subject, tuple([(name, value) for name, value in values.items() if value is not None]))
 
 
 def has_code(findings: Iterable[Finding], code: str) -> bool:

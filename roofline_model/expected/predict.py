@@ -213,7 +213,6 @@ def _with_pass(prediction: ExpectedPrediction, pass_s: float) -> ExpectedPredict
 
 
 def _attention(work: Operator, device: Device, cache: str, kernel: str | None = None) -> ExpectedPrediction:
-
     return predict_attention(work, device, cache=cache, kernel=kernel)
 
 
@@ -370,10 +369,10 @@ def raised_to_ideal(
     return limit_s, limit_s, limit_s * high_s / time_s
 
 
-def floored(
+def arrays_raised_to_ideal(
     expected_s: Floats, low_s: Floats, high_s: Floats, binding: list[str], ideal_s: Floats, memory_s: Floats
 ) -> tuple[Floats, Floats, Floats, list[str]]:
-    """Return the same for arrays: times, both ends of the interval, and binding terms."""
+    """Return `raised_to_ideal` of arrays: times, both ends of the interval, and binding terms."""
     import numpy as np
 
     is_low = expected_s < ideal_s

@@ -275,7 +275,6 @@ def call_within_ceilings(work: Operator, device: Device) -> ExpectedPrediction |
 
 
 def _cold(work: Operator, device: Device, *, allow_ceilings: bool) -> ExpectedPrediction | None:
-
     sizes = dict(work.shape)
     if sizes.get("Dv", sizes.get("D")) != sizes.get("D") and device.calibration is None:
         return None  # the attention constants are of kernels with one head size

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple, TypeVar
 from roofline_model.core.answer import (
     BOUNDS,
     Alternative,
+    Estimate,
     Exclusion,
     Loss,
     Option,
@@ -126,8 +127,7 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """What an item is ordered by."""
 
     time_s: float
@@ -161,15 +161,15 @@ def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> 
 
     No option stands behind one that is no better than it in time, certainty, loss and memory.
     """
-    left = [_entry(of(item), place, item) for place, item in enumerate(items)]
+    left = sorted([_entry(of(item), place, item) for place, item in enumerate(items)])
     ordered: list[Item] = []
     while left:
-        lossless_s = min((entry.time_s for entry in left if entry.loss_pct <= 0), default=math.inf)
+        lossless_s = min([entry.time_s for entry in left if entry.loss_pct <= 0], default=math.inf)
         gaining = [entry for entry in left if entry.loss_pct <= 0 or entry.time_s < lossless_s]
-        last_end_s = min(entry.end_s for entry in gaining) * (1 + LEVEL_RATIO)
+        last_end_s = min([entry.end_s for entry in gaining]) * (1 + LEVEL_RATIO)
         sure = [entry for entry in gaining if entry.end_s <= last_end_s]
-        last_s = min(entry.time_s for entry in sure) * (1 + LEVEL_RATIO)
-        level = sorted(entry for entry in sure if entry.time_s <= last_s)
+        last_s = min([entry.time_s for entry in sure]) * (1 + LEVEL_RATIO)
+        level = [entry for entry in sure if entry.time_s <= last_s]
         ordered += [entry.item for entry in level]
         placed = {entry.place for entry in level}
         left = [entry for entry in left if entry.place not in placed]
@@ -188,7 +188,8 @@ class _Entry(NamedTuple):
 
 
 def _entry(standing: Standing, place: int, item: object) -> _Entry:
-    return _Entry(*standing.tie_key, standing.prudent_s, standing.time_s, place, item)
+    loss_pct, memory_bytes = standing.tie_key
+    return _Entry(loss_pct, memory_bytes, standing.prudent_s, standing.time_s, place, item)
 
 
 def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
@@ -210,8 +211,11 @@ def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> lis
 
 def are_level_predictions(first: Standing, second: Standing) -> bool:
     """Return whether two predictions are level: their times and the ends of their intervals within `LEVEL_RATIO`."""
-    pairs = (first.time_s, second.time_s), (first.prudent_s, second.prudent_s)
-    return all(max(pair) <= min(pair) * (1 + LEVEL_RATIO) for pair in pairs)
+    return _is_near(first.time_s, second.time_s) and _is_near(first.prudent_s, second.prudent_s)
+
+
+def _is_near(first_s: float, second_s: float) -> bool:
+    return max(first_s, second_s) <= min(first_s, second_s) * (1 + LEVEL_RATIO)
 
 
 def are_level_measured(faster: Standing, slower: Standing) -> bool:
@@ -240,8 +244,7 @@ def maybe_faster(ordered: Sequence[Item], of: Callable[[Item], Standing]) -> Ite
     return min(faster, key=lambda pair: pair[0].time_s)[1] if faster else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
+class _Placed(NamedTuple):
     """An option with what decides about its place."""
 
     option: Option
@@ -293,7 +296,11 @@ def rank(
 
 def standing(option: Option, policy: Policy) -> Standing:
     """Return what an option is ordered by."""
-    estimate, memory = option.estimate, option.memory
+    return _standing(option, option.estimate, policy)
+
+
+def _standing(option: Option, estimate: Estimate, policy: Policy) -> Standing:
+    memory = option.memory
     has_interval = policy.is_interval_counted or estimate.source == "measured"
     return Standing(
         estimate.time_s,
@@ -317,24 +324,24 @@ def _tie_loss(option: Option, policy: Policy) -> float | None:
 
 def _placed(option: Option, policy: Policy) -> _Placed:
     has_gap = has_code(option.findings, "kernel-gap")
-    return _Placed(option, standing(option, policy), option.estimate.source, has_gap)
+    estimate = option.estimate
+    return _Placed(option, _standing(option, estimate, policy), estimate.source, has_gap)
 
 
 def limit_misses(option: Option, limits: Limits) -> list[Finding]:
     """Return the limits that an option misses, the one that it misses most first; an unknown loss misses none."""
     misses = []
-    memory, time_s, loss = option.memory, option.estimate.time_s, option.loss
+    memory, loss = option.memory, option.loss
     if limits.memory_bytes is not None and memory is not None and memory.total_bytes > limits.memory_bytes:
         misses.append(_miss("memory", option.key, "_bytes", memory.total_bytes, limits.memory_bytes))
-    if limits.time_s is not None and time_s > limits.time_s:
+    if limits.time_s is not None and (time_s := option.estimate.time_s) > limits.time_s:
         misses.append(_miss("time", option.key, "_s", time_s, limits.time_s))
-    loss_pct, source = loss.pct, loss.source
-    most_pct = limits.most_loss_pct(source)
+    loss_pct, most_pct = loss.pct, limits.most_loss_pct(loss.source)
     if limits.loss_pct is not None and loss.at_least_pct is not None and loss.at_least_pct > limits.loss_pct:
         loss_pct, most_pct = loss.at_least_pct, limits.loss_pct
     if most_pct is not None and loss_pct is not None and loss_pct > most_pct:
         misses.append(_miss("loss", option.key, "_pct", loss_pct, most_pct))
-    return sorted(misses, key=excess_ratio, reverse=True)
+    return sorted(misses, key=excess_ratio, reverse=True) if misses else misses
 
 
 def excess_ratio(miss: Finding) -> float:
@@ -378,9 +385,11 @@ Tier = tuple[bool, bool, bool, int]
 def tier_of(option: Option, baseline: Option | None, subject: str, policy: Policy) -> Tier:
     """Return what decides before any time does; the baseline's source says which predictions can be held against it."""
     reference: Source = "expected" if baseline is None else baseline.estimate.source
-    is_emulated = not option.is_measured and has_code(option.findings, "emulated")
+    source = option.estimate.source
+    is_measured = source == "measured"
+    is_emulated = not is_measured and has_code(option.findings, "emulated")
     is_unknown = policy.is_unknown_last and subject == "model" and option.loss.pct is None
-    evidence = 0 if option.is_measured else 1 if is_comparable(option.estimate.source, reference) else 2
+    evidence = 0 if is_measured else 1 if is_comparable(source, reference) else 2
     return has_code(option.findings, "kernel-gap"), is_emulated, is_unknown, evidence
 
 

@@ -165,7 +165,6 @@ def nearest_formats(shape: ModelShape, weight_bytes: float) -> str:
 
 
 def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
-
     return predict_model(
         device,
         row.shape,

@@ -79,20 +79,20 @@ def with_published_rate(fitted: FittedGemm, device: Device, formats: GemmFormats
         return fitted
     wanted = best.value * min([1.0, *filter(None, (_lender_share(key, formats) for key in fitted.sources))])
     reached = finding("published-rate-reached", rate_flops_per_s=best.value, hardware=device.key)
-    return _raised(fitted, formats, wanted, reached)
+    return _scaled_to_rate(fitted, formats, wanted, reached)
 
 
 @lru_cache(maxsize=256)
-def _raised(fitted: FittedGemm, formats: GemmFormats, wanted: float, reached: Finding) -> FittedGemm:
+def _scaled_to_rate(fitted: FittedGemm, formats: GemmFormats, wanted: float, reached: Finding) -> FittedGemm:
     if wanted <= _large_rate(fitted, formats):
         return fitted
     # The lender's loss of clock in long kernels is its board's power limit.
-    raised = replace(fitted, constants=replace(fitted.constants, clock_loss_ratio=0.0))
+    scaled = replace(fitted, constants=replace(fitted.constants, clock_loss_ratio=0.0))
     for _ in range(_STEPS_COUNT):
-        gain = wanted / _large_rate(raised, formats)
-        scaled = {name: getattr(raised.constants, name) * gain for name in CLOCKED}
-        raised = replace(raised, constants=replace(raised.constants, **scaled))
-    return replace(raised, findings=(*fitted.findings, reached))
+        gain = wanted / _large_rate(scaled, formats)
+        clocked = {name: getattr(scaled.constants, name) * gain for name in CLOCKED}
+        scaled = replace(scaled, constants=replace(scaled.constants, **clocked))
+    return replace(scaled, findings=(*fitted.findings, reached))
 
 
 @lru_cache(maxsize=64)
@@ -146,7 +146,7 @@ def narrow_limit(wide: ExpectedBatch, wide_dram_s: Numbers, narrow_dram_s: Numbe
     return beside + (wide.time_s - beside) * rooted(left, order)
 
 
-def raised(time_s: Numbers, limit_s: Numbers, share: Numbers) -> Numbers:
+def nearer_to_limit(time_s: Numbers, limit_s: Numbers, share: Numbers) -> Numbers:
     """Return each time with its share of what is missing to the limit."""
     return time_s + share * larger(limit_s - time_s, 0.0)
 
@@ -245,7 +245,7 @@ class ProductModel:
             return time_s
         share = widening_share(self.wide.parameters, m, n, k, computes_wide=self.computes_wide)
         if isinstance(share, float):
-            return raised(time_s, self._limit_of_one(m, n, k, cache), share) if share > 0 else time_s
+            return nearer_to_limit(time_s, self._limit_of_one(m, n, k, cache), share) if share > 0 else time_s
         import numpy as np
 
         places = np.flatnonzero(share > 0)
@@ -253,7 +253,7 @@ class ProductModel:
         if len(places):
             some = m[places], n[places], k[places]
             limit_s[places] = self._limit(self.wide.expected(*some, cache=cache), *some, cache)
-        return raised(time_s, limit_s, share)
+        return nearer_to_limit(time_s, limit_s, share)
 
     def _limit_of_one(self, m: float, n: float, k: float, cache: str) -> float:
         assert self.wide is not None

@@ -209,8 +209,8 @@ def _check_name(name: str) -> None:
 
 
 def _overlaps(layers: Sequence[LayerPrecisions]) -> Iterator[tuple[str, LayerPrecisions, LayerPrecisions]]:
-    for one, other in combinations(layers, 2):
-        if one.first_layer_index <= other.last_layer_index and other.first_layer_index <= one.last_layer_index:
-            for operator in one.operator_precisions:
+    for first, other in combinations(layers, 2):
+        if first.first_layer_index <= other.last_layer_index and other.first_layer_index <= first.last_layer_index:
+            for operator in first.operator_precisions:
                 if operator in other.operator_precisions:
-                    yield operator, one, other
+                    yield operator, first, other

@@ -51,10 +51,10 @@ class AdaptiveQuantConfig:
         formats = [get_format(name) for name in given]
         if not formats:
             raise InvalidValueError("precision_candidates is empty; name at least one format, narrowest first")
-        for one, other in pairwise(formats):
-            if one.nominal_bits >= other.nominal_bits:
+        for first, other in pairwise(formats):
+            if first.nominal_bits >= other.nominal_bits:
                 raise InvalidValueError(
-                    f"precision_candidates must be narrowest first, got {one.key} before {other.key}"
+                    f"precision_candidates must be narrowest first, got {first.key} before {other.key}"
                 )
         object.__setattr__(self, "precision_candidates", tuple(fmt.key for fmt in formats))
         limits = ("low_outlier_threshold", "medium_outlier_threshold", "high_outlier_threshold")

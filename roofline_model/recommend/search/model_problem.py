@@ -101,7 +101,7 @@ class ModelProblem:
                 exceptions.append(FormatException("embedding", parse_formats(formats)))
         names = sorted({exception.name for exception in exceptions})
         # A part that stays wide inside a narrow group has to be said; elsewhere it goes without saying.
-        is_nested = any(set(parts_of(one)) & set(parts_of(other)) for one, other in combinations(names, 2))
+        is_nested = any(set(parts_of(first)) & set(parts_of(other)) for first, other in combinations(names, 2))
         chosen = tuple(
             joined_layers(exception for exception in exceptions if is_nested or exception.formats != self.base.base)
         )
@@ -279,7 +279,7 @@ class _Builder:
 
     def _asked(self, part: str, layer: int | None, formats: list[str]) -> dict[str, tuple[float, str]]:
         model = self._model
-        whole = math.fsum(one.share_ratio for one in model.traffic)
+        whole = math.fsum(each.share_ratio for each in model.traffic)
         changed: dict[str, list[TimedPass]] = {}
         for label in formats:
             wanted = parse_formats(label)
@@ -288,7 +288,7 @@ class _Builder:
                 raise InvalidValueError(f"{label}: {problem}")
             plan = replace(model.base, exceptions=(FormatException(part, wanted, layer, layer),))
             try:
-                changed[label] = [model.timed(one, plan) for one in model.traffic]
+                changed[label] = [model.timed(each, plan) for each in model.traffic]
             except UnsupportedError as error:
                 if label == self._wide:
                     raise

@@ -347,3 +347,12 @@ def test_a_kernel_that_the_chip_does_not_run() -> None:
     found = document("--model", "llama-3-8b", "--hw", "gb10", "--attention-kernel", "fa3")
     assert found["expected"] is None
     assert found["expected_reason"]["subject"] == "attention"
+
+
+def test_more_passes_than_anybody_waits_for_are_refused():
+    batches = ",".join(map(str, range(1, 5000)))
+    result = run("--model", "llama-3-8b", "--hw", "gb10", "--batch", batches)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "4,999" in result.stderr
+    assert "--batch" in result.stderr
