@@ -176,5 +176,5 @@ def test_sensitivities_say_which_operands_they_saw(small_llama, few_windows, unt
     assert table.scores("FP8")[DOWN, "FP8_E4M3"] > table.scores("FP8.BF16")[DOWN, "FP8_E4M3.BF16"] > 0
     assert fisher.formats == ("FP8_E4M3.BF16", "INT8")
     for method in (prior_sensitivity, lambda *more: fisher_sensitivity(more[0], few_windows, *more[1:])):
-        with pytest.raises(InvalidValueError, match=r"sees weights only; ask for INT8\.BF16"):
+        with pytest.raises(InvalidValueError, match=r"INT8\.BF16"):
             method(small_llama, ["INT8.INT8"])

@@ -352,7 +352,7 @@ def test_devices_are_checked(count: int, link: float | None, words: str) -> None
 
 
 def test_what_cannot_be_divided_is_named() -> None:
-    with pytest.raises(InvalidValueError, match="query_heads 32 cannot be divided among 3 devices"):
+    with pytest.raises(InvalidValueError, match=r"query_heads 32.*3"):
         predict_model(GB10, "llama-3-8b", parallel=Parallel(3, 1e9))
 
 
@@ -392,5 +392,5 @@ def test_a_chip_with_tensor_rates_only_can_run_a_model() -> None:
     prediction = predict_model(chip, "llama-3-8b", formats="FP16")
     assert prediction.memory.fits is None
     assert has_code(prediction.findings, "vector-rate-substituted")
-    with pytest.raises(UnsupportedError, match="has no rate for BF16"):
+    with pytest.raises(UnsupportedError, match="BF16"):
         predict_model(chip, "llama-3-8b", formats="BF16")

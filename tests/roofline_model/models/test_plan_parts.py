@@ -111,9 +111,7 @@ def test_a_latent_cache_has_one_matrix_for_keys_and_values() -> None:
     assert rows["kv_a_proj", "BF16.BF16", 576] == rows["kv_b_proj", "BF16.BF16", 128 * 256] == 61
     lite = products(predicted(LITE, "k_proj=FP8.BF16", "v_proj=FP8.BF16"))
     assert lite["q_proj", "BF16.BF16", 16 * 192] == lite["kv_a_proj", "FP8_E4M3.BF16", 576] == 27
-    with pytest.raises(
-        InvalidValueError, match=r"k_proj=FP8_E4M3.BF16 and v_proj=BF16: the latent cache of deepseek-v3"
-    ):
+    with pytest.raises(InvalidValueError, match=r"k_proj=FP8_E4M3.BF16.*v_proj=BF16.*deepseek-v3"):
         predicted(DEEPSEEK, "k_proj=FP8.BF16")
 
 
@@ -126,9 +124,7 @@ def test_fewer_parts_are_stronger() -> None:
     assert [plan.of(part, 0).weights for part in ("gate_proj", "up_proj", "down_proj")] == ["INT8", "INT4", "FP8_E4M3"]
     assert plan.of("up_proj", 3).label == "NVFP4.BF16"
     assert plan.of("qkv_proj", 3).label == "BF16"
-    with pytest.raises(
-        InvalidValueError, match=r"parts of ffn differ in this plan \(gate_proj=INT8.BF16, up_proj=NVFP4.BF16"
-    ):
+    with pytest.raises(InvalidValueError, match=r"\(gate_proj=INT8.BF16, up_proj=NVFP4.BF16"):
         plan.of("ffn", 3)
 
 

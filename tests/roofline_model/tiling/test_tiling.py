@@ -178,6 +178,6 @@ def test_efficiency_falls_where_a_new_wave_begins():
 
 def test_a_cpu_has_no_tiles_however_well_it_is_calibrated():
     chip = replace(create_custom_asic("test cpu", 50, {"BF16": 0.4}), kind="cpu")
-    with pytest.raises(UnsupportedError, match="is a CPU: tiles, waves and occupancy are of GPU kernels") as told:
+    with pytest.raises(UnsupportedError, match=r"CPU.*GPU") as told:
         gemm_tiling(gemm(64, 64, 64, a="BF16"), chip)
     assert "calibrate" not in str(told.value)

@@ -97,5 +97,5 @@ def test_chunks_meet_at_whole_bytes():
 
 def test_a_wrong_number_of_bytes_is_refused():
     q = quantize(sample((3, 33)), "MXFP4")
-    with pytest.raises(InvalidValueError, match=r"5 bytes are not a MXFP4 tensor of shape \(3, 33\): that has 56"):
+    with pytest.raises(InvalidValueError, match=r"5.*MXFP4.*\(3, 33\).*56"):
         unpack(pack(q)[:5], q.format, (3, 33))
