@@ -337,7 +337,7 @@ def test_only_regular_files_of_a_sane_size_are_opened(tmp_path: Path) -> None:
 def test_deep_nesting_is_refused_in_one_line() -> None:
     with pytest.raises(DefinitionError, match="nested too deeply"):
         read_device_text("x = " + "[" * 50_000, "x.toml")
-    with pytest.raises(DefinitionError, match="schema must be 1, got a deeply nested table"):
+    with pytest.raises(DefinitionError, match=r"x.toml.*32"):
         read_device_text("schema." + ".".join("a" * 3000) + " = 1", "x.toml")
 
 
