@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from reports.advice.lead_tally import Lead, LedShape, leads
 from reports.ranking.shape_results import Configuration, ShapeResult, first_regime
 from reports.text.display_text import counted
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.verdicts.gain import roughly, times_faster
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}

@@ -12,7 +12,7 @@ from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.ranking.shape_ranking import standing
 from reports.ranking.shape_results import Configuration, ShapeResult, speedups
 from reports.text.display_text import shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import expected_speedup
 from roofline_model.core.units import format_time

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reports.cases.energy import case_energy
+from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
 from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.text.display_text import shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.records.records import RunInfo
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Loss, Option

@@ -38,7 +38,7 @@ from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import confidence_words, short_confidence_words, speedup_words
 from reports.text.display_text import counted, shown
-from reports.text.regime import regime_words
+from reports.text.labels import regime_words
 from results.statistics.replication import width_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss, Option, Trust
@@ -212,34 +212,38 @@ def _matrix_legend() -> Bullets:
 
 
 def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
-    one = entry.ranking
-    assert one is not None  # the caller keeps no others
-    op = "" if one.op in ("gemv", "gemm") else f" {one.op}"
-    regime = regime_words(one.cache, one.mode)
+    ranking = entry.ranking
+    assert ranking is not None  # the caller keeps no others
+    op = "" if ranking.op in ("gemv", "gemm") else f" {ranking.op}"
+    regime = regime_words(ranking.cache, ranking.mode)
     title: Rich = (
-        Span(f"{one.op} ", medium="text"),
-        Span(one.shape_label, "bold"),
+        Span(f"{ranking.op} ", medium="text"),
+        Span(ranking.shape_label, "bold"),
         Span(op, medium="page"),
         Span(f", {regime}", medium="text"),
-        *((Span(f" ({one.phase})", medium="text"), Span(f" {one.phase}", "quiet", medium="page")) if one.phase else ()),
+        *(
+            (Span(f" ({ranking.phase})", medium="text"), Span(f" {ranking.phase}", "quiet", medium="page"))
+            if ranking.phase
+            else ()
+        ),
         *((Span(f" {entry.regime}", "quiet", medium="page"),) if entry.regime else ()),
     )
     return Folded(
         title,
-        tuple(_ranking_blocks(part, one, f"Ranking for {one.op} {entry.title} {entry.regime}")),
-        one.summary,
+        tuple(_ranking_blocks(part, ranking, f"Ranking for {ranking.op} {entry.title} {entry.regime}")),
+        ranking.summary,
         "ranking",
         f"ranking{part.suffix}-{entry.anchor}",
         is_open,
     )
 
 
-def _ranking_blocks(part: ChipPart, one: ShapeRecommendation, label: str) -> Iterator[Block]:
-    runnable = [row for row in one.rows if not row.kernel_gap]
+def _ranking_blocks(part: ChipPart, recommendation: ShapeRecommendation, label: str) -> Iterator[Block]:
+    runnable = [row for row in recommendation.rows if not row.kernel_gap]
     spans = dict(zip(map(id, runnable), reason_spans([row.reason for row in runnable]), strict=True))
 
     def speedup(row: RankedRow) -> Cell:
-        doubt = " !" if one.is_speedup_doubtful(row) else ""
+        doubt = " !" if recommendation.is_speedup_doubtful(row) else ""
         return Cell("–" if row.speedup is None else f"{times_faster(row.speedup)}{doubt}", row.speedup)
 
     def method(row: RankedRow) -> Rich:
@@ -260,8 +264,10 @@ def _ranking_blocks(part: ChipPart, one: ShapeRecommendation, label: str) -> Ite
         Column("Why", lambda row: Cell(row.reason, row_span_count=spans[id(row)]), "prose", drop=4),
     )
     if runnable:
-        yield _ranked_table(label, columns, runnable, one.baseline_label, meanings(one.baseline_doubts))
-    yield from _excluded(one.rows, one.excluded)
+        yield _ranked_table(
+            label, columns, runnable, recommendation.baseline_label, meanings(recommendation.baseline_doubts)
+        )
+    yield from _excluded(recommendation.rows, recommendation.excluded)
 
 
 def _ranked_table(
@@ -335,7 +341,9 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     blocks += [Bullets(stored.notes)] if stored.notes else []
     blocks += [Bullets(stored.missing, "quiet")] if stored.missing else []
     if stored.rankings:
-        rankings = tuple(_stored_ranking(report, one, numbers[id(one)], several=several) for one in stored.rankings)
+        rankings = tuple(
+            _stored_ranking(report, ranking, numbers[id(ranking)], several=several) for ranking in stored.rankings
+        )
         title = f"Each ranking with all its configurations ({len(rankings)})"
         blocks.append(Folded(title, rankings, look="others", medium="page"))
     return Section("What all stored runs recommend", "stored", tuple(blocks))
@@ -401,21 +409,24 @@ def _nights(row: Option) -> Rich:
     return (*(spans if more else spans[:-1]), *more) or "–"
 
 
-def _stored_ranking(report: Report, one: StoredRanking, number: int, *, several: bool) -> Folded:
-    moved = f", {len(one.changes)} moved" if one.changes else ""
-    title = (one.title, *_quietly(one.hardware_name if several else "", f"{len(one.rows)} configurations{moved}"))
-    return Folded(title, tuple(_stored_blocks(report, one)), look="ranking", anchor=f"stored-{number}")
+def _stored_ranking(report: Report, ranking: StoredRanking, number: int, *, several: bool) -> Folded:
+    moved = f", {len(ranking.changes)} moved" if ranking.changes else ""
+    title = (
+        ranking.title,
+        *_quietly(ranking.hardware_name if several else "", f"{len(ranking.rows)} configurations{moved}"),
+    )
+    return Folded(title, tuple(_stored_blocks(report, ranking)), look="ranking", anchor=f"stored-{number}")
 
 
-def _stored_blocks(report: Report, one: StoredRanking) -> Iterator[Block]:
-    yield Paragraph(Span(f"{one.summary[:1].upper()}{one.summary[1:]}", "bold"))
-    if one.changes:
-        yield Paragraph(f"{one.compared}:", "quiet")
-        yield Bullets(tuple(change.sentence for change in one.changes), look="moves")
-    runnable = one.runnable
-    spans = dict(zip(map(id, runnable), reason_spans(one.runnable_reasons), strict=True))
+def _stored_blocks(report: Report, ranking: StoredRanking) -> Iterator[Block]:
+    yield Paragraph(Span(f"{ranking.summary[:1].upper()}{ranking.summary[1:]}", "bold"))
+    if ranking.changes:
+        yield Paragraph(f"{ranking.compared}:", "quiet")
+        yield Bullets(tuple(change.sentence for change in ranking.changes), look="moves")
+    runnable = ranking.runnable
+    spans = dict(zip(map(id, runnable), reason_spans(ranking.runnable_reasons), strict=True))
     columns = (
-        Column("#", lambda row: str(one.rank_of(row)), "number"),
+        Column("#", lambda row: str(ranking.rank_of(row)), "number"),
         Column("Configuration", lambda row: row.label, is_head=True),
         Column("Evidence", lambda row: _stored_evidence(report, row)),
         Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
@@ -434,13 +445,13 @@ def _stored_blocks(report: Report, one: StoredRanking) -> Iterator[Block]:
             "brief",
         ),
         Column("Runs", _nights),
-        Column("Why", lambda row: Cell(one.reasons[row.key], row_span_count=spans[id(row)]), "prose"),
+        Column("Why", lambda row: Cell(ranking.reasons[row.key], row_span_count=spans[id(row)]), "prose"),
     )
     if runnable:
-        label = f"All runs: ranking for {one.title} on {one.hardware_name}"
-        yield _ranked_table(label, columns, runnable, one.baseline_label, ", ".join(one.baseline_doubts))
+        label = f"All runs: ranking for {ranking.title} on {ranking.hardware_name}"
+        yield _ranked_table(label, columns, runnable, ranking.baseline_label, ", ".join(ranking.baseline_doubts))
     others = (
-        *((refused.label, refused.reason) for refused in one.refused),
-        *(("", short_text(item)) for item in one.missing),
+        *((refused.label, refused.reason) for refused in ranking.refused),
+        *(("", short_text(item)) for item in ranking.missing),
     )
-    yield from _excluded(one.rows, others)
+    yield from _excluded(ranking.rows, others)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_groups
 from reports.advice.what_to_do import Action
-from reports.cases.energy import case_energy
-from reports.cases.gap import case_gap
+from reports.cases.errors import case_gap
+from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
 from reports.formats.ranking_json import recommendations_json, shape_recommendation_json
 from reports.formats.run_json import case_json, run_json, summary_json

@@ -12,14 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.cases.rows import CaseRow
-from reports.cases.weight_saving import weight_saved_ratio
+from reports.cases.rows import CaseRow, regime_rank, weight_saved_ratio
 from reports.ranking.losses import product_loss
 from reports.ranking.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.ranking.shape_results import Configuration, baseline_of, configurations, speedups
 from reports.ranking.shape_summary import shape_summary
 from reports.text.display_text import shown
-from reports.text.regime import regime_rank
 from results.verdicts.contenders import standing as contender_standing
 from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup

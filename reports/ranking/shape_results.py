@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.cases.rows import CaseRow
+from reports.cases.rows import CaseRow, regime_rank
 from reports.text.display_text import shown
-from reports.text.regime import regime_rank
 from results.records.case_names import pass_name
 from results.statistics.replication import total_intervals
 from results.text.verdict_text import verdict_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.stored.answer import StoredRanking
 from reports.text.display_text import shown
-from reports.text.environment_words import change_words
+from reports.text.labels import change_words
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.records.records import RunInfo

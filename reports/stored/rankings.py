@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.cases.calibration_doubt import expected_doubt
+from reports.cases.errors import expected_doubt
 from reports.cases.rows import case_rows
 from reports.ranking.losses import StoredLosses
 from reports.ranking.shape_ranking import rank_shape
@@ -21,7 +21,7 @@ from reports.stored.rows.rows import StoredOptions, levels_by_case
 from reports.stored.rows.shapes import shape_options
 from reports.stored.words import missing_of, summary_of
 from reports.text.display_text import shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals

@@ -80,7 +80,7 @@ def _text(
         from reports.formats.markdown import markdown_report
 
         return markdown_report(view, comparison, stored)
-    from reports.formats.print_page import print_page
+    from reports.page.html import print_page
 
     return print_page(view, comparison, stored)
 

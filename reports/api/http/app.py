@@ -39,7 +39,15 @@ from reports.api.http.openapi import describe
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.http.worker_pool import WorkerPool
-from reports.api.predict import analysis, analysis_endpoints, attention, figure_endpoint, model_advice, sweep_endpoint
+from reports.api.predict import (
+    analysis,
+    analysis_endpoints,
+    attention,
+    figure_endpoint,
+    model_advice,
+    reading_endpoint,
+    sweep_endpoint,
+)
 from reports.api.stored import comparison_endpoints, run_endpoints, stored_advice
 from reports.api.stored.store_access import StoreAccess
 
@@ -107,6 +115,7 @@ def create_app(
         comparison_endpoints,
         telemetry_endpoints,
         figure_endpoint,
+        reading_endpoint,
     ):
         app.include_router(module.router)
     app.include_router(health_router)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -76,9 +76,34 @@ class FigureAnswer(Answer):
     )
     layout: dict[str, Any] = Field(description="axes, fonts, ground")
     margin: dict[str, Any] = Field(description="room around the plane, pixels of a `wide` figure and of a `narrow` one")
+    brief_titles: dict[str, str] = Field(description="titles of the axes where there is little room")
+    notes: list[str] = Field(description="what the figure cannot show")
     labels: list[dict[str, Any]] = Field(description="texts whose place depends on the size of the figure")
     legend: list[dict[str, Any]] = Field(description="looks and what they mean")
     cards: dict[str, Any] = Field(description="what is told of a thing pointed at, where no text of its trace does")
     ground: str = Field(description="colour of the ground")
     palette: list[list[str]] = Field(description="[on a light page, on a dark page] of every colour")
     colours: dict[str, list[str]] = Field(description="label of a format → [on a light page, on a dark page]")
+
+
+class FigureName(Answer):
+    """A figure of a run's report."""
+
+    name: str = Field(description="its name, as of its file")
+    title: str = Field(description="its title")
+    alternative: str = Field(description="what it shows, for those who do not see it")
+    kind: Literal["plane", "rows"] = Field(description="planes with axes, or a row per name")
+
+
+class RunFigures(Answer):
+    """The figures of a run's report, in the order of its sections."""
+
+    figures: list[FigureName] = Field(description="figures that have something to show")
+
+
+class RunFigure(FigureName):
+    """A figure of a run's report."""
+
+    figure: dict[str, Any] = Field(
+        description="data, layout, palette and legend as of `FigureAnswer`; one with rows has rows, orders and totals besides"
+    )

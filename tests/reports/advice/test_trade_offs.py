@@ -13,7 +13,7 @@ from model_records import CHIP, model_profile, model_run, model_run_records
 
 from reports.advice.trade_offs import on_front, trade_groups
 from reports.formats.report_json import report_json
-from reports.page.interactive.page_data import page_data, script_json
+from reports.page.page_data import page_data, script_json
 from reports.stored import StoredQuestion, recommend_from_runs
 from reports.stored.question import subject_of
 from reports.view.views import report_view
@@ -150,5 +150,5 @@ def test_page_and_document_hold_the_same_points(model_view):
                 if name != "record_ids" and value is not None and value is not False and value != []
             }
             assert {name: point[name] for name in told} == told
-            assert set(point) - {"ink", "number", "speedup_text", "loss_shown", "is_over_doubt"} <= set(same)
+            assert set(point) - {"number", "texts", "is_over_doubt"} <= set(same)
             assert point["number"] is not None

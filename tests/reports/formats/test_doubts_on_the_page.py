@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.shape_matrix import entries_and_matrices
-from reports.cases.calibration_doubt import profile_doubts
+from reports.cases.errors import profile_doubts
 from reports.formats.markdown import markdown_report
 from reports.formats.report_json import report_json
 from reports.page.html import render_page

@@ -6,12 +6,12 @@ import pytest
 
 from reports.advice.headlines import operator_headlines
 from reports.advice.recommend import recommend_from_run
-from reports.cases.error_summary import error_summaries, overall_error
+from reports.cases.errors import error_summaries, overall_error
 from reports.cases.rows import case_rows
 from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
 from reports.ranking.shape_results import best_overall, shape_results
-from reports.text.regime import regime_meanings, regime_title, regime_words
+from reports.text.labels import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
 
@@ -57,7 +57,7 @@ def test_words(cache, mode, words, title):
 
 def test_only_what_occurs_is_explained():
     assert [word for word, _ in regime_meanings([("none", "eager")])] == []
-    assert [word for word, _ in regime_meanings([("cold", "graph"), ("warm", "eager"), ("cold", "eager")])] == [
+    assert [word for word, _ in regime_meanings([("cold", "eager"), ("warm", "eager"), ("cold", "graph")])] == [
         "cold",
         "hot (warm)",
         "graph",
