@@ -8,12 +8,11 @@ keys touches that function alone.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import warm_start
 from typer.testing import CliRunner
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
@@ -68,8 +67,7 @@ def gb10_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """Return the database of `pytest bench_cases -k gemv --hw gb10`, and what the run printed."""
     path = str(tmp_path_factory.mktemp("gb10") / "results.db")
     options = ("-k", "gemv", "--hw", "gb10", "--roofline-predict-only", "--roofline-db", path, "-q", "-n", "0")
-    command = [sys.executable, "-m", "pytest", "bench_cases", *options]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    finished = warm_start.run("pytest", "bench_cases", *options, cwd=ROOT)
     assert finished.returncode == 0, finished.stdout[-2000:]
     return path, finished.stdout
 

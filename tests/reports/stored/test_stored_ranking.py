@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.ranking.words import excluded_texts
@@ -83,7 +83,6 @@ def losses(one: Option) -> tuple[float, float]:
 
 
 @given(ROWS, st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
 def test_who_is_faster_surer_smaller_and_no_worse_is_never_below_and_the_order_of_rows_is_nothing(
     drawn, shuffler: random.Random
 ) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import warm_start
 
 import results
 from results.records.records import ProcessInfo, Record, RunInfo
@@ -185,16 +186,8 @@ def test_a_run_whose_server_dies_ends_as_it_would_have_and_the_next_one_delivers
 
     def run(**environment: str) -> subprocess.CompletedProcess[str]:
         options = "--hw b10 --roofline-timer simulated --roofline-json run.json -p no:cacheprovider"
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *options.split()],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_DB": url, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_DB": url, **environment}
+        return warm_start.run("pytest", "-q", *options.split(), cwd=tmp_path, env=env)
 
     done = run(POSTMASTER=str(mortal_postgres.pid))
     assert done.returncode == 0, done.stdout
