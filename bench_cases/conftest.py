@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,17 +11,21 @@ import pytest
 from bench_cases.kernels.spec import CaseSpec
 from bench_cases.models.model_cases import ModelCase, model_cases
 from bench_cases.models.reference import find_model
-from bench_cases.selection import products_only, selected_cases
+from bench_cases.selection import Family, family_cases, family_of, products_only
 from roofline_model.core.errors import RooflineError
 
 _MODEL_CASES: pytest.StashKey[list[ModelCase]] = pytest.StashKey()
-_CASES: pytest.StashKey[list[CaseSpec]] = pytest.StashKey()
+_CASES: pytest.StashKey[dict[Family, Sequence[CaseSpec]]] = pytest.StashKey()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Build all cases before collection, so that a wrong option is a one-line error and not one error per file."""
-    _cases(session.config)
-    _model_cases(session.config)
+    """Build cases before collection, so that a wrong option is a one-line error and not one error per file.
+
+    Those of products and models know every option; the others are built for the files that are collected.
+    """
+    _cases(session.config, "products")
+    if _plugin(session.config).options(session.config).is_model_given:
+        _model_cases(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -37,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     op = metafunc.function.__name__.removeprefix("test_")
     try:
-        specs = [spec for spec in _cases(metafunc.config) if spec.case.op == op]
+        specs = [spec for spec in _cases(metafunc.config, family_of(op)) if spec.case.op == op]
     except RooflineError as error:  # `pytest --pyargs bench_cases` loads this file after pytest_sessionstart
         raise pytest.Collector.CollectError(str(error)) from None
     metafunc.parametrize("spec", specs, ids=[spec.case.id for spec in specs])
@@ -66,14 +70,13 @@ def _release_device_memory() -> Iterator[None]:
         torch.cuda.empty_cache()
 
 
-def _cases(config: pytest.Config) -> list[CaseSpec]:
-    specs = config.stash.get(_CASES, None)
-    if specs is None:
+def _cases(config: pytest.Config, family: Family) -> Sequence[CaseSpec]:
+    families = config.stash.setdefault(_CASES, {})
+    if family not in families:
         options = _plugin(config).options(config)
         device = _plugin(config).target(config).device
-        specs = selected_cases(options.shapes, device, options.formats, options.cache, options.modes)
-        config.stash[_CASES] = specs
-    return specs
+        families[family] = family_cases(family, options.shapes, device, options.formats, options.cache, options.modes)
+    return families[family]
 
 
 def _model_cases(config: pytest.Config) -> list[ModelCase]:

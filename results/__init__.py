@@ -36,7 +36,7 @@ _PUBLIC = {
     "check_store": "operations.check",
     "compare_suites": "diff.suites",
     "copy_store": "operations.copy",
-    "deliver_waiting": "store.delivery.deliver",
+    "deliver_waiting": "store.delivery.outbox",
     "find_baseline": "diff.baseline",
     "find_records": "store.query",
     "gate": "diff.gate",

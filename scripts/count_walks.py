@@ -73,7 +73,7 @@ def case_to_report() -> None:
         database = f"{folder}/results.db"
         arguments = ("-k", "gemv and cold", "--roofline-formats", "BF16,INT8,INT4", "--roofline-shapes", "1x1024x1024")
         options = ("--roofline-db", database, "--roofline-isolate", "none", "--roofline-max-seconds", "0.2")
-        status = pytest.main([f"{ROOT}/bench_cases", "-q", "-p", "no:cacheprovider", *arguments, *options])
+        status = pytest.main([f"{ROOT}/bench_cases/test_gemv.py", "-q", "-p", "no:cacheprovider", *arguments, *options])
         if status:
             raise SystemExit(f"the measuring run ended with {status}")
         _command("report", "--db", database, "-o", f"{folder}/report.html")

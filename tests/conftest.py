@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
 
 import pytest
+import warm_start
+from counts import FULL
 from hypothesis import HealthCheck, settings
 
 # A worker of xdist must not hand its marks on: a pytest that a test starts would take itself for a worker, and
@@ -19,9 +24,12 @@ for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# An example takes as long as the machine is busy; what should be quick is timed in benchmarks/.
-settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("no clock")
+# An example takes as long as the machine is busy; what should be quick is timed in benchmarks/. Every run draws other
+# examples, so few in each are many in the end.
+settings.register_profile(
+    "roofline", max_examples=150 if FULL else 20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("roofline")
 
 # What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a quarter:
 # they import all of theirs to find that they have nothing to say.
@@ -50,6 +58,19 @@ def _quick_inner_runs() -> Iterator[None]:
 
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """The fixture of pytest, which takes every option of the environment away, with ours."""
+    """The fixture of pytest, with our options in its environment (it takes all away), and with warm processes.
+
+    `runpytest_subprocess` starts a warm process; `run(sys.executable, …)` a real one.
+    """
     monkeypatch.setenv("PYTEST_ADDOPTS", INNER_OPTIONS)
+
+    def popen(command: Sequence[str], stdout: IO, stderr: IO, stdin: object = pytest.Pytester.CLOSE_STDIN) -> object:
+        if tuple(command[:2]) != (sys.executable, "-mpytest") or stdin is not pytest.Pytester.CLOSE_STDIN:
+            return start(command, stdout, stderr, stdin)
+        path = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path}
+        return warm_start.popen("pytest", command[2:], Path.cwd(), environment, stdout, stderr)
+
+    start = pytester.popen
+    monkeypatch.setattr(pytester, "popen", popen)
     return pytester

@@ -8,7 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.fill import SEED
+from bench_cases.kernels.spec import SEED
 
 
 def activation_source(M: int, K: int, device: str) -> Tensor:

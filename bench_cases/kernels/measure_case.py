@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench_cases.kernels.fill import FILL
 from bench_cases.kernels.guards import chip_reason, read_machine_facts, skip_reason
-from bench_cases.kernels.spec import CaseSpec
+from bench_cases.kernels.spec import FILL, CaseSpec
 from roofline_model.core.errors import UnsupportedError
 
 

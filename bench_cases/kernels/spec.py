@@ -1,12 +1,16 @@
-"""The value types of the catalog: what every kernel tells, the kernels of products, and a case made from one. No torch here."""
+"""The value types of the catalog: what every kernel tells, the kernels of products, and a case made from one. No torch here.
+
+A shape rule gives the reason why a kernel cannot run M, N and K, or None. Some kernels do not check: `torch._weight_int8pack_mm`
+on a CPU reads past its buffers when K is not a multiple of 16 (wrong numbers or a crash, seen with torch 2.13). So a rule is
+evaluated before any tensor exists.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
-from bench_cases.kernels.shape_rules import ShapeRule, first_reason
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import NumberFormat, get_format
@@ -23,6 +27,11 @@ SOURCE_BYTES_PER_ELEMENT = 4
 QUANTIZE_BYTES_PER_ELEMENT = 18
 """Most bytes per weight while it is quantised: FP32 source, scaled copy, its bits twice as int32, codes, scales; for a matrix
 of one piece (`quantizers.PIECE_ELEMS`), larger ones take less. (The peak of every quantiser is tested against it.)"""
+
+SEED = 20240
+FILL = f"uniform [-1, 1), seed {SEED} + role and size"
+"""What operands are filled with, stored as `extra["fill"]` of every record of bench_cases: data decide power, and through the
+clock they decide time. An H100 loses 6 % of its rate on one matrix product between easy and hard mantissas (CUTLASS issue 2004)."""
 
 
 class Kernel(Protocol):
@@ -171,3 +180,47 @@ def specs_of(work: Operator, kernel: Kernel, origin: str, cache: str, modes: Seq
     for state in CACHE_AXIS[cache]:
         for mode in modes:
             yield CaseSpec(work.case(kernel.name, cache=state, mode=mode), work, kernel, origin)
+
+
+ShapeRule = Callable[[int, int, int], str | None]
+
+EMULATED_MAX_WEIGHTS = 2048 * 2048
+EMULATED_MAX_ROWS = 256
+
+
+def multiple_of(letter: str, divisor: int) -> ShapeRule:
+    """Return the rule that dimension `letter` (M, N or K) is a multiple of `divisor`."""
+    index = "MNK".index(letter)
+
+    def rule(M: int, N: int, K: int) -> str | None:
+        size = (M, N, K)[index]
+        return None if size % divisor == 0 else f"needs {letter} to be a multiple of {divisor}, here {letter} = {size}"
+
+    return rule
+
+
+def at_least(letter: str, least: int) -> ShapeRule:
+    """Return the rule that dimension `letter` (M, N or K) is `least` or more."""
+    index = "MNK".index(letter)
+    return lambda M, N, K: (
+        None if (M, N, K)[index] >= least else f"needs {letter} ≥ {least}, here {letter} = {(M, N, K)[index]}"
+    )
+
+
+def more_rows_than(least: int) -> ShapeRule:
+    """Return the rule that M is above `least`."""
+    return lambda M, N, K: f"needs M above {least}, here M = {M}" if least >= M else None
+
+
+def emulated_small(M: int, N: int, K: int) -> str | None:
+    """Keep an emulated kernel (about 100 times slower than BF16) to shapes that end in reasonable time."""
+    if N * K > EMULATED_MAX_WEIGHTS:
+        return f"emulated, small shapes only: N·K ≤ {EMULATED_MAX_WEIGHTS:,}, here {N * K:,}"
+    if M > EMULATED_MAX_ROWS:
+        return f"emulated, small shapes only: M ≤ {EMULATED_MAX_ROWS}, here {M}"
+    return None
+
+
+def first_reason(rules: tuple[ShapeRule, ...], M: int, N: int, K: int) -> str | None:
+    """Return the first reason against the shape, or None when all rules accept it."""
+    return next((reason for rule in rules if (reason := rule(M, N, K)) is not None), None)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench_cases.models.reference import ModelReference
-from bench_cases.models.seeded_llamas import SEEDED_LLAMAS
+from bench_cases.models.reference import SEEDED_LLAMAS, ModelReference
 from bench_cases.quantization.plans.precisions import parse_precision
 from roofline_model.core.definition_text import parse_json_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, RooflineError

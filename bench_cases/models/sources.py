@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 import torch
 from torch import nn
 
-from bench_cases.models.reference import REPORT_FILE
-from bench_cases.models.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS, SeededLlama
+from bench_cases.models.reference import DEFAULT_MODEL, REPORT_FILE, SEEDED_LLAMAS, SeededLlama
 from bench_cases.quantization.saved.save_load import load_quantized
 from bench_cases.quantization.torchao_library import quiet_imports
 from roofline_model.core.errors import MissingDependencyError, RooflineError, UnsupportedError, nearest_names

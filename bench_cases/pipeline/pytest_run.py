@@ -1,4 +1,4 @@
-"""Runs cases of `test_model_quant` with pytest in a process of its own, exactly as a user would, and reads their export."""
+"""Runs cases of `test_model_quant` with pytest in a process of its own, exactly as a user would, and reads their export and chip."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 from bench_cases.child_process import start_interruptible, stop_child
 from bench_cases.models.model_cases import ModelCase
+from roofline_model.chips.hardware import Device, device_from_profile
+from roofline_model.core.errors import UnsupportedError
 
 STOP_TIMEOUT_S = 30.0
 """After Ctrl-C pytest gets this long to store what it has."""
@@ -126,3 +129,33 @@ def _end_with_parent() -> None:
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+
+
+CHIP_TIMEOUT_S = 900.0
+"""A CPU that was never calibrated is measured first."""
+
+
+def find_chip(hw: str, case: ModelCase) -> Device:
+    """Return the chip that `hw` means here, calibrated as measurements will see it.
+
+    Raises `UnsupportedError` in one line when pytest does not know it or this machine is not it.
+    """
+    with tempfile.TemporaryDirectory(prefix="roofline-pipeline-") as text:
+        folder = Path(text)
+        command = pytest_command(
+            *case_arguments(case),
+            "--roofline-hw",
+            hw,
+            "--roofline-predict-only",
+            "--roofline-db",
+            str(folder / "predictions.db"),
+            "--roofline-json",
+            str(folder / "predictions.json"),
+        )
+        code = run_pytest(command, folder / "pytest.log", timeout_s=CHIP_TIMEOUT_S)
+        document = export_of(folder / "predictions.json")
+        if document is None or not document.get("profiles"):
+            raise UnsupportedError(f"no prediction for --hw {hw[:60]}: {what_pytest_said(folder / 'pytest.log', code)}")
+        key = document["run"]["hardware_key"]
+        profile = next(one for one in document["profiles"] if one["key"] == key)
+        return device_from_profile(profile["profile"])

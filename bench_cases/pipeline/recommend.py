@@ -23,7 +23,6 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import (
     LEGACY_CODE,
     Finding,
-    code_text,
     finding,
     from_stored,
     reason_text,
@@ -60,8 +59,20 @@ class PipelineCandidate:
     """The framework's own time, part of `expected_s`; None: not part of it."""
     memory_bytes: float | None
     """Weights and cache."""
-    note: str = ""
-    """Why there is no expected time, or what it leaves out."""
+    time_finding: Finding | None = None
+    """Why there is no expected time, or what it leaves out; None where there is nothing to say."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return JSON values that `candidate_from_plain` reads again."""
+        item = self.time_finding
+        return {**asdict(self), "time_finding": None if item is None else stored_form(item)}
+
+
+def candidate_from_plain(data: Mapping[str, Any]) -> PipelineCandidate:
+    """Return what `plain` wrote, or what older versions did, a text `note` in place of the finding."""
+    values = dict(data)
+    form = values.pop("note", None) or values.pop("time_finding", None)
+    return PipelineCandidate(**values, time_finding=None if form is None else _read_finding(form))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +93,26 @@ class PipelineRecommendation:
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values that `recommendation_from_plain` reads again."""
-        plain = asdict(self)
-        return {**plain, "left_out": [[name, stored_form(reason)] for name, reason in self.left_out]}
+        return {
+            "baseline": self.baseline.plain(),
+            "candidates": [candidate.plain() for candidate in self.candidates],
+            "left_out": [[name, stored_form(reason)] for name, reason in self.left_out],
+            "too_large": [candidate.plain() for candidate in self.too_large],
+        }
 
 
 def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation:
     """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     return PipelineRecommendation(
-        PipelineCandidate(**data["baseline"]),
-        tuple(PipelineCandidate(**one) for one in data["candidates"]),
-        tuple((name, _read_reason(reason)) for name, reason in data["left_out"]),
-        tuple(PipelineCandidate(**one) for one in data["too_large"]),
+        candidate_from_plain(data["baseline"]),
+        tuple(map(candidate_from_plain, data["candidates"])),
+        tuple((name, _read_finding(reason)) for name, reason in data["left_out"]),
+        tuple(map(candidate_from_plain, data["too_large"])),
     )
 
 
-def _read_reason(form: Mapping[str, Any] | str) -> Finding:
-    """Return a stored reason; older versions stored a text."""
+def _read_finding(form: Mapping[str, Any] | str) -> Finding:
+    """Return a stored finding; older versions stored a text."""
     return finding(LEGACY_CODE, text=form) if isinstance(form, str) else from_stored(form)
 
 
@@ -175,7 +190,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     )
     work = case.work(target)
     if work is None:
-        return replace(candidate, note=f"shape unknown: {case.model.why_no_shape}".rstrip(": "))
+        return replace(candidate, time_finding=finding("shape-unknown", reason=case.model.why_no_shape or None))
     host = None if host_times is None else _undisturbed(host_times(case, work))
     work = replace(work, host=host)
     memory = weights_bytes(work.shape, work.plan) + plan_kv_bytes(
@@ -184,8 +199,8 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     ideal = work.ideal(chip).time_s
     expected = work.expected(chip)
     if expected is None:
-        return replace(candidate, ideal_s=ideal, memory_bytes=memory, note=reason_text(work.why_no_expected(chip)))
-    note = "" if host is not None or host_times is None else code_text("host-time-unknown")
+        return replace(candidate, ideal_s=ideal, memory_bytes=memory, time_finding=work.why_no_expected(chip))
+    is_host_unknown = host is None and host_times is not None
     parts = dict(expected.parts)
     return replace(
         candidate,
@@ -195,7 +210,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
         high_s=expected.high_s,
         host_s=None if host is None else parts.get("host", 0.0),
         memory_bytes=memory,
-        note=note,
+        time_finding=finding("host-time-unknown") if is_host_unknown else None,
     )
 
 
@@ -226,4 +241,4 @@ def _exceeds(one: PipelineCandidate, limit_bytes: float | None) -> bool:
 
 
 def _why_behind(one: PipelineCandidate, settings: PipelineSettings) -> Finding:
-    return finding("behind-the-best", best_count=settings.candidates_count, note=one.note or None)
+    return finding("behind-the-best", best_count=settings.candidates_count, note=reason_text(one.time_finding) or None)

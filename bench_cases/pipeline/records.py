@@ -1,4 +1,4 @@
-"""What a pipeline knows of one case after it was measured, read from the JSON export of a run; plain values for the state."""
+"""What a pipeline knows of its model, and of each case after it was measured, read from a run's export; plain values for the state."""
 
 from __future__ import annotations
 
@@ -276,3 +276,57 @@ def _quality(data: Mapping[str, Any]) -> MeasuredQuality:
 
 def _spread(data: Mapping[str, Any] | None) -> Spread | None:
     return None if not data else Spread(float(data["value"]), data.get("low"), data.get("high"))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a pipeline needs to know of a model that loads."""
+
+    name: str
+    source: str
+    """seeded, folder or hub."""
+    class_name: str
+    parameters_count: int
+    linears_count: int
+    model_bytes: int
+    has_tokenizer: bool
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether its weights are untrained."""
+        return self.source == "seeded"
+
+    def plain(self) -> dict[str, Any]:
+        """Return JSON values that `facts_from_plain` reads again."""
+        return asdict(self)
+
+
+def facts_from_plain(data: Mapping[str, Any]) -> ModelFacts:
+    """Return what `plain` wrote; raises `TypeError` for anything else."""
+    return ModelFacts(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedModel:
+    """The winner on the disk."""
+
+    folder: str
+    """Its name inside the pipeline's folder."""
+    saved_bytes: int
+    is_equal_after_reload: bool
+    """Whether the reloaded model's logits of the measured pass are equal to the last bit."""
+    is_as_measured: bool | None
+    """Whether its pass and its bytes are those of the measured model, digit by digit; None: too little was stored to tell."""
+    summary: str
+    engines: tuple[tuple[str, str, str], ...]
+    """(engine, yes / no / unverified, why) of those that may serve it."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return JSON values that `saved_from_plain` reads again."""
+        return asdict(self)
+
+
+def saved_from_plain(data: Mapping[str, Any]) -> SavedModel:
+    """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
+    engines = tuple((engine, answer, why) for engine, answer, why in data["engines"])
+    return SavedModel(**{**data, "engines": engines})

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_cases.pipeline.facts import ModelFacts, SavedModel
 from bench_cases.pipeline.recommend import PipelineRecommendation
-from bench_cases.pipeline.records import MeasuredCase, quality_plain, spread_plain
+from bench_cases.pipeline.records import MeasuredCase, ModelFacts, SavedModel, quality_plain, spread_plain
 from bench_cases.pipeline.settings import PipelineSettings
 from bench_cases.pipeline.verdict import JudgedCandidate, Verdict
 from bench_cases.pipeline.words import (
     sentences,
     verdict_sentence,
 )
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import reason_text, short_text
 from roofline_model.core.units import format_memory
 
 REPORT_VERSION = 1
@@ -106,7 +105,7 @@ def _judged(one: JudgedCandidate, recommendation: PipelineRecommendation) -> dic
         "ideal_speedup": recommendation.speedup(one.predicted, "ideal"),
         "expected_speedup": recommendation.speedup(one.predicted, "expected"),
         "expected_s": one.predicted.expected_s,
-        "note": one.predicted.note,
+        "note": reason_text(one.predicted.time_finding),
         "measured_speedup": None
         if speedup is None
         else {

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference, find_model
-from bench_cases.pipeline.chip import find_chip
-from bench_cases.pipeline.facts import ModelFacts, SavedModel, facts_from_plain, saved_from_plain
 from bench_cases.pipeline.measure import Measure, MeasuredPair, MeasureRequest, measure_pair
 from bench_cases.pipeline.progress import PipelineEvent, StepClock, Tell, measuring_guess_s
+from bench_cases.pipeline.pytest_run import find_chip
 from bench_cases.pipeline.recommend import (
     PipelineCandidate,
     PipelineRecommendation,
@@ -24,11 +23,10 @@ from bench_cases.pipeline.recommend import (
     recommend_precisions,
     recommendation_from_plain,
 )
-from bench_cases.pipeline.records import case_from_plain
+from bench_cases.pipeline.records import ModelFacts, SavedModel, case_from_plain, facts_from_plain, saved_from_plain
 from bench_cases.pipeline.report import write_reports
 from bench_cases.pipeline.result import PipelineResult
 from bench_cases.pipeline.settings import PipelineLimits, PipelineSettings, make_settings
-from bench_cases.pipeline.speedup import measured_speedup
 from bench_cases.pipeline.state import (
     MODEL_FOLDER,
     RUNS_FOLDER,
@@ -37,7 +35,7 @@ from bench_cases.pipeline.state import (
     one_line_os_errors,
     opened_state,
 )
-from bench_cases.pipeline.verdict import Verdict, judge
+from bench_cases.pipeline.verdict import Verdict, judge, measured_speedup
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.target import Target, read_target
 from roofline_model.chips.hardware import Device

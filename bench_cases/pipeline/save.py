@@ -13,8 +13,7 @@ from bench_cases.models.held_models import HeldModel, HeldModels
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.model_step import ModelStep, make_step, step_ids, vocabulary_size
 from bench_cases.models.step_quality import quality_text
-from bench_cases.pipeline.facts import SavedModel
-from bench_cases.pipeline.records import MeasuredCase
+from bench_cases.pipeline.records import MeasuredCase, SavedModel
 from bench_cases.pipeline.state import MODEL_FOLDER, PARTIAL_FOLDER
 from bench_cases.quantization.saved.save_load import load_quantized, save_quantized
 from bench_cases.quantization.saved.serving import serving_engines

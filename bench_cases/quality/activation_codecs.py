@@ -10,8 +10,8 @@ from __future__ import annotations
 from torch import Tensor, from_numpy
 from torch.nn import functional
 
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.products.quantizers import mx_blocks, nvfp4_blocks, scaled_rows
+from bench_cases.kernels.reference import HeldMatrix
 from roofline_model.formats.codecs import round_trip
 from roofline_model.formats.codecs.layout import DEFAULTS, layout_of, stored_format
 from roofline_model.operators.operand_formats import activation_format

@@ -178,15 +178,15 @@ def _client_row(answers: Sequence[Answered]) -> Row:
 def _in_process_rows(count: int) -> list[Row]:
     """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its formats one by one."""
     from reports.api.catalog.chip_lookup import find_chip
-    from reports.api.predict import analysis
+    from reports.api.predict import product
     from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.shape import recommend_quantization
 
     def analyze(chip: str, shape: tuple[int, int, int]) -> None:
-        analysis.analysis_json(chip, shape, "FP16", "FP16", "cold")
+        product.analysis_json(chip, shape, "FP16", "FP16", "cold")
 
     def recommend(chip: str, shape: tuple[int, int, int]) -> None:
-        analysis.recommendation_json(chip, shape, None, None, None, None)
+        product.recommendation_json(chip, shape, None, None, None, None)
 
     def one_by_one(chip: str, shape: tuple[int, int, int]) -> None:
         times = expected_times(find_chip(chip))
@@ -379,7 +379,7 @@ def _sweep_alone(folder: Path, seconds: float) -> list[float]:
 
 
 def _time_to_ready(folder: Path) -> float:
-    """Return the seconds from the start of the process to the first answered analysis."""
+    """Return the seconds from the start of the process to the first answered product."""
     begin = time.perf_counter()
     with _server(folder) as url:
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from plugin.isolation.isolation import Isolation, watchdog_s
-from plugin.isolation.process_items import pass_of
+from plugin.isolation.isolation import Isolation, pass_of, watchdog_s
 from plugin.isolation.replay_item import finish_here, replay_benchmark
 from plugin.isolation.worker_process import WorkerDied, WorkerProcess
 from plugin.isolation.worker_protocol import Message, report_from, warning_from

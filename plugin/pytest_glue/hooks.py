@@ -12,9 +12,17 @@ from typing import Any
 import pytest
 
 from plugin.calibrate.cpu_calibration import CALIBRATION_SHAPES, calibration_note
-from plugin.isolation import device_share, process_items
-from plugin.isolation.isolation import Isolation, decide, watchdog_s
-from plugin.isolation.process_items import PassItem
+from plugin.isolation import device_share
+from plugin.isolation.isolation import (
+    Isolation,
+    PassItem,
+    add_passes,
+    decide,
+    followers,
+    measured,
+    remember_as_tests,
+    watchdog_s,
+)
 from plugin.isolation.supervisor import CannotStart, Supervisor
 from plugin.isolation.worker import PLUGIN_NAME
 from plugin.isolation.worker_session import WorkerSession
@@ -23,7 +31,7 @@ from plugin.pytest_glue.fixtures import RooflineFixture
 from plugin.run import benchmark_bridge
 from plugin.run.baseline import BaselineCheck
 from plugin.run.options import BenchOptions
-from plugin.run.outcome import clean, failure
+from plugin.run.pending import clean, failure
 from plugin.run.session import BenchSession
 from plugin.run.signals import EndOnSignal, alarm, silence_alarm
 from plugin.run.target import Target
@@ -112,7 +120,7 @@ class RooflineHooks:
         ours = [item for item in session.items if _is_ours(item)]
         if ours and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
             try:
-                process_items.add_passes(session.items, ours, self.isolation.process_count or 1)
+                add_passes(session.items, ours, self.isolation.process_count or 1)
             except RooflineError as error:
                 raise self.usage_error(str(error)) from None
         for item in session.items:
@@ -131,7 +139,8 @@ class RooflineHooks:
         try:
             run = self.session.open()
             isolation = self.isolation
-            self._baseline = BaselineCheck.begin(self.options, run, self._report)
+            if self.options.baseline is not None:
+                self._baseline = BaselineCheck.begin(self.options, run, self._report)
         except RooflineError as error:
             raise self.usage_error(str(error)) from None
         chip = self.target.hardware
@@ -166,7 +175,7 @@ class RooflineHooks:
         if not _is_xdist_worker(self.config):
             self._signals.install()
         if isolation.kind != "none":
-            self._followers = process_items.followers(ours)
+            self._followers = followers(ours)
             self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
             try:
                 self._supervisor.start()
@@ -185,7 +194,7 @@ class RooflineHooks:
         if self._supervisor is None or item not in self._followers:
             return None
         try:
-            self._supervisor.run(item, process_items.measured(item), self._followers[item], nextitem)
+            self._supervisor.run(item, measured(item), self._followers[item], nextitem)
         except CannotStart as error:
             item.session.shouldstop = str(error)
         except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
@@ -252,17 +261,17 @@ class RooflineHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Close the run, and fail a night that measured too little."""
-        process_items.remember_as_tests(self.config, session.items)
+        remember_as_tests(self.config, session.items)
         if self._session is None or self.config.pluginmanager.hasplugin("dsession"):
             return
         if self._link is not None:
             self._session.close(0)
             return
         needed = self.options.require_measured
-        measured = sum(record.status == "measured" for record in self._session.records)
+        measured_count = sum(record.status == "measured" for record in self._session.records)
         if (
             needed is not None
-            and measured < needed
+            and measured_count < needed
             and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -314,10 +323,10 @@ class RooflineHooks:
         for line in self._baseline.lines if self._baseline is not None else ():
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         needed = self.options.require_measured
-        measured = sum(record.status == "measured" for record in records)
-        if needed is not None and measured < needed:
+        measured_count = sum(record.status == "measured" for record in records)
+        if needed is not None and measured_count < needed:
             terminalreporter.write_line(
-                f"ERROR: --roofline-require-measured={needed}: only {measured} measured", red=True
+                f"ERROR: --roofline-require-measured={needed}: only {measured_count} measured", red=True
             )
 
     def _lines_for_controller(self) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from plugin.run.outcome import clean
+from plugin.run.pending import clean
 from plugin.terminal.notes import MOST_WIDTH, wrapped
 from plugin.terminal.table import Line
 from roofline_model.core.errors import RooflineError, StoreError
@@ -34,12 +34,11 @@ class BaselineCheck:
 
     @classmethod
     def begin(cls, options: BenchOptions, run: RunInfo, report: Callable[[str], None]) -> BaselineCheck | None:
-        """Return the check of a run; None where no baseline was asked for, or none is there yet (which is said).
+        """Return the check of a run against `options.baseline`; None where it is not there yet, which is said.
 
         Raises `RooflineError` for a baseline nobody knows or that is incomplete.
         """
-        if options.baseline is None:
-            return None
+        assert options.baseline is not None
         from results.diff.baseline import find_baseline
         from results.store.store import open_store
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import plugin
-from plugin.machine.canary import CanaryKeeper
-from plugin.machine.canary_kernel import CALLS, make_canary_kernel
+from plugin.machine.canary import CALLS, CanaryKeeper, make_canary_kernel
 from plugin.machine.facts import available_memory_bytes, find_machine
 from plugin.run.options import BenchOptions
 from plugin.run.target import Target
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.stopping import MedianInterval
+from plugin.samples.series import MedianInterval
 from plugin.sensors.bounded_sensors import bounded
 from plugin.sensors.energy import measure_idle_power
 from plugin.sensors.nvml import open_nvml_device

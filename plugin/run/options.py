@@ -79,6 +79,12 @@ class BenchOptions:
     require_measured: int | None = None
     force_measure: bool = False
 
+    @property
+    def is_model_given(self) -> bool:
+        """Whether an option names a model or says how models are measured."""
+        given = (self.model, self.batches, self.contexts, self.kv_formats, self.plan_paths, self.method)
+        return any(value for value in given)
+
     @classmethod
     def from_pytest_config(cls, config: pytest.Config) -> BenchOptions:
         """Read the options of one pytest session; raises a `RooflineError` naming the option that is wrong."""

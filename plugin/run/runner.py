@@ -15,8 +15,7 @@ from typing import Any
 from plugin.samples.correctness import Verifier, make_verifier
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import CaseTiming, Series
-from plugin.samples.stopping import StoppingRule
+from plugin.samples.series import CaseTiming, Series, StoppingRule
 from plugin.samples.warmup import warm_up
 from plugin.sensors.protocol import Sensors
 from plugin.timers.rotation import CACHE_MULTIPLE, Arguments, Rotation, build_rotation, operand_bytes, sets_needed

@@ -111,7 +111,7 @@ class BenchSession:
 
     def _deliver_what_waits(self) -> None:
         """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever comes."""
-        from results.store.delivery.deliver import deliver_waiting
+        from results.store.delivery.outbox import deliver_waiting
 
         try:
             deliveries = deliver_waiting(self._store, self.folder / SPOOL_FOLDER)

@@ -8,8 +8,8 @@ from plugin.terminal.notes import wrapped
 from plugin.terminal.table import INDENT, Column, Line, fitting_columns, table_lines
 from results.records.records import Record
 from results.text.model_text import TextTable, model_notes, model_tables, verdict_lines
-from results.verdicts.contenders import Totals
 from results.verdicts.model_results import ModelResult, model_results
+from results.verdicts.shape_verdict import Totals
 
 _LEAVING = (
     "process",

@@ -148,7 +148,8 @@ def summary_lines(
         if key in verdicts:
             lines += wrapped(f"  → {verdict_text(verdicts[key])}", "bold", width, indent="    ")
         lines.append(Line(""))
-    lines += model_lines(records, totals, width)
+    if len(kernels) < len(blocks):
+        lines += model_lines(records, totals, width)
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
     lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
     if failed_reasons:

@@ -1,14 +1,20 @@
-"""What a run found, in one sentence per operator: which configuration wins decode, which prefill, and by how much."""
+"""What a run found, in one sentence per operator: which configuration leads decode, which prefill, and by how much.
+
+The best leads, and what is level with it, so that noise between two leaders decides nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from reports.advice.lead_tally import Lead, LedShape, leads
-from reports.ranking.shape_results import Configuration, ShapeResult, first_regime
+from reports.cases.rows import case_label, case_precision
+from reports.ranking.shape_results import ShapeResult, first_regime
 from reports.text.display_text import counted
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
+from results.records.flags import DOUBTFUL_FLAGS
 from results.verdicts.gain import roughly, times_faster
+from results.verdicts.shape_verdict import Contender, are_level, expected_speedup, speedups
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 """The operators a reader looks for first, in the words of who serves a model."""
@@ -75,7 +81,7 @@ def _alone(result: ShapeResult) -> str:
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
-    return f"{result.title}: stay at {result.best.label}; {result.judgement}"
+    return f"{result.title}: stay at {case_label(result.best.case)}; {result.judgement}"
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:
@@ -117,9 +123,9 @@ def _span(ratios: list[float], text: Callable[[float], str] = times_faster) -> s
     return low if low == high else f"{low} to {high}"
 
 
-def baseline_name(baselines: list[Configuration]) -> str:
+def baseline_name(baselines: list[Contender]) -> str:
     """Return what a sentence about several shapes calls their baselines."""
-    names = dict.fromkeys(baseline.precision for baseline in baselines)
+    names = dict.fromkeys(case_precision(baseline.case) for baseline in baselines)
     if len(names) == 1:
         return next(iter(names))
     # BF16 also where another 16-bit kernel is up to 5 % faster: this is no "best 16-bit kernel".
@@ -133,16 +139,18 @@ def baseline_name(baselines: list[Configuration]) -> str:
 def _level(results: list[ShapeResult]) -> str:
     """`; INT8 (int_mm) only level with BF16 at 2; FP32 (matmul) only level with FP16 (matmul) at 1`."""
     found: dict[str, list[str]] = {}
-    names = {one.baseline.precision for one in results if one.baseline is not None}
+    names = {case_precision(one.baseline.case) for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
     for result in results:
         best, other = result.best, result.level_with
         if best is None or other is None:
             continue
         if best is result.baseline:
-            found.setdefault(base, []).append(other.label)
+            found.setdefault(base, []).append(case_label(other.case))
         else:
-            found.setdefault(base if other is result.baseline else other.label, []).append(best.label)
+            found.setdefault(base if other is result.baseline else case_label(other.case), []).append(
+                case_label(best.case)
+            )
     return "".join(
         f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
         for other, labels in found.items()
@@ -153,3 +161,99 @@ def _doubts(results: list[ShapeResult]) -> str:
     doubtful = [result for result in results if result.judged.doubts]
     flags = sorted({flag for one in doubtful for flag in one.judged.doubts})
     return f" (doubtful at {len(doubtful)}: {', '.join(flags)})" if doubtful else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LedShape:
+    """One configuration at a shape where it leads."""
+
+    result: ShapeResult
+    one: Contender
+
+    @property
+    def speedups(self) -> tuple[float | None, float | None, float | None]:
+        """(ideal, expected, measured) over the shape's baseline; None where a time is missing."""
+        baseline = self.result.baseline
+        predicted, measured = speedups(self.one, baseline)
+        return predicted, expected_speedup(self.one, baseline), measured
+
+    @property
+    def gain(self) -> float:
+        """The best known of its speed-ups: measured, else expected, else ideal; 0 without any."""
+        predicted, expected, measured = self.speedups
+        return measured or expected or predicted or 0.0
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Flags that put its comparison with the baseline in doubt."""
+        if self.one is self.result.best:
+            return self.result.judged.doubts
+        baseline = self.result.baseline
+        flags = self.one.flags | (baseline.flags if baseline else frozenset())
+        return tuple(sorted(DOUBTFUL_FLAGS & flags))
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A configuration and the shapes it leads."""
+
+    label: str
+    shapes: tuple[LedShape, ...]
+
+    @property
+    def level(self) -> dict[str, int]:
+        """Label of another leader → at how many of these shapes; the most frequent first."""
+        found: dict[str, int] = {}
+        for place in self.shapes:
+            for other in _winners(place.result):
+                if other is not place.one:
+                    label = case_label(other.case)
+                    found[label] = found.get(label, 0) + 1
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    @property
+    def level_count(self) -> int:
+        """At how many of these shapes it is not alone."""
+        return sum(len(_winners(place.result)) > 1 for place in self.shapes)
+
+
+def leads(results: Iterable[ShapeResult]) -> list[Lead]:
+    """Return who leads most of the shapes that something wins, then who leads most of the others, and so on.
+
+    Only what is the best at one shape at least can lead. As many shapes: the one that is the best at more of them, then the
+    one that gains most.
+    """
+    left = [result for result in results if result.is_win and result.best is not None]
+    found: list[Lead] = []
+    while left:
+        lead = min(_candidates(left), key=_place)
+        found.append(lead)
+        led = {id(place.result) for place in lead.shapes}
+        left = [one for one in left if id(one) not in led]
+    return found
+
+
+def _candidates(results: list[ShapeResult]) -> list[Lead]:
+    labels = dict.fromkeys(case_label(one.best.case) for one in results if one.best is not None)
+    places: dict[str, list[LedShape]] = {label: [] for label in labels}
+    for result in results:
+        for label, one in {case_label(winner.case): winner for winner in reversed(_winners(result))}.items():
+            if label in places:
+                places[label].append(LedShape(result, one))
+    return [Lead(label, tuple(members)) for label, members in places.items()]
+
+
+def _place(lead: Lead) -> tuple[int, int, float, str]:
+    first_count = sum(place.one is place.result.best for place in lead.shapes)
+    return -len(lead.shapes), -first_count, -max(place.gain for place in lead.shapes), lead.label
+
+
+def _winners(result: ShapeResult) -> tuple[Contender, ...]:
+    """Return the leaders that win, too: what is level with the baseline is no winner, however wide its interval is."""
+    baseline = result.baseline
+    return tuple(
+        leader
+        for leader in result.leaders
+        if leader is result.best
+        or (baseline is not None and leader is not baseline and not are_level(leader, baseline))
+    )

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from reports.cases.rows import case_precision
+from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.shape_ranking import standing
-from reports.ranking.shape_results import Configuration, ShapeResult, speedups
+from reports.ranking.shape_results import ShapeResult
+from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.verdicts.gain import times_faster
-from results.verdicts.shape_verdict import expected_speedup
+from results.verdicts.shape_verdict import Contender, expected_speedup, speedups
+from roofline_model.core.answer import Estimate, Option
+from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_time
+from roofline_model.operators.case import Case
 from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO, are_level_predictions
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
@@ -106,7 +111,7 @@ class ShapeEntry:
     anchor: str
     """`1`, `2`, … in the order they ran: names the place on the page."""
     result: ShapeResult
-    ranking: ShapeRecommendation | None
+    ranking: ShapeRanking | None
 
     @property
     def title(self) -> str:
@@ -143,9 +148,7 @@ class ShapeMatrix:
     """Formats that no kernel is known to run here, and why: they have no column."""
 
 
-def shape_entries(
-    results: Iterable[ShapeResult], recommendations: Iterable[ShapeRecommendation]
-) -> tuple[ShapeEntry, ...]:
+def shape_entries(results: Iterable[ShapeResult], recommendations: Iterable[ShapeRanking]) -> tuple[ShapeEntry, ...]:
     """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
     rankings = {
         (recommendation.op, recommendation.shape_label, recommendation.mode, recommendation.cache): recommendation
@@ -168,7 +171,7 @@ def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
 
 
 def entries_and_matrices(
-    results: Iterable[ShapeResult], recommendations: Iterable[ShapeRecommendation]
+    results: Iterable[ShapeResult], recommendations: Iterable[ShapeRanking]
 ) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
     """Return a chip's shapes and their matrices; see `shape_entries` and `shape_matrices`."""
     entries = shape_entries(results, recommendations)
@@ -216,89 +219,88 @@ def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:
 def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
     result = entry.result
     if entry.ranking is not None:
-        level, is_clear = _leaders(entry.ranking.rows, result)
+        level, is_clear = _leaders(entry.ranking.options, result)
         cells = {
-            _column_of(row): _cell_of_row(row, entry.ranking, result, is_leading=at in level, is_clear=is_clear)
-            for at, row in enumerate(entry.ranking.rows)
+            MatrixColumn(option.precision, option.kernel or ""): _cell_of_option(
+                option, result, is_leading=at in level, is_clear=is_clear
+            )
+            for at, option in enumerate(entry.ranking.options)
         }
     else:
-        cells = {MatrixColumn(one.precision, one.kernel): _cell(one, result) for one in result.ranked}
+        cells = {_column(each.case): _cell(each, result) for each in result.ranked}
     for record in result.judged.lost:
-        case = record.case
-        column = MatrixColumn(shown(case.precision_label or "no format", 60), shown(case.kernel, 60))
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
-            cells.setdefault(column, MatrixCell("missing", note=shown(note)))
+            cells.setdefault(_column(record.case), MatrixCell("missing", note=shown(note)))
     return cells
 
 
-def _leaders(rows: Sequence[RankedRow], result: ShapeResult) -> tuple[set[int], bool]:
-    """Return the places of the best row and of those level with it on the same evidence, proposed formats among them, and
+def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], bool]:
+    """Return the places of the best option and of those level with it on the same evidence, proposed formats among them, and
     whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`."""
-    best = next(
-        (at for at, row in enumerate(rows) if result.best is not None and row.case_key == result.best.case_key), None
-    )
+    key = None if result.best is None else result.best.case_key
+    best = next((at for at, option in enumerate(options) if option.key == key), None)
     if best is None:
         return set(), False
-    first = rows[best]
-    fit = (at for at, row in enumerate(rows) if row.source == "measured" or not (row.is_emulated or row.kernel_gap))
-    near = [at for at in fit if at != best and rows[at].source == first.source and _reaches(rows[at], first)]
-    level = (
-        at for at in near if first.source == "measured" or are_level_predictions(standing(first), standing(rows[at]))
-    )
+    first = options[best]
+    rivals = [(at, option) for at, option in enumerate(options) if at != best and _is_rival(option, first)]
+    near = [(at, option) for at, option in rivals if _reaches(option.estimate, first.estimate)]
+    level = (at for at, option in near if first.is_measured or are_level_predictions(standing(first), standing(option)))
     return {best, *level}, not near
 
 
-def _reaches(other: RankedRow, one: RankedRow) -> bool:
-    """Whether another row may be as fast: it is by its time, or the intervals (without them, the predictions) are one."""
-    if other.time_s <= one.time_s:
-        return True
-    has_few_samples = one.source == "measured" and None in (one.interval_ratio, other.interval_ratio)
-    if has_few_samples and other.time_s <= one.time_s * (1 + UNKNOWN_LEVEL_RATIO):
-        return True
-    if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
-        return abs(other.time_s / one.time_s - 1) <= LEVEL_RATIO
-    return one.low_s <= other.high_s and other.low_s <= one.high_s
+def _is_rival(option: Option, best: Option) -> bool:
+    is_fit = option.is_measured or not (
+        has_code(option.findings, "emulated") or has_code(option.findings, "kernel-gap")
+    )
+    return is_fit and option.estimate.source == best.estimate.source
 
 
-def _cell_of_row(
-    row: RankedRow, ranking: ShapeRecommendation, result: ShapeResult, *, is_leading: bool, is_clear: bool
-) -> MatrixCell:
-    baseline = result.baseline
+def _reaches(other: Estimate, best: Estimate) -> bool:
+    """Whether another time may be as short: it is, or the intervals (without them, the predictions) are one."""
+    if other.time_s <= best.time_s:
+        return True
+    has_few_samples = best.source == "measured" and None in (best.half_width_ratio, other.half_width_ratio)
+    if has_few_samples and other.time_s <= best.time_s * (1 + UNKNOWN_LEVEL_RATIO):
+        return True
+    if best.low_s is None or best.high_s is None or other.low_s is None or other.high_s is None:
+        return abs(other.time_s / best.time_s - 1) <= LEVEL_RATIO
+    return best.low_s <= other.high_s and other.low_s <= best.high_s
+
+
+def _cell_of_option(option: Option, result: ShapeResult, *, is_leading: bool, is_clear: bool) -> MatrixCell:
+    baseline, source = result.baseline, option.estimate.source
+    gap = kernel_gap_text(option)
     return MatrixCell(
-        state=row.source,
-        time_s=row.time_s,
-        speedup=row.speedup,
+        state="expected" if source == "ceilings" else source,
+        time_s=option.estimate.time_s,
+        speedup=option.speedup_ratio,
         is_best=is_leading and is_clear and result.is_win,
         is_level=is_leading and not is_clear,
-        is_baseline=baseline is not None and row.case_key == baseline.case_key,
-        is_doubtful=bool(row.doubts),
-        is_over_doubt=ranking.is_speedup_doubtful(row),
-        note=row.kernel_gap,
-        is_barred=bool(row.kernel_gap),
+        is_baseline=baseline is not None and option.key == baseline.case_key,
+        is_doubtful=bool(option.trust.doubts),
+        is_over_doubt=option.trust.is_over_doubt,
+        note=gap,
+        is_barred=bool(gap),
     )
 
 
-def _cell(one: Configuration, result: ShapeResult) -> MatrixCell:
-    predicted, measured = speedups(one, result.baseline)
-    expected_s = next((row.expected_s for row in one.rows if row.expected_s is not None), None)
-    state: State = "measured" if one.is_measured else "ideal" if expected_s is None else "expected"
-    time_s = {"measured": one.measured_s, "expected": expected_s, "ideal": one.ideal_s}[state]
-    promised = expected_speedup(one.contender, result.baseline.contender if result.baseline else None)
-    gain = {"measured": measured, "expected": promised, "ideal": predicted}[state]
+def _column(case: Case) -> MatrixColumn:
+    return MatrixColumn(case_precision(case), shown(case.kernel, 60))
+
+
+def _cell(each: Contender, result: ShapeResult) -> MatrixCell:
+    ideal_ratio, measured_ratio = speedups(each, result.baseline)
+    state: State = "measured" if each.is_measured else "ideal" if each.expected_s is None else "expected"
+    time_s = {"measured": each.measured_s, "expected": each.expected_s, "ideal": each.ideal_s}[state]
+    expected_ratio = expected_speedup(each, result.baseline)
     return MatrixCell(
         state=state,
         time_s=time_s,
-        speedup=gain,
-        is_best=result.is_win and result.is_clear and one is result.best,
-        is_level=not result.is_clear and any(one is leader for leader in result.leaders),
-        is_baseline=one is result.baseline,
-        is_doubtful=bool(one.contender.doubts),
-        is_over_doubt=measured is not None and one is not result.baseline and result.is_baseline_doubtful,
+        speedup={"measured": measured_ratio, "expected": expected_ratio, "ideal": ideal_ratio}[state],
+        is_best=result.is_win and result.is_clear and each is result.best,
+        is_level=not result.is_clear and any(each is leader for leader in result.leaders),
+        is_baseline=each is result.baseline,
+        is_doubtful=bool(each.doubts),
+        is_over_doubt=measured_ratio is not None and each is not result.baseline and result.is_baseline_doubtful,
     )
-
-
-def _column_of(row: RankedRow) -> MatrixColumn:
-    if row.kernel is None:
-        return MatrixColumn(row.label, "")
-    return MatrixColumn(row.label.removesuffix(f" ({row.kernel})"), row.kernel)

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reports.cases.energy import case_energy
+from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
+from reports.ranking.case_ranking import CaseRanking, ShapeRanking
 from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
-from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.text.display_text import shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.records.records import RunInfo
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Loss, Option
@@ -26,6 +26,7 @@ from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.knapsack import undominated
 
 Per = Literal["call", "token"]
+Origin = Literal["this run", "all stored runs"]
 Y_AXES = ("loss_pct", "memory_bytes", "energy_j")
 """What speed is held against."""
 
@@ -68,7 +69,7 @@ class TradeGroup:
     """The points of one question."""
 
     title: str
-    origin: Literal["this run", "all stored runs"]
+    origin: Origin
     per: Per
     """What energy is counted per."""
     baseline_label: str
@@ -82,7 +83,7 @@ class TradeGroup:
 def trade_groups(
     run: RunInfo,
     models: Iterable[ModelResult],
-    recommendations: Iterable[ShapeRecommendation],
+    recommendations: Iterable[ShapeRanking],
     cases: Iterable[CaseSummary],
     stored: StoredRecommendations | None = None,
     hardware_key: str = "",
@@ -191,60 +192,46 @@ def _pass_point(one: PassResult, loss: Loss, *, is_best: bool) -> TradePoint:
     )
 
 
-def _of_shape(one: ShapeRecommendation, energies: Mapping[str, float]) -> TradeGroup:
-    regime = regime_title(one.cache, one.mode)
-    title = f"{one.op} {one.shape_label}" + (f", {regime}" if regime else "") + (f": {one.phase}" if one.phase else "")
-    first = next((row.case_key for row in one.rows if row.source == "measured"), "")
-    points = [_row_point(row, energies, first) for row in one.rows if not row.kernel_gap]
-    barred = tuple(row.label for row in one.rows if row.kernel_gap)
-    return TradeGroup(title, "this run", "call", one.baseline_label, tuple(points), barred, one.baseline_doubts)
-
-
-def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> TradePoint:
-    return TradePoint(
-        label=row.label,
-        precision=row.label.removesuffix(f" ({row.kernel})"),
-        time_source=row.source,
-        time_s=row.time_s,
-        speedup_ratio=row.speedup,
-        loss_pct=row.loss.pct,
-        loss_low_pct=None,
-        loss_high_pct=None,
-        loss_source=row.loss.source,
-        loss_text=loss_text(row.loss),
-        memory_bytes=row.memory_bytes,
-        energy_j=energies.get(row.case_key),
-        is_best=bool(row.case_key) and row.case_key == first,
-        is_doubtful=bool(row.doubts),
-        record_ids=row.record_ids,
+def _of_shape(ranking: ShapeRanking, energies: Mapping[str, float]) -> TradeGroup:
+    regime = regime_title(ranking.cache, ranking.mode)
+    title = f"{ranking.op} {ranking.shape_label}" + (f", {regime}" if regime else "")
+    title += f": {ranking.phase}" if ranking.phase else ""
+    first = next((option.key for option in ranking.options if option.is_measured), "")
+    points = tuple(
+        _option_point(option, energies.get(option.key), is_best=option.key == first) for option in ranking.runnable
     )
+    return _group(ranking, title, "this run", "call", points)
 
 
-def _of_stored(one: StoredRanking) -> TradeGroup:
-    points = [_stored_point(row, is_best=one.rank_of(row) == 1) for row in one.runnable]
-    barred = tuple(row.label for row in one.barred)
-    per: Per = "token" if one.subject == "model" else "call"
-    return TradeGroup(one.title, "all stored runs", per, one.baseline_label, tuple(points), barred, one.baseline_doubts)
+def _of_stored(ranking: StoredRanking) -> TradeGroup:
+    points = tuple(_option_point(option, None, is_best=ranking.rank_of(option) == 1) for option in ranking.runnable)
+    return _group(ranking, ranking.title, "all stored runs", "token" if ranking.subject == "model" else "call", points)
 
 
-def _stored_point(row: Option, *, is_best: bool) -> TradePoint:
+def _group(ranking: CaseRanking, title: str, origin: Origin, per: Per, points: tuple[TradePoint, ...]) -> TradeGroup:
+    barred = tuple(option.label for option in ranking.barred)
+    return TradeGroup(title, origin, per, ranking.baseline_label, points, barred, ranking.baseline_doubts)
+
+
+def _option_point(option: Option, energy_j: float | None, *, is_best: bool) -> TradePoint:
+    estimate, loss, trust, memory = option.estimate, option.loss, option.trust, option.memory
     return TradePoint(
-        label=row.label,
-        precision=row.label.removesuffix(f" ({row.kernel})"),
-        time_source=row.estimate.source,
-        time_s=row.estimate.time_s,
-        speedup_ratio=row.speedup_ratio,
-        loss_pct=row.loss.pct,
+        label=option.label,
+        precision=option.precision,
+        time_source=estimate.source,
+        time_s=estimate.time_s,
+        speedup_ratio=option.speedup_ratio,
+        loss_pct=loss.pct,
         loss_low_pct=None,
         loss_high_pct=None,
-        loss_source=row.loss.source,
-        loss_text=loss_text(row.loss),
-        memory_bytes=None if row.memory is None else row.memory.total_bytes,
-        energy_j=None,
+        loss_source=loss.source,
+        loss_text=loss_text(loss),
+        memory_bytes=None if memory is None else memory.total_bytes,
+        energy_j=energy_j,
         is_best=is_best,
-        is_doubtful=bool(row.trust.doubts or row.trust.stale_reason),
-        record_ids=row.record_ids,
-        speedup_basis=row.trust.speedup_basis,
+        is_doubtful=bool(trust.doubts or trust.stale_reason),
+        record_ids=option.record_ids,
+        speedup_basis=trust.speedup_basis,
     )
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.advice.headlines import baseline_name, gains, judged_results, level_words
-from reports.advice.lead_tally import LedShape, leads
+from reports.advice.headlines import LedShape, baseline_name, gains, judged_results, leads, level_words
+from reports.cases.rows import case_label
+from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import figures_loss
 from reports.ranking.model_results import model_title
-from reports.ranking.ranked_row import ShapeRecommendation
 from reports.ranking.shape_ranking import phase_of
-from reports.ranking.shape_results import Configuration, ShapeResult
+from reports.ranking.shape_results import ShapeResult
+from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import counted, shown
 from results.diff.rules import INVALIDATING_FLAGS
 from results.text.model_text import phase_advice
 from results.text.verdict_text import doubt_text
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
-from results.verdicts.shape_verdict import ShapeVerdict
+from results.verdicts.shape_verdict import Contender, ShapeVerdict
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.recommend.loss import loss_doubt, loss_text
@@ -50,13 +52,13 @@ class Action:
 
 
 def actions(
-    results: Iterable[ShapeResult], models: Iterable[ModelResult], recommendations: Sequence[ShapeRecommendation]
+    results: Iterable[ShapeResult], models: Iterable[ModelResult], recommendations: Sequence[ShapeRanking]
 ) -> tuple[Action, ...]:
     """Return what to do on a chip: whole models first, decode and prefill of products, then other operators with a choice."""
     families: dict[str, list[ShapeResult]] = {}
     for result in results:
         if result.best is not None and not result.is_model:
-            families.setdefault(phase_of(result.best.contender.case) or result.op_title, []).append(result)
+            families.setdefault(phase_of(result.best.case) or result.op_title, []).append(result)
     found = [action for model in models for action in _of_model(model)]
     phases = [name for name in _PHASES if name in families]
     others = [name for name in families if name not in _PHASES and any(one.is_contest for one in families[name])]
@@ -103,7 +105,7 @@ def _model_doubt(judged: ShapeVerdict) -> str:
     return f"times behind it are doubtful ({', '.join(judged.doubts)}): measure again"
 
 
-def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRecommendation]) -> Action:
+def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRanking]) -> Action:
     ranked = leads(results)
     base = baseline_name([result.baseline for result in results if result.baseline is not None])
     where = f"at {len(results)} shapes" if len(results) > 1 else f"at {results[0].title}"
@@ -121,28 +123,28 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
     ]
     return Action(
         phase,
-        f"{_verb(best, won)} {best.label}",
+        f"{_verb(best, won)} {case_label(best.case)}",
         f"{gains(won, base)} {part}",
         "; ".join(caveat for caveat in caveats if caveat),
-        tuple(row.record_id for row in best.rows),
+        tuple(record.record_id for record in best.records),
     )
 
 
 def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Action:
     first = results[0].best
     assert first is not None  # only such results are judged
-    ids = tuple(row.record_id for row in first.rows)
+    ids = tuple(record.record_id for record in first.records)
     if not any(result.is_contest and result.baseline is not None for result in results):
         return Action(
             phase,
-            f"nothing to choose yet ({first.label} alone)",
+            f"nothing to choose yet ({case_label(first.case)} alone)",
             f"one configuration with a time {where}",
             "measure a second one to compare with",
             ids,
         )
     level = [result for result in results if result.judged.is_level]
     named = dict.fromkeys(
-        one.level_with.label if one.best is one.baseline else one.best.label
+        case_label((one.level_with if one.best is one.baseline else one.best).case)
         for one in level
         if one.level_with is not None and one.best is not None
     )
@@ -157,7 +159,7 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
     )
 
 
-def _verb(best: Configuration, won: Sequence[LedShape]) -> str:
+def _verb(best: Contender, won: Sequence[LedShape]) -> str:
     """Return what to do with the winner: nobody should take what was timed while something else had the machine."""
     if not best.is_measured:
         return "try"
@@ -165,12 +167,11 @@ def _verb(best: Configuration, won: Sequence[LedShape]) -> str:
     return "measure again before you take" if is_disturbed else "take"
 
 
-def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+def _unmeasured(best: Contender, recommendations: Sequence[ShapeRanking]) -> str:
     if best.is_measured:
         return ""
-    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
-    gap = next((row.kernel_gap for row in rows if row.kernel_gap), "")
-    return gap if gap else "nobody measured it here"
+    gaps = map(kernel_gap_text, _options(best, recommendations))
+    return next(filter(None, gaps), "nobody measured it here")
 
 
 def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
@@ -181,7 +182,8 @@ def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
     for result in results:
         if id(result) not in winners and result.best is not None:
             if result.is_win:
-                others[result.best.label] = others.get(result.best.label, 0) + 1
+                label = case_label(result.best.case)
+                others[label] = others.get(label, 0) + 1
             else:
                 undecided_count += 1
     named = sorted(others.items(), key=lambda item: -item[1])[:2]
@@ -206,9 +208,14 @@ def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
     return f"times behind it are doubtful at {where}{baseline} ({', '.join(flags)}): measure again"
 
 
-def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+def _loss(best: Contender, recommendations: Sequence[ShapeRanking]) -> str:
     if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
         return ""
-    rows = (row for recommendation in recommendations for row in recommendation.rows if row.case_key == best.case_key)
-    claim = next((row.loss for row in rows if row.loss.source == "claimed"), None)
+    losses = (option.loss for option in _options(best, recommendations))
+    claim = next((loss for loss in losses if loss.source == "claimed"), None)
     return "nobody measured what it loses" if claim is None else f"its loss is only {loss_text(claim)}"
+
+
+def _options(best: Contender, recommendations: Sequence[ShapeRanking]) -> Iterator[Option]:
+    """Yield the options of a configuration's case."""
+    return (option for ranking in recommendations for option in ranking.options if option.key == best.case_key)

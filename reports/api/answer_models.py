@@ -19,7 +19,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import Field, create_model
 from pydantic_core import to_json
 
-from reports.api.predict.base_models import Answer, FindingBody
+from reports.api.base_models import Answer, FindingBody
 from reports.formats.answer_json import answer_hints, answer_json, is_pairs
 from roofline_model.core.finding import Finding
 

@@ -8,8 +8,16 @@ from dataclasses import dataclass, replace
 from reports.text.display_text import shown
 from results.records.case_names import case_title, is_model_case, op_title
 from results.records.records import Record
+from roofline_model.core.answer import Option
+from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding
+from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import error_ratio
+from roofline_model.operators.case import Case
+
+_CACHE_RANKS = ("cold", "flushed", "none", "warm")
+_MODE_RANKS = ("eager", "graph", "sustained", "burst")
+"""Cache states and modes, those that judge a run first: cases of two regimes answer two questions and are never compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ class CaseRow:
     @property
     def label(self) -> str:
         """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
-        return f"{self.precision} ({self.kernel})"
+        return case_label(self.record.case)
 
     @property
     def is_model(self) -> bool:
@@ -96,6 +104,16 @@ class CaseRow:
         return "forced" in self.flags
 
 
+def case_precision(case: Case) -> str:
+    """Return what people call the formats of a case, fit to be shown: `INT4 W4A16`, `no format`."""
+    return shown(case.precision_label or "no format", 60)
+
+
+def case_label(case: Case) -> str:
+    """Return what people call a configuration, fit to be shown: `INT4 W4A16 (tinygemm)`."""
+    return f"{case_precision(case)} ({shown(case.kernel, 60)})"
+
+
 def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
     """Return one row per record, in the order given; a forced run marks every measured row."""
     return tuple(_row(record, is_forced) for record in records)
@@ -115,7 +133,7 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
         case_id=shown(case.id, 160),
         op=shown(case.op, 60),
         shape_label=shown(case.shape_label, 60),
-        precision=shown(case.precision_label or "no format", 60),
+        precision=case_precision(case),
         weight_format=formats.get("b", ""),
         activation_format=formats.get("a", ""),
         kernel=shown(case.kernel, 60),
@@ -160,3 +178,48 @@ def _error(prediction, measured_s: float | None) -> float | None:
         return None
     stored = prediction.error_ratio
     return stored if stored is not None else error_ratio(prediction.time_s, measured_s)
+
+
+_SIXTEEN_BITS_BYTES = 2.0
+
+
+def weight_saved_ratio(record: Record | None, weight_format: str) -> float | None:
+    """Return the saved share of the 16-bit weight bytes; negative where they grow, None where the format is not known.
+
+    Of a product whose case says its bytes: those of its weight, group scales and zero points as the kernel holds them (INT4
+    with a BF16 pair per group of 32 or 128, say). Else the bytes that `weight_format` moves per element. Without unit.
+    """
+    held_bytes = _weight_bytes(record) if record is not None else None
+    if held_bytes is not None and record is not None:
+        shape = dict(record.case.shape)
+        return 1 - held_bytes / (shape["N"] * shape["K"] * _SIXTEEN_BITS_BYTES)
+    try:
+        return 1 - get_format(weight_format).traffic_bytes_per_element / _SIXTEEN_BITS_BYTES if weight_format else None
+    except RooflineError:  # a user's format that this process has not loaded
+        return None
+
+
+def saved_ratio(option: Option) -> float | None:
+    """Return the saved share of an option's 16-bit weight bytes; by its format alone where nothing is known of its memory."""
+    return weight_saved_ratio(None, option.weight_format) if option.memory is None else option.memory.saved_ratio
+
+
+def _weight_bytes(record: Record) -> float | None:
+    """Return what a product reads beyond its activations; an intermediate that is written is read once more, no weight."""
+    shape, formats, ideal = dict(record.case.shape), dict(record.case.formats), record.ideal
+    if ideal is None or set(shape) != {"M", "N", "K"} or not {"a", "b", "c"} <= set(formats):
+        return None
+    try:
+        a, c = get_format(formats["a"]), get_format(formats["c"])
+    except RooflineError:
+        return None
+    activation_bytes = shape["M"] * shape["K"] * a.traffic_bytes_per_element
+    intermediate_bytes = ideal.write_bytes - shape["M"] * shape["N"] * c.traffic_bytes_per_element
+    held_bytes = ideal.read_bytes - activation_bytes - max(0.0, intermediate_bytes)
+    return held_bytes if held_bytes > 0 and shape["N"] * shape["K"] else None
+
+
+def regime_rank(cache: str, mode: str) -> tuple[int, int]:
+    """Return the place of a regime: the first judges a run, because a model's weights rarely stay in cache."""
+    modes = _MODE_RANKS.index(mode) if mode in _MODE_RANKS else len(_MODE_RANKS)
+    return modes, _CACHE_RANKS.index(cache) if cache in _CACHE_RANKS else len(_CACHE_RANKS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow, case_rows
 from reports.text.display_text import counted
-from reports.text.regime import regime_words
+from reports.text.labels import regime_words
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import Measurement, Record, RunInfo
 from roofline_model.ideal.roofline import error_ratio
@@ -163,7 +163,7 @@ class CaseSummary:
             where = f"process {row.process} {row.status}: " if self.measured_rows else ""
             said.append(f"{where}{row.reason or 'no reason was stored'}" if where or row.reason else "")
         beaten = ["faster than its roof"] if self.is_faster_than_roof else []
-        return tuple(dict.fromkeys(one for one in (*said, *beaten) if one))
+        return tuple(dict.fromkeys(remark for remark in (*said, *beaten) if remark))
 
     def _own_or_pooled(self, name: str, pooled: float | None) -> float | None:
         rows = self.measured_rows
@@ -196,8 +196,8 @@ def run_summaries(
     from results.exchange.exported.impossible import possible_records
     from results.statistics.replication import total_intervals
 
-    kept = possible_records(records)
-    return case_summaries(case_rows(kept, is_forced=run.is_forced), total_intervals(kept, floors))
+    possible = possible_records(records)
+    return case_summaries(case_rows(possible, is_forced=run.is_forced), total_intervals(possible, floors))
 
 
 SHAPE_FLAGS = ("bimodal", "drift", "outliers")
@@ -225,7 +225,7 @@ class SampleSeries:
 def flagged_series(cases: Iterable[CaseSummary]) -> tuple[SampleSeries, ...]:
     """Return a series per process of a case whose samples were flagged and are still stored; the gravest flag first."""
     series_list = [series for case in cases for row in case.measured_rows if (series := _series(row, case)) is not None]
-    return tuple(sorted(series_list, key=lambda one: min(SHAPE_FLAGS.index(flag) for flag in one.flags)))
+    return tuple(sorted(series_list, key=lambda flagged: min(SHAPE_FLAGS.index(flag) for flag in flagged.flags)))
 
 
 def _series(row: CaseRow, case: CaseSummary) -> SampleSeries | None:

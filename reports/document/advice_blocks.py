@@ -13,6 +13,7 @@ from reports.advice.shape_matrix import (
     entries_and_matrices,
     reason_spans,
 )
+from reports.cases.rows import saved_ratio
 from reports.document.blocks import (
     Block,
     Bullets,
@@ -34,15 +35,23 @@ from reports.document.blocks import (
     time_cell,
 )
 from reports.document.report import ChipPart, Report, meanings
-from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary
 from reports.stored.answer import StoredRanking, StoredRecommendations
-from reports.stored.words import confidence_words, short_confidence_words, speedup_words
+from reports.stored.words import (
+    compared_text,
+    confidence_words,
+    reason_text,
+    short_confidence_words,
+    speedup_words,
+    summary_of,
+)
 from reports.text.display_text import counted, shown
-from reports.text.regime import regime_words
+from reports.text.labels import regime_words
 from results.statistics.replication import width_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss, Option, Trust
-from roofline_model.core.finding import finding, first_with, short_text
+from roofline_model.core.finding import finding, short_text
 from roofline_model.recommend.loss import loss_text
 
 MOST_MOVES = 8
@@ -212,56 +221,68 @@ def _matrix_legend() -> Bullets:
 
 
 def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
-    one = entry.ranking
-    assert one is not None  # the caller keeps no others
-    op = "" if one.op in ("gemv", "gemm") else f" {one.op}"
-    regime = regime_words(one.cache, one.mode)
+    ranking = entry.ranking
+    assert ranking is not None  # the caller keeps no others
+    op = "" if ranking.op in ("gemv", "gemm") else f" {ranking.op}"
+    regime = regime_words(ranking.cache, ranking.mode)
     title: Rich = (
-        Span(f"{one.op} ", medium="text"),
-        Span(one.shape_label, "bold"),
+        Span(f"{ranking.op} ", medium="text"),
+        Span(ranking.shape_label, "bold"),
         Span(op, medium="page"),
         Span(f", {regime}", medium="text"),
-        *((Span(f" ({one.phase})", medium="text"), Span(f" {one.phase}", "quiet", medium="page")) if one.phase else ()),
+        *(
+            (Span(f" ({ranking.phase})", medium="text"), Span(f" {ranking.phase}", "quiet", medium="page"))
+            if ranking.phase
+            else ()
+        ),
         *((Span(f" {entry.regime}", "quiet", medium="page"),) if entry.regime else ()),
     )
     return Folded(
         title,
-        tuple(_ranking_blocks(part, one, f"Ranking for {one.op} {entry.title} {entry.regime}")),
-        one.summary,
+        tuple(_ranking_blocks(part, ranking, f"Ranking for {ranking.op} {entry.title} {entry.regime}")),
+        shape_summary(ranking),
         "ranking",
         f"ranking{part.suffix}-{entry.anchor}",
         is_open,
     )
 
 
-def _ranking_blocks(part: ChipPart, one: ShapeRecommendation, label: str) -> Iterator[Block]:
-    runnable = [row for row in one.rows if not row.kernel_gap]
-    spans = dict(zip(map(id, runnable), reason_spans([row.reason for row in runnable]), strict=True))
+def _ranking_blocks(part: ChipPart, ranking: ShapeRanking, label: str) -> Iterator[Block]:
+    runnable = ranking.runnable
+    reasons = {option.key: shape_reason(option, ranking) for option in runnable}
+    spans = dict(zip(reasons, reason_spans(list(reasons.values())), strict=True))
 
-    def speedup(row: RankedRow) -> Cell:
-        doubt = " !" if one.is_speedup_doubtful(row) else ""
-        return Cell("–" if row.speedup is None else f"{times_faster(row.speedup)}{doubt}", row.speedup)
+    def speedup(row: Option) -> Cell:
+        doubt = " !" if row.trust.is_over_doubt else ""
+        ratio = row.speedup_ratio
+        return Cell("–" if ratio is None else f"{times_faster(ratio)}{doubt}", ratio)
 
-    def method(row: RankedRow) -> Rich:
+    def method(row: Option) -> Rich:
         return (f"{row.method or '–'}, ", Span(loss_text(row.loss), "quiet"))
 
+    def evidence(row: Option) -> Rich:
+        return _evidence(part.report, row.estimate.source, row.record_ids, meanings(row.trust.doubts))
+
     columns = (
-        Column("#", lambda row: str(row.rank), "number"),
+        Column("#", lambda row: str(ranking.rank_of(row)), "number"),
         Column("Configuration", lambda row: row.label, is_head=True),
-        Column("Time", lambda row: time_cell(row.time_s), "number"),
+        Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
         Column("Speed\u2011up", speedup, "number"),
+        Column("Evidence", evidence, drop=2),
+        Column("±", lambda row: _plus_minus(row.estimate.half_width_ratio), "number", drop=3),
         Column(
-            "Evidence", lambda row: _evidence(part.report, row.source, row.record_ids, meanings(row.doubts)), drop=2
+            "Ideal",
+            lambda row: time_cell(None if row.times.ideal is None else row.times.ideal.time_s),
+            "number",
+            medium="page",
         ),
-        Column("±", lambda row: _plus_minus(row.interval_ratio), "number", drop=3),
-        Column("Ideal", lambda row: time_cell(row.ideal_s), "number", medium="page"),
-        Column("Weight bytes saved", lambda row: percent_cell(row.memory_saved_ratio, 0), "number", drop=1),
+        Column("Weight bytes saved", lambda row: percent_cell(saved_ratio(row), 0), "number", drop=1),
         Column("Suggested method, loss", method, "brief", drop=5),
-        Column("Why", lambda row: Cell(row.reason, row_span_count=spans[id(row)]), "prose", drop=4),
+        Column("Why", lambda row: Cell(reasons[row.key], row_span_count=spans[row.key]), "prose", drop=4),
     )
     if runnable:
-        yield _ranked_table(label, columns, runnable, one.baseline_label, meanings(one.baseline_doubts))
-    yield from _excluded(one.rows, one.excluded)
+        yield _ranked_table(label, columns, runnable, ranking.baseline_label, meanings(ranking.baseline_doubts))
+    yield from _excluded(ranking.barred, excluded_texts(ranking))
 
 
 def _ranked_table(
@@ -283,14 +304,12 @@ def _ranked_table(
     )
 
 
-def _excluded(rows: Sequence[Any], others: Sequence[tuple[str, str]]) -> Iterator[Block]:
+def _excluded(barred: Sequence[Option], others: Sequence[tuple[str, str]]) -> Iterator[Block]:
     """Yield what is not ranked and why; configurations with one reason together."""
-    barred: dict[str, list[str]] = {}
-    for row in rows:
-        gap = first_with(row.findings, "kernel-gap")
-        if gap is not None:
-            barred.setdefault(shown(short_text(gap)), []).append(row.label)
-    items = [f"{', '.join(labels)}: {reason}" for reason, labels in barred.items()]
+    labels: dict[str, list[str]] = {}
+    for option in barred:
+        labels.setdefault(kernel_gap_text(option), []).append(option.label)
+    items = [f"{', '.join(names)}: {reason}" for reason, names in labels.items()]
     items += [f"{name}: {reason}" if name else reason for name, reason in others]
     if items:
         yield Bullets(tuple(items), "quiet", look="excluded")
@@ -335,7 +354,9 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     blocks += [Bullets(stored.notes)] if stored.notes else []
     blocks += [Bullets(stored.missing, "quiet")] if stored.missing else []
     if stored.rankings:
-        rankings = tuple(_stored_ranking(report, one, numbers[id(one)], several=several) for one in stored.rankings)
+        rankings = tuple(
+            _stored_ranking(report, ranking, numbers[id(ranking)], several=several) for ranking in stored.rankings
+        )
         title = f"Each ranking with all its configurations ({len(rankings)})"
         blocks.append(Folded(title, rankings, look="others", medium="page"))
     return Section("What all stored runs recommend", "stored", tuple(blocks))
@@ -356,11 +377,11 @@ def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, i
         return (Span(ranking.title, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
 
     def of_best(cell: Callable[[Option], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
-        return lambda ranking: "–" if ranking.best is None else cell(ranking.best)
+        return lambda ranking: "–" if ranking.first is None else cell(ranking.first)
 
     columns = (
         Column("Question", question, "brief", is_head=True),
-        Column("Take", lambda ranking: ranking.best.label if ranking.best else ranking.summary, "brief"),
+        Column("Take", lambda ranking: ranking.first.label if ranking.first else summary_of(ranking), "brief"),
         Column("Evidence", of_best(lambda row: _stored_evidence(report, row)), drop=3),
         Column("Time", of_best(lambda row: time_cell(row.estimate.time_s)), "number"),
         Column("Speed\u2011up", of_best(_stored_speedup), "number"),
@@ -401,21 +422,26 @@ def _nights(row: Option) -> Rich:
     return (*(spans if more else spans[:-1]), *more) or "–"
 
 
-def _stored_ranking(report: Report, one: StoredRanking, number: int, *, several: bool) -> Folded:
-    moved = f", {len(one.changes)} moved" if one.changes else ""
-    title = (one.title, *_quietly(one.hardware_name if several else "", f"{len(one.rows)} configurations{moved}"))
-    return Folded(title, tuple(_stored_blocks(report, one)), look="ranking", anchor=f"stored-{number}")
+def _stored_ranking(report: Report, ranking: StoredRanking, number: int, *, several: bool) -> Folded:
+    moved = f", {len(ranking.changes)} moved" if ranking.changes else ""
+    title = (
+        ranking.title,
+        *_quietly(ranking.hardware_name if several else "", f"{len(ranking.options)} configurations{moved}"),
+    )
+    return Folded(title, tuple(_stored_blocks(report, ranking)), look="ranking", anchor=f"stored-{number}")
 
 
-def _stored_blocks(report: Report, one: StoredRanking) -> Iterator[Block]:
-    yield Paragraph(Span(f"{one.summary[:1].upper()}{one.summary[1:]}", "bold"))
-    if one.changes:
-        yield Paragraph(f"{one.compared}:", "quiet")
-        yield Bullets(tuple(change.sentence for change in one.changes), look="moves")
-    runnable = one.runnable
-    spans = dict(zip(map(id, runnable), reason_spans(one.runnable_reasons), strict=True))
+def _stored_blocks(report: Report, ranking: StoredRanking) -> Iterator[Block]:
+    summary = summary_of(ranking)
+    yield Paragraph(Span(f"{summary[:1].upper()}{summary[1:]}", "bold"))
+    if ranking.changes:
+        yield Paragraph(f"{compared_text(ranking)}:", "quiet")
+        yield Bullets(tuple(change.sentence for change in ranking.changes), look="moves")
+    runnable = ranking.runnable
+    reasons = {option.key: reason_text(option, ranking) for option in runnable}
+    spans = dict(zip(reasons, reason_spans(list(reasons.values())), strict=True))
     columns = (
-        Column("#", lambda row: str(one.rank_of(row)), "number"),
+        Column("#", lambda row: str(ranking.rank_of(row)), "number"),
         Column("Configuration", lambda row: row.label, is_head=True),
         Column("Evidence", lambda row: _stored_evidence(report, row)),
         Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
@@ -434,13 +460,13 @@ def _stored_blocks(report: Report, one: StoredRanking) -> Iterator[Block]:
             "brief",
         ),
         Column("Runs", _nights),
-        Column("Why", lambda row: Cell(one.reasons[row.key], row_span_count=spans[id(row)]), "prose"),
+        Column("Why", lambda row: Cell(reasons[row.key], row_span_count=spans[row.key]), "prose"),
     )
     if runnable:
-        label = f"All runs: ranking for {one.title} on {one.hardware_name}"
-        yield _ranked_table(label, columns, runnable, one.baseline_label, ", ".join(one.baseline_doubts))
+        label = f"All runs: ranking for {ranking.title} on {ranking.hardware_name}"
+        yield _ranked_table(label, columns, runnable, ranking.baseline_label, ", ".join(ranking.baseline_doubts))
     others = (
-        *((refused.label, refused.reason) for refused in one.refused),
-        *(("", short_text(item)) for item in one.missing),
+        *excluded_texts(ranking),
+        *(("", short_text(item)) for item in ranking.missing),
     )
-    yield from _excluded(one.rows, others)
+    yield from _excluded(ranking.barred, others)

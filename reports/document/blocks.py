@@ -148,7 +148,7 @@ class FigureBlock:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A place that the page's scripts fill (`figures`, `rows`, … of `page/interactive/static`), and what stands there without them."""
+    """A place that the page's scripts fill (`figures`, `rows`, … of `page/static`), and what stands there without them."""
 
     kind: str
     chip_index: int | None = None
@@ -208,15 +208,15 @@ def table(
     `more`: the other fields of `TableBlock`.
     """
     rows = [([_cell(column.cell(item)) for column in columns], anchor(item), look_of(item)) for item in items]
-    kept = [
+    places = [
         at
         for at, column in enumerate(columns)
         if column.is_head or any(cells[at].content not in ("–", "") for cells, _, _ in rows)
     ]
     return TableBlock(
         label,
-        tuple(columns[at] for at in kept),
-        tuple(Row(tuple(cells[at] for at in kept), place, look) for cells, place, look in rows),
+        tuple(columns[at] for at in places),
+        tuple(Row(tuple(cells[at] for at in places), place, look) for cells, place, look in rows),
         **more,
     )
 

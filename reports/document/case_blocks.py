@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from reports.cases.calibration_doubt import doubtful_words
-from reports.cases.energy import CaseEnergy, case_energy
-from reports.cases.error_summary import ErrorSummary
-from reports.cases.gap import LABELS, expected_gap
+from reports.cases.errors import LABELS, ErrorSummary, doubtful_words, expected_gap
 from reports.cases.rows import CaseRow
-from reports.cases.state import state_of
+from reports.cases.state import CaseEnergy, case_energy, state_of
 from reports.cases.summary import MAX_SERIES, CaseSummary
 from reports.document.blocks import (
     Block,
@@ -34,7 +31,7 @@ from reports.document.blocks import (
 from reports.document.report import ChipPart, case_column, flag_span, flags_cell
 from reports.formats.figure_files import figure_suffix
 from reports.text.display_text import counted, prefixed, shown
-from reports.text.regime import regime_words
+from reports.text.labels import regime_words
 from results.records.records import Measurement
 from results.records.state_records import KernelAttribution
 from results.statistics.replication import width_text
@@ -381,14 +378,14 @@ def _processes(cases: list[CaseSummary]) -> Folded:
 
     columns = (
         Column("Case", name, is_head=True),
-        Column("Process", lambda one: str(one.row.process), "number"),
-        Column("Median", lambda one: time_cell(one.row.measured_s), "number"),
-        Column("±\u00a0within", lambda one: _width(one.row.interval_ratio), "number"),
+        Column("Process", lambda item: str(item.row.process), "number"),
+        Column("Median", lambda item: time_cell(item.row.measured_s), "number"),
+        Column("±\u00a0within", lambda item: _width(item.row.interval_ratio), "number"),
         Column("Samples", sampled, "number"),
-        Column("Stopped by", lambda one: shown(one.measurement.stop_reason) if one.measurement else "–"),
-        Column("SM clock", lambda one: state_text(one, "clock_text"), "number"),
-        Column("Throttled", lambda one: state_text(one, "throttled_text"), "brief"),
-        Column("Flags", lambda one: flags_cell(one.row.flags), "brief"),
+        Column("Stopped by", lambda item: shown(item.measurement.stop_reason) if item.measurement else "–"),
+        Column("SM clock", lambda item: state_text(item, "clock_text"), "number"),
+        Column("Throttled", lambda item: state_text(item, "throttled_text"), "brief"),
+        Column("Flags", lambda item: flags_cell(item.row.flags), "brief"),
         Column("Remarks", _process_remark, "prose"),
     )
     title = f"Each process of {counted(len(cases), 'case')} that ran in several"

@@ -76,7 +76,7 @@ def _model(part: ChipPart, model: ModelResult) -> Iterator[Block]:
     if any(passes[0].figures.quality_source in ("measured", "none") for _, passes in members):
         yield _quality(model, members)
     if names := part_columns(model):
-        passes = [(phase, one) for phase in model.phases for one in phase.passes if one.parts_s]
+        passes = [(phase, result) for phase in model.phases for result in phase.passes if result.parts_s]
         columns = (
             Column("Pass", lambda item: f"{item[0].phase}, {shown(item[1].label, 80)}", is_head=True),
             Column("Expected", lambda item: _expected(item[1]), "number"),
@@ -93,39 +93,39 @@ def _part(name: str) -> Callable[[tuple[PhaseResult, PassResult]], Cell]:
 def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock:
     best = phase.of(phase.judged.best) if phase.judged.is_win else None
     is_decode = phase.phase == "decode"
-    has_measured = any(one.measured_s is not None for one in phase.passes)
+    has_measured = any(item.measured_s is not None for item in phase.passes)
 
-    def name(one: PassResult) -> Rich:
-        label = Span(shown(one.label, 80), anchor=part.report.place((one.records[0].record_id,)))
-        if not one.is_doubtful or one.contender is None:
+    def name(result: PassResult) -> Rich:
+        label = Span(shown(result.label, 80), anchor=part.report.place((result.records[0].record_id,)))
+        if not result.is_doubtful or result.contender is None:
             return label
-        doubts = tuple(flag for flag in sorted(one.contender.flags) if flag in DOUBTFUL_FLAGS)
+        doubts = tuple(flag for flag in sorted(result.contender.flags) if flag in DOUBTFUL_FLAGS)
         return (label, " ", Span("!", "mark", meanings(doubts)))
 
-    def tokens(one: PassResult) -> Cell:
-        rate = one.tokens_per_s if has_measured else one.expected_tokens_per_s
+    def tokens(result: PassResult) -> Cell:
+        rate = result.tokens_per_s if has_measured else result.expected_tokens_per_s
         return Cell(tokens_text(rate), rate)
 
-    def energy(one: PassResult) -> Cell:
-        return Cell(energy_text(one.figures.energy_j_per_token), one.figures.energy_j_per_token)
+    def energy(result: PassResult) -> Cell:
+        return Cell(energy_text(result.figures.energy_j_per_token), result.figures.energy_j_per_token)
 
     what = f"{'generated' if is_decode else 'prompt'} tokens per second, {'measured' if has_measured else 'by the expected time'}"
     columns = (
         Column("Precision", name, is_head=True),
-        Column("Measured", lambda one: time_cell(one.measured_s), "number"),
-        Column("±", lambda one: _width(one.interval_ratio), "number", drop=7),
+        Column("Measured", lambda item: time_cell(item.measured_s), "number"),
+        Column("±", lambda item: _width(item.interval_ratio), "number", drop=7),
         Column("Tokens/s", tokens, "number", what, drop=1),
         Column("Expected", _expected, "number"),
-        Column("Ideal", lambda one: time_cell(one.contender.ideal_s if one.contender else None), "number", drop=2),
-        Column("Speed\u2011up", lambda one: _speedup(one.measured_speedup), "number", "measured over measured"),
+        Column("Ideal", lambda item: time_cell(item.contender.ideal_s if item.contender else None), "number", drop=2),
+        Column("Speed\u2011up", lambda item: _speedup(item.measured_speedup), "number", "measured over measured"),
         Column(
             "Speed\u2011up expected",
-            lambda one: _speedup(one.expected_speedup),
+            lambda item: _speedup(item.expected_speedup),
             "number",
             "expected over expected",
             drop=6,
         ),
-        Column("Speed\u2011up ideal", lambda one: _speedup(one.ideal_speedup), "number", "ideal over ideal", drop=4),
+        Column("Speed\u2011up ideal", lambda item: _speedup(item.ideal_speedup), "number", "ideal over ideal", drop=4),
         Column("J/1k tokens", energy, "number", "energy per thousand tokens, gross", drop=3),
         Column("Remarks", _remark, "brief", drop=5),
     )
@@ -133,8 +133,8 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
         f"{phase.phase} of {model_title(model)}",
         columns,
         phase.passes,
-        title=f"{phase.phase.capitalize()}: {'one new token per sequence' if is_decode else 'the whole prompt'}",
-        look_of=lambda one: "best" if one is best else "",
+        title=f"{phase.phase.capitalize()}: {'item new token per sequence' if is_decode else 'the whole prompt'}",
+        look_of=lambda item: "best" if item is best else "",
     )
 
 
@@ -146,18 +146,18 @@ def _speedup(ratio: float | None) -> Cell:
     return Cell("–" if ratio is None else times_faster(ratio), ratio)
 
 
-def _expected(one: PassResult) -> Cell:
-    return time_cell(one.contender.expected_s if one.contender else None)
+def _expected(result: PassResult) -> Cell:
+    return time_cell(result.contender.expected_s if result.contender else None)
 
 
-def _remark(one: PassResult) -> str:
-    if one.is_baseline:
+def _remark(result: PassResult) -> str:
+    if result.is_baseline:
         return "the baseline"
-    if one.figures.is_emulated:
+    if result.figures.is_emulated:
         return "emulated"
-    if one.records[0].status == "predicted":
+    if result.records[0].status == "predicted":
         return "predicted"
-    return shown(one.reason) if one.measured_s is None else "–"
+    return shown(result.reason) if result.measured_s is None else "–"
 
 
 Member = tuple[str, tuple[PassResult, ...]]
@@ -171,7 +171,11 @@ def _memory(model: ModelResult, members: Sequence[Member]) -> TableBlock:
     def peak(phase: str) -> Callable[[Member], Cell]:
         return lambda item: memory_cell(
             next(
-                (one.figures.peak_bytes for one in item[1] if (one.figures.phase == "decode") is (phase == "decode")),
+                (
+                    result.figures.peak_bytes
+                    for result in item[1]
+                    if (result.figures.phase == "decode") is (phase == "decode")
+                ),
                 None,
             )
         )

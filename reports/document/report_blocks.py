@@ -37,8 +37,8 @@ from reports.document.case_blocks import (
 from reports.document.model_blocks import models_section
 from reports.document.report import Report, case_column
 from reports.text.display_text import shown
-from reports.text.environment_words import environment_words
-from reports.view.run_timeline import run_timeline
+from reports.text.labels import environment_words
+from reports.view.run_state import run_timeline
 from reports.view.views import ReportView, utc_minutes
 
 MOST_SLOW_READINGS = 8
@@ -142,7 +142,7 @@ def _timeline(report: Report) -> Iterator[Section]:
 
 def _machine(report: Report) -> Iterator[Section]:
     state = report.view.state
-    states = [(case, known) for case in report.view.cases if (known := case_state(case)) is not None]
+    states = [(case, own_state) for case in report.view.cases if (own_state := case_state(case)) is not None]
     if not state.is_known and not states:
         return
     blocks: list[Block] = [Paragraph(state.canary_sentence, "bad" if state.slow else "plain")]
@@ -173,18 +173,18 @@ def _machine(report: Report) -> Iterator[Section]:
 
 def _state_table(report: Report, states: list[tuple[CaseSummary, CaseState]]) -> Folded:
     """Return the clocks, load and retries of each case; of what no case knows there is no column."""
-    known = [state for _, state in states]
+    case_states = [state for _, state in states]
     is_gpu = any(
         state.clock_hz is not None
         or state.rated_clock_hz is not None
         or state.throttled_s
         or state.device_process_count
-        for state in known
+        for state in case_states
     )
-    counts = [state.retry_count for state in known if state.retry_count is not None]
-    has_range = any(state.clock_low_hz is not None for state in known)
+    counts = [state.retry_count for state in case_states if state.retry_count is not None]
+    has_range = any(state.clock_low_hz is not None for state in case_states)
     plain = ["No case was measured again."] if counts and not any(counts) else []
-    plain += ["No temperature is stored."] if all(state.temperature_c is None for state in known) else []
+    plain += ["No temperature is stored."] if all(state.temperature_c is None for state in case_states) else []
     columns = [case_column(lambda item: item[0].lead)]
     if is_gpu:
         columns += [
@@ -219,13 +219,13 @@ def _count(value: int | None) -> Cell:
 
 def _environment(view: ReportView) -> Section:
     facts = run_facts(view)
-    known = [(name, text) for name, text in facts if text != "–"]
+    given = [(name, text) for name, text in facts if text != "–"]
     unknown = [name for name, text in facts if text == "–"]
     columns = (
         Column("fact", lambda fact: fact[0], is_head=True),
         Column("value", lambda fact: fact[1], "prose"),
     )
-    blocks: list[Block] = [table("Run and environment", columns, known, look="facts", is_folded=True)]
+    blocks: list[Block] = [table("Run and environment", columns, given, look="facts", is_folded=True)]
     if unknown:
         blocks.append(Paragraph(f"Not set, or nothing found: {', '.join(unknown)}.", "quiet", "page"))
     return Section("Where it ran", "environment", tuple(blocks))

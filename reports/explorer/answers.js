@@ -88,13 +88,18 @@ export function askCompared(state, main, signal) {
 export const adviceErrors = (state, { problem }) => inputErrors(state.op, problem?.fields ?? []);
 
 /**
- * Ask for the tile that a row's product gets: {answer} or {problem}; null for other operators, for chips without tiles, and
+ * Ask for the tile that a row's product gets, {answer} or {problem}, and the figure of its efficiency over N; null for other operators, for chips without tiles, and
  * where no expected time is known: a tile is a choice of the kernel that would have one.
  */
 export async function askTiling(state, chip, row, signal) {
   if (state.op !== "product" || chip.kind === "cpu" || !row.expected) return null;
   const [, body] = OPERATORS.product.question(state, row.format);
-  return settled(post(`api/tiling?hardware_key=${encodeURIComponent(state.hw)}`, body, signal));
+  const chipKey = encodeURIComponent(state.hw);
+  const [tiling, figure] = await Promise.all([
+    settled(post(`api/tiling?hardware_key=${chipKey}`, body, signal)),
+    settled(post(`api/figures/tiling?hardware_key=${chipKey}`, body, signal)),
+  ]);
+  return { ...tiling, figure: figure.answer ?? null };
 }
 
 async function settled(promise) {
@@ -109,19 +114,6 @@ async function settled(promise) {
 /** The time a row is judged by: the expected one where there is one. */
 export const judgedS = (row) => row.expected?.time_s ?? row.timeS;
 
-/**
- * Return the row that is expected to be faster than the best one, while its interval ends later; null where none is. It says
- * what the numbers are, and ranks nothing.
- */
-export function fasterButLessSure(rows, best) {
-  const faster = rows.filter(
-    (row) =>
-      !row.error && !row.kernelGap && row.memory?.fits !== false && row.expected && best.expected &&
-      row.expected.time_s < best.expected.time_s && row.expected.high_s > best.expected.high_s,
-  );
-  return faster.reduce((first, row) => (first === null || judgedS(row) < judgedS(first) ? row : first), null);
-}
-
 /** Return the row that the details are about: the reader's choice, else the one to take, else the first that could run. */
 export function focusedRow({ rows, best }, focus) {
   const timed = rows.filter((row) => !row.error);
@@ -132,6 +124,3 @@ export function focusedRow({ rows, best }, focus) {
     timed[0]
   );
 }
-
-/** Return whether a library has the kernel and no serving engine, which a whole model needs: the gap then says so itself. */
-export const isOfEngines = (row) => row.kernelGap.values.library !== undefined;

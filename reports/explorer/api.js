@@ -1,5 +1,7 @@
 // The server's answers. Paths are relative to the page, so that it works behind a prefix; a token comes from the fragment.
 
+import { fit, PAGE } from "./words.js";
+
 const TOKEN_KEY = "roofline-token";
 const BEFORE_KEY = "roofline-token-before";
 
@@ -51,10 +53,7 @@ export async function ask(path, { body, signal } = {}) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiProblem(
-      0,
-      "The server does not answer. Start it with `roofline serve`; this page asks again with your next change.",
-    );
+    throw new ApiProblem(0, PAGE.noServer);
   }
   if (response.status === 401 && token !== null && takeTokenBefore(token)) return ask(path, { body, signal });
   if (response.ok) {
@@ -66,7 +65,7 @@ export async function ask(path, { body, signal } = {}) {
   const problem = await response.json().catch(() => ({}));
   throw new ApiProblem(
     response.status,
-    problem.detail ?? `The server answered ${response.status}.`,
+    problem.detail ?? fit(PAGE.refused, { status: response.status }),
     problem.errors ?? [],
   );
 }

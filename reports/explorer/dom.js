@@ -40,6 +40,9 @@ export function say(node, text) {
 /** Return a text with its first letter large. */
 export const capitalized = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 
+/** Return a text as a sentence: a capital first, a full stop last. */
+export const sentence = (text) => `${capitalized(text)}${/[.!?]$/.test(text) ? "" : "."}`;
+
 /** Return a text as nodes, what stands between backticks as code. */
 export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
 

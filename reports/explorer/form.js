@@ -4,6 +4,7 @@ import { byId, capitalized, el, fill, options, say } from "./dom.js";
 import { byteRate, bytes } from "./numbers.js";
 import { formatLabel, GEMV_ROWS, OPERATORS, pairKey, typed } from "./operators.js";
 import { AUTO, baseOf, chipOf, formatsOf, modelOf, MOST_FORMATS, resolved } from "./state.js";
+import { fit, FORM } from "./words.js";
 
 const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4"];
 const USUAL_WEIGHTS = ["INT4", "INT8"];
@@ -28,7 +29,7 @@ export function startForm(store, catalog) {
         say(byId("label-pair-activation"), capitalized(activation));
         say(
           byId("hint-formats"),
-          `One for both operands, or ${weight} / ${activation}; up to ${MOST_FORMATS}.`,
+          fit(FORM.formats, { weight, activation, count: MOST_FORMATS }),
         );
         shown = state.op;
       }
@@ -44,7 +45,7 @@ export function startForm(store, catalog) {
 function showNearest(store, chips) {
   fill(
     byId("nearest-hw"),
-    chips.length ? el("span", { class: "hint" }, "Did you mean") : null,
+    chips.length ? el("span", { class: "hint" }, FORM.meant) : null,
     chips.map((chip) => el("button", { type: "button", onclick: () => store.set({ hw: chip.key }) }, chip.name)),
   );
 }
@@ -53,10 +54,10 @@ function fillChips(store, catalog) {
   const select = byId("hw");
   const named = catalog.hardware.map((chip) => [
     chip.key,
-    `${chip.name}${chip.is_placeholder ? " (placeholder)" : ""}`,
+    chip.is_placeholder ? fit(FORM.placeholder, { chip: chip.name }) : chip.name,
   ]);
-  const here = catalog.thisMachine && [[AUTO, `This machine: ${catalog.thisMachine.name}`]];
-  const none = el("option", { value: "", disabled: true, hidden: true }, "choose a chip…");
+  const here = catalog.thisMachine && [[AUTO, fit(FORM.thisMachine, { chip: catalog.thisMachine.name })]];
+  const none = el("option", { value: "", disabled: true, hidden: true }, FORM.choose);
   fill(select, none, options([...(here ?? []), ...named], store.get().hw));
   select.addEventListener("change", () => store.set({ hw: select.value }));
 }
@@ -73,7 +74,7 @@ function buildFields(place, fields, store, catalog, presets) {
     place,
     el(
       "div",
-      { class: "presets", role: "group", "aria-label": "Examples" },
+      { class: "presets", role: "group", "aria-label": FORM.examples },
       presets.map(([text, patch]) => el("button", { type: "button", onclick: () => store.set(patch) }, text)),
     ),
     el(
@@ -91,7 +92,7 @@ function buildLimits(place, fields, store, catalog) {
       ? el(
           "fieldset",
           {},
-          el("legend", {}, "Limits of the recommendation"),
+          el("legend", {}, FORM.limits),
           el(
             "div",
             { class: "grid" },
@@ -114,7 +115,7 @@ function fieldNode(field, store, catalog) {
       inputmode: "numeric",
       spellcheck: "false",
       maxlength: "24",
-      placeholder: field.optional ? "none" : null,
+      placeholder: field.optional ? FORM.none : null,
     });
     input.addEventListener("input", () => store.set({ [id]: input.value }, { typing: true }));
     input.addEventListener("change", () => store.set({ [id]: input.value }));
@@ -180,7 +181,7 @@ function showValues(state, catalog) {
   const known = chip && [
     byteRate(chip.bandwidth_bytes_per_s),
     chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),
-    chip.is_placeholder ? "invented numbers, for examples only" : "",
+    chip.is_placeholder ? FORM.invented : "",
   ];
   say(byId("hint-hw"), known ? known.filter(Boolean).join(" · ") : "");
 }
@@ -214,7 +215,7 @@ function toggle(store, catalog, format, isOn) {
   if (next.length === 0 || next.length > MOST_FORMATS) {
     say(
       byId("error-formats"),
-      next.length ? `Up to ${MOST_FORMATS} formats at a time: leave one out first.` : "Keep at least one format.",
+      next.length ? fit(FORM.tooMany, { count: MOST_FORMATS }) : FORM.keepOne,
     );
     showFormats(store, catalog);
     return;
@@ -238,7 +239,7 @@ function showErrors(errors) {
     const name = node.id.slice("error-".length);
     if (name === "formats") continue;
     const isEmpty = byId(name)?.type === "text" && byId(name).value.trim() === "";
-    say(node, errors[name] ? (isEmpty ? "Give a number." : errors[name]) : "");
+    say(node, errors[name] ? (isEmpty ? FORM.number : errors[name]) : "");
     byId(name)?.toggleAttribute("aria-invalid", false);
     if (errors[name]) byId(name)?.setAttribute("aria-invalid", "true");
   }

@@ -1,22 +1,22 @@
 // The page: state → questions → answers → views. Every change asks anew, the first at once; overtaken answers are dropped.
 
-import { showAdvice } from "./advice_view.js";
-import { showAnswer } from "./answer_view.js";
-import { adviceErrors, askChip, askCompared, askRecommendation, askTiling, withPick } from "./answers.js";
+import { adviceErrors, askChip, askCompared, askRecommendation, askTiling, focusedRow, withPick } from "./answers.js";
 import { ApiProblem, get, keepToken } from "./api.js";
-import { nearestChips, unknownChip } from "./chip_names.js";
-import { showCompare, startCompare } from "./compare_view.js";
-import { showDetail } from "./detail_view.js";
-import { byId, el, fill, say } from "./dom.js";
+import { byId, fill, say } from "./dom.js";
 import { startForm } from "./form.js";
-import { startGpu } from "./gpu_view.js";
-import { startMeasured } from "./measured_view.js";
 import { counted } from "./numbers.js";
 import { OPERATORS } from "./operators.js";
-import { AUTO, resolved, startState } from "./state.js";
-import { drawRoofline, explain, isNarrow } from "./plot.js";
-import { startStored } from "./stored_view.js";
+import { askReading, askVerdicts } from "./reading.js";
+import { AUTO, nearestChips, resolved, startState } from "./state.js";
 import { startTheme } from "./theme.js";
+import { showAdvice, startStored } from "./views/advice.js";
+import { showAnswer } from "./views/answer.js";
+import { showCompare, startCompare } from "./views/compare.js";
+import { showDetail } from "./views/detail.js";
+import { startGpu } from "./views/gpu.js";
+import { startMeasured } from "./views/measured.js";
+import { drawRoofline, explain, isNarrow, redraw } from "./views/plot.js";
+import { COMPARE, fit, PAGE } from "./words.js";
 
 /** Between two questions while key follows key: the first is asked at once. */
 const PAUSE_MS = 80;
@@ -40,7 +40,10 @@ async function start() {
     const pause = isBeingTyped(state) ? EMPTY_PAUSE_MS : askedAt + PAUSE_MS - performance.now();
     timer = setTimeout(() => refresh(state), Math.max(0, pause));
   });
-  startTheme(byId("theme"), () => last && draw());
+  startTheme(byId("theme"), () => {
+    if (last) draw();
+    redraw();
+  });
   startCopy();
   const catalog = await readCatalog();
   views = {
@@ -77,30 +80,32 @@ async function start() {
       const picked = advice.then((ranking) => withPick(state, asked, ranking, signal));
       picked.catch(() => {});
       const soon = await Promise.race([picked, waited(RANKING_WAIT_MS)]);
-      await cases;
+      const first = soon ?? { ...asked, best: null };
+      const [said] = await Promise.all([read(state, first, signal), cases]);
       if (signal.aborted) return;
       say(byId("fault"), "");
       results.classList.remove("stale");
       if (Object.keys(asked.errors).length) views.form.showErrors(asked.errors); // what else stands there goes with the ranking
       views.form.showNearest(asked.chip ? [] : nearestChips(catalog, asked.problem));
       views.compare(state);
-      showMain(state, soon ?? { ...asked, best: null }, soon !== null);
+      showMain(state, first, said, soon !== null);
       views.measured.show(state);
       const unlessOvertaken = (show) => (answer) => signal.aborted || show(answer);
       const [ranking, main] = await Promise.all([advice, picked]);
+      const reading = soon === null ? await read(state, main, signal) : said;
       if (signal.aborted) return;
-      if (soon === null) showMain(state, main, true);
+      if (soon === null) showMain(state, main, reading, true);
       showAdvice(state.op, ranking);
       views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
       const { focus } = last;
       await Promise.all([
         (focus ? askTiling(state, main.chip, focus, signal) : Promise.resolve(null)).then(
-          unlessOvertaken((tiling) => showDetail(focus, tiling)),
+          unlessOvertaken((tiling) => showDetail(focus, reading, tiling)),
         ),
         views.stored.show(state, views.measured.chips(), signal),
-        askCompared(state, main, signal).then(
-          unlessOvertaken((chips) => showCompare(chips, focus, store, catalog)),
-        ),
+        askCompared(state, main, signal)
+          .then(async (chips) => [chips, chips.length > 1 ? await askVerdicts(chips, focus, signal) : []])
+          .then(unlessOvertaken(([chips, sentences]) => showCompare(chips, sentences, store, catalog))),
         draw(),
       ]);
       if (signal.aborted) return;
@@ -112,11 +117,11 @@ async function start() {
   }
 
   /** Show the answer of the chosen chip: its sentence, figures and table. */
-  function showMain(state, main, isRanked) {
+  function showMain(state, main, reading, isRanked) {
     const measured = views.measured.matching(state, main.rows.map((row) => row.format));
-    const focus = showAnswer(state, main, store, measured, isRanked);
+    const focus = showAnswer(state, main, reading, store, measured, isRanked);
     last = { state, main, focus };
-    document.title = focus ? `${byId("answer-title").textContent} · Roofline explorer` : "Roofline explorer";
+    document.title = focus ? fit(PAGE.titled, { question: byId("answer-title").textContent }) : PAGE.title;
   }
 
   async function draw() {
@@ -124,13 +129,13 @@ async function start() {
     const place = byId("plot");
     const cases = views.measured.overlay(state);
     const label = focus
-      ? `Roofline of ${main.chip.name}: ${byId("headline").textContent} The table of formats has the numbers.`
+      ? fit(PAGE.plot, { chip: main.chip.name, headline: byId("headline").textContent })
       : "";
     try {
       if (!focus && !cases.length) {
         place.hidden = true;
         fill(byId("plot-key"));
-        say(byId("plot-note"), "Nothing to draw until there is a prediction.");
+        say(byId("plot-note"), PAGE.noPlot);
       } else {
         place.hidden = false;
         place.setAttribute("role", "img");
@@ -152,6 +157,9 @@ async function start() {
   }
 }
 
+/** Return what the server says of the row that the page is about; null where there is none. */
+const read = (state, main, signal) => askReading(state, focusedRow(main, state.focus), Boolean(main.misfit), signal);
+
 /** Return whether the field that has the focus is a size that must not be empty, and is. */
 function isBeingTyped(state) {
   const name = document.activeElement?.name;
@@ -165,20 +173,17 @@ async function mainAnswer(state, signal) {
     return await askChip(state, state.hw, signal);
   } catch (problem) {
     if (!(problem instanceof ApiProblem) || (problem.fields.length === 0 && problem.status !== 404)) throw problem;
-    const error = problem.status === 404 && state.hw !== AUTO ? unknownChip(state.hw) : problem.message;
+    const error = problem.status === 404 && state.hw !== AUTO ? fit(COMPARE.unknown, { name: state.hw }) : problem.message;
     return { key: state.hw, chip: null, rows: [], errors: { hw: error }, problem };
   }
 }
 
 function note(main, cases) {
   const left = main.rows.filter((row) => row.error).map((row) => row.label);
-  const shown = isNarrow()
-    ? "Tap a point for its numbers; it becomes the chosen format."
-    : "Drag to move, double-click to reset; a click on a point chooses its format.";
   return [
-    shown,
-    cases.length ? `${counted(cases.length, "measured case")} of the chosen run.` : "",
-    left.length ? `Not drawn, as ${main.chip.name} cannot compute ${left.length > 1 ? "them" : "it"}: ${left.join(", ")}.` : "",
+    isNarrow() ? PAGE.tap : PAGE.drag,
+    cases.length ? fit(PAGE.cases, { cases: counted(cases.length, "measured case") }) : "",
+    left.length ? fit(PAGE.notDrawn, { chip: main.chip.name, formats: left.join(", ") }) : "",
   ]
     .filter(Boolean)
     .join(" ");
@@ -198,9 +203,9 @@ function startCopy() {
   byId("copy").addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(location.href);
-      say(byId("copied"), "Copied.");
+      say(byId("copied"), PAGE.copied);
     } catch {
-      say(byId("copied"), "Copy it from the address bar.");
+      say(byId("copied"), PAGE.copyYourself);
     }
     setTimeout(() => say(byId("copied"), ""), 3000);
   });
@@ -211,9 +216,7 @@ function report(error) {
   const isToken = error instanceof ApiProblem && error.status === 401;
   say(
     byId("fault"),
-    isToken
-      ? "This server asks for its token: open the page as /#token=… with the token that `roofline serve` printed."
-      : error.message,
+    isToken ? PAGE.token : error.message,
   );
   byId("results").classList.add("stale"); // what stands there was asked before
   byId("results").setAttribute("aria-busy", "false");

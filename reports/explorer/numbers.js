@@ -44,22 +44,14 @@ export const time = (seconds) => prefixed(seconds, "s", 4, "p", "");
 export const flopRate = (rate) => prefixed(rate, "FLOP/s", 4, "");
 export const byteRate = (rate) => prefixed(rate, "B/s", 4, "");
 export const bytes = (size) => prefixed(size, "B", 4, "");
-export const flop = (count) => prefixed(count, "FLOP", 4, "");
 export const intensity = (value) => significant(value, 4);
 /** Print a gain as `times_faster` of results/verdicts/shape_verdict.py does: "4.0×", "0.97×", "120×"; a slowdown of half a percent is never "1.0×". */
 export const times = (ratio) =>
   known(ratio) ? `${ratio >= 0.995 ? ratio.toFixed(ratio >= 99.5 ? 0 : 1) : significant(ratio, 2)}×` : MISSING;
-/** Say how fast against `other` in a sentence: "3.0× as fast as FP16", "1.02× as fast as FP16", "as fast as FP16". */
-export const asFast = (ratio, other) => {
-  const isLevel = ratio >= 0.995 && ratio < 1.005;
-  return `${isLevel ? "" : ratio > 1 && ratio < 1.05 ? `${ratio.toFixed(2)}× ` : `${times(ratio)} `}as fast as ${other}`;
-};
 /** Whether a ratio printed as percent has a minus: what rounds to zero has none. */
 const below = (ratio, digits) => Number((ratio * 100).toFixed(digits)) < 0;
 export const percent = (ratio, digits = 0) =>
   known(ratio) ? `${below(ratio, digits) ? "−" : ""}${Math.abs(ratio * 100).toFixed(digits)} %` : MISSING;
-/** Print a share in words where it rounds to none or to all: "less than 1 %", "nearly all". */
-export const roughShare = (ratio) => (ratio < 0.005 ? "less than 1 %" : ratio < 1 && ratio >= 0.995 ? "nearly all" : percent(ratio));
 export const signedPercent = (ratio) =>
   known(ratio) ? `${below(ratio, 1) ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)} %` : MISSING;
 export const count = (value) => (known(value) ? value.toLocaleString("en-US") : MISSING);

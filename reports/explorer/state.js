@@ -24,6 +24,12 @@ export function chipOf(catalog, name) {
   );
 }
 
+/** Return the chips of the catalog that a problem of the API names as near, each once. */
+export function nearestChips(catalog, problem) {
+  const names = problem.fields.flatMap((field) => field.nearest ?? []);
+  return [...new Set(names.map((name) => chipOf(catalog, name)).filter(Boolean))];
+}
+
 /** Return the model of the catalog that a name means; undefined where it means none. */
 export function modelOf(catalog, name) {
   return catalog.models.find((one) => squeezed(one.key) === squeezed(name));

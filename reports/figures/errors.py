@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reports.cases.error_summary import comparable_rows
+from reports.cases.errors import comparable_rows
 from reports.cases.rows import CaseRow
 from reports.figures.palette import MUTED, Colour, format_colours
 from reports.figures.spec import MOST_DOTS, Axis, LegendEntry, Row, RowFigure, Strip
 from reports.text.display_text import counted, shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.records.case_names import pass_name
 
 MOST_GROUPS = 60

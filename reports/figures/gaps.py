@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reports.cases.gap import LABELS, NAMES, case_gap, has_parts
+from reports.cases.errors import LABELS, NAMES, case_gap, has_parts
 from reports.cases.summary import CaseSummary
 from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
 from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
 from reports.text.display_text import counted, shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.records.case_names import pass_name
 from roofline_model.core.units import format_time
 from roofline_model.expected.gap import PASS_PART, Gap
@@ -119,9 +119,9 @@ def _orders(splits: Sequence[_Split]) -> Iterator[RowOrder]:
     def order(text: str, size: Callable[[_Split], float]) -> RowOrder:
         return RowOrder(text, tuple(sorted(range(len(splits)), key=lambda at: -size(splits[at]))))
 
-    yield order("farthest from the ideal roof", lambda one: 1 - one.parts.get("ideal", 0.0) / one.measured_s)
-    yield order("most time beyond the roof", lambda one: one.measured_s - one.parts.get("ideal", 0.0))
-    yield order("most unexplained", lambda one: abs(one.parts.get("unexplained", 0.0)) / one.measured_s)
+    yield order("farthest from the ideal roof", lambda split: 1 - split.parts.get("ideal", 0.0) / split.measured_s)
+    yield order("most time beyond the roof", lambda split: split.measured_s - split.parts.get("ideal", 0.0))
+    yield order("most unexplained", lambda split: abs(split.parts.get("unexplained", 0.0)) / split.measured_s)
     yield RowOrder("order of the table", tuple(range(len(splits))))
 
 
@@ -154,13 +154,13 @@ def _operator(case: CaseSummary) -> str:
 
 def _summed(name: tuple[str, str], members: Sequence[_Split]) -> _Split:
     operator, precision = name
-    keys = tuple(key for one in members for key in one.row.keys)
+    keys = tuple(key for split in members for key in split.row.keys)
     parts: dict[str, float] = {}
     for member in members:
         for part, time_s in member.parts.items():
             parts[part] = parts.get(part, 0.0) + time_s
     row = Row((operator, precision), (precision, operator), keys)
-    return _Split(row, sum(one.measured_s for one in members), None, None, None, parts)
+    return _Split(row, sum(split.measured_s for split in members), None, None, None, parts)
 
 
 def _stages_card(case: CaseSummary) -> Card | None:

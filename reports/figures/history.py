@@ -58,9 +58,9 @@ def _steps(steps: Sequence[Change], low: float, high: float) -> Iterator[Line]:
         yield Line(f"step {step.started_at[:10]}", (time_s, time_s), (low, high), colour, 1.0, _DASH)
 
 
-def _step_label(one: Change, high: float) -> Label:
-    colour = ACCENT if one.is_open else MUTED
-    return Label((change_text(one),), _seconds(one.started_at), high, colour, "top")
+def _step_label(change: Change, high: float) -> Label:
+    colour = ACCENT if change.is_open else MUTED
+    return Label((change_text(change),), _seconds(change.started_at), high, colour, "top")
 
 
 def change_text(change: Change) -> str:

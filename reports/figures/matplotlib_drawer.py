@@ -8,23 +8,11 @@ from __future__ import annotations
 import io
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reports.figures.frame import (
-    FONT,
-    KEY_INCHES,
-    PLAIN_TEXT,
-    ROW_INCHES,
-    KeyEntry,
-    frame,
-    key,
-    key_rows,
-    plain,
-    row_axes,
-)
-from reports.figures.label_layout import Field, Position, callout_place, first_free, rectangle, spread
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Shape
 from reports.figures.samples import thinned
 from reports.figures.spec import (
@@ -33,6 +21,7 @@ from reports.figures.spec import (
     Axis,
     Bars,
     Beside,
+    Drawable,
     Figure,
     Label,
     LegendEntry,
@@ -44,6 +33,7 @@ from reports.figures.spec import (
     Stack,
     Strip,
 )
+from reports.text.display_text import shown
 from roofline_model.core.units import format_time
 
 if TYPE_CHECKING:
@@ -79,6 +69,19 @@ _SHAPES: dict[Shape, str] = {
     "thin-plus": "+",
     "thin-cross": "x",
 }
+
+
+def draw(drawable: Drawable) -> Drawing:
+    """Return a figure of any kind, drawn."""
+    match drawable:
+        case Stack():
+            return draw_stack(drawable)
+        case Beside():
+            return draw_beside(drawable)
+        case RowFigure():
+            return draw_rows(drawable)
+        case Figure():
+            return draw_figure(drawable)
 
 
 def draw_figure(figure: Figure) -> Drawing:
@@ -201,7 +204,7 @@ def draw_rows(figure: RowFigure) -> Drawing:
     height = (
         below
         + 0.95
-        + ROW_INCHES * (_TWO_STRIPS_SHARE if any(one.shift_value for one in figure.strips) else 1.0) * len(rows)
+        + ROW_INCHES * (_TWO_STRIPS_SHARE if any(strip.shift_value for strip in figure.strips) else 1.0) * len(rows)
     )
     drawing = frame(figure.title, figure.subtitle, (_ROWS_WIDTH_INCHES, height))
     axes = row_axes(drawing, [" ".join(filter(None, figure.rows[row].name)) for row in rows], bottom_inches=below)
@@ -502,9 +505,9 @@ def _write_beside(axes: Axes, label: Label, field: Field) -> None:
     for shift in range(0, int(field.width * 0.5), 8):
         centers += [(x + 6 + shift + width / 2, above), (x + 6 + shift + width / 2, beneath)]
     style: dict[str, Any] = {"fontsize": 8.5, "color": label.colour.light, "zorder": 4}
-    found = first_free(field, (rectangle(center, size) for center in centers))
-    if found is not None:
-        write_label(axes, field, text, centers[found], size, **style)
+    place = first_free(field, (rectangle(center, size) for center in centers))
+    if place is not None:
+        write_label(axes, field, text, centers[place], size, **style)
     else:
         _write_with_leader(axes, field, text, size, (x, y), style)
 
@@ -525,9 +528,9 @@ def _write_around(axes: Axes, label: Label, field: Field) -> None:
             (x + gap + width / 2, y - gap),
         )
     ]
-    found = first_free(field, (rectangle(center, size) for center in centers))
-    if found is not None:
-        write_label(axes, field, text, centers[found], size, fontsize=9, color=label.colour.light, zorder=6)
+    place = first_free(field, (rectangle(center, size) for center in centers))
+    if place is not None:
+        write_label(axes, field, text, centers[place], size, fontsize=9, color=label.colour.light, zorder=6)
 
 
 def _write_along(axes: Axes, label: Label, field: Field) -> None:
@@ -550,9 +553,9 @@ def _write_along(axes: Axes, label: Label, field: Field) -> None:
         for away in (height / 2 + gap, -height / 2 - gap)
     ]
     style: dict[str, Any] = {"fontsize": 9, "color": label.colour.light, "zorder": 4}
-    found = first_free(field, (rectangle(center, size, angle) for center in centers))
-    if found is not None:
-        write_label(axes, field, text, centers[found], size, angle, **style)
+    place = first_free(field, (rectangle(center, size, angle) for center in centers))
+    if place is not None:
+        write_label(axes, field, text, centers[place], size, angle, **style)
     else:
         _write_with_leader(axes, field, text, size, ((x0 + x1) / 2, (y0 + y1) / 2), style)
 
@@ -752,3 +755,264 @@ def _visible(field: Field, start: Position, stop: Position) -> tuple[Position, P
     if low >= high:
         return None
     return (x + low * dx, y + low * dy), (x + high * dx, y + high * dy)
+
+
+PLAIN_TEXT: dict[str, Any] = {"parse_math": False}
+"""For every text that holds a name from outside: a `$` in a label is a dollar sign, not a formula."""
+FONT = 9.5
+TITLE_FONT = 13
+ROW_INCHES = 0.3
+"""Height of one row of a figure with a row per case."""
+KEY_INCHES = 0.2
+"""Height of one row of a legend."""
+
+KeyEntry = tuple[str, str, str]
+"""(marker, `hollow` behind it where it is not filled; colour; words)."""
+
+
+def frame(title: str, subtitle: str, size_inches: tuple[float, float]) -> Drawing:
+    """Return an empty figure with its title; it belongs to no backend but Agg, and to no global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size_inches, facecolor=SURFACE.light)
+    FigureCanvasAgg(figure)
+    height = size_inches[1]
+    figure.text(
+        0.02,
+        1 - 0.32 / height,
+        shown(title, 110),
+        fontsize=TITLE_FONT,
+        fontweight="bold",
+        color=INK.light,
+        **PLAIN_TEXT,
+    )
+    figure.text(0.02, 1 - 0.57 / height, shown(subtitle, 150), fontsize=FONT, color=MUTED.light, **PLAIN_TEXT)
+    return figure
+
+
+def row_axes(figure: Drawing, names: list[str], *, bottom_inches: float = 0.95, top_inches: float = 0.8) -> Axes:
+    """Return axes with one row per name, the first at the top, their names on the left in full."""
+    width, height = figure.get_size_inches()
+    room_inches = 0.55 * width - 0.25
+    names = [_shortened(figure, name, room_inches) for name in names]
+    longest = max((_name_inches(figure, name) for name in names), default=0.5)
+    left = (longest + 0.25) / width
+    bottom = bottom_inches / height
+    axes = figure.add_axes((left, bottom, 0.97 - left, 1 - top_inches / height - bottom), facecolor=SURFACE.light)
+    plain(axes, grid="x")
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)))
+    for label, name in zip(axes.set_yticklabels(names), names, strict=True):
+        label.set_parse_math(False)
+        label.set_text(name)
+        label.set_color(INK.light)
+    axes.tick_params(axis="y", length=0)
+    return axes
+
+
+def plain(axes: Axes, grid: str = "both") -> None:
+    """Give axes the look of the report: thin grid, no box."""
+    axes.grid(True, axis=grid, color=GRID.light, linewidth=0.8)  # type: ignore[arg-type]  # x, y or both
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=MUTED.light, labelsize=FONT - 0.5, length=3)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(MUTED.light)
+
+
+def key_rows(entries: list[KeyEntry], width_inches: float) -> int:
+    """Return how many rows a legend takes in a figure of a width."""
+    return -(-len(entries) // _key_columns(entries, width_inches))
+
+
+def _key_columns(entries: list[KeyEntry], width_inches: float) -> int:
+    longest = max((len(words) for _, _, words in entries), default=1)
+    return max(min(len(entries), int(width_inches / (0.5 + 0.078 * longest))), 1)
+
+
+def key(figure: Drawing, entries: list[KeyEntry], bottom_inches: float = 0.2) -> None:
+    """Write a legend at the bottom, in rows; every word is plain text."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=marker.removesuffix(" hollow"),
+            markersize=7,
+            color=colour,
+            markerfacecolor="none" if marker.endswith("hollow") else colour,
+            label=words,
+        )
+        for marker, colour, words in entries
+    ]
+    columns = _key_columns(entries, float(figure.get_size_inches()[0]))
+    legend = figure.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0.012, (bottom_inches - 0.12) / figure.get_size_inches()[1]),
+        ncols=columns,
+        frameon=False,
+        fontsize=FONT - 0.5,
+        labelcolor=MUTED.light,
+        handletextpad=0.3,
+        columnspacing=1.4,
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _shortened(figure: Drawing, name: str, room_inches: float) -> str:
+    """Return a name that fits: what is too long loses its middle, because configurations differ at their ends."""
+    shown = name
+    for keep in range(len(name) - 1, 8, -2):
+        if _name_inches(figure, shown) <= room_inches:
+            break
+        shown = f"{name[: keep // 3]}…{name[len(name) - (keep - keep // 3) :]}"
+    return shown
+
+
+def _name_inches(figure: Drawing, name: str) -> float:
+    drawn = figure.text(0, 0, name, fontsize=FONT - 0.5, **PLAIN_TEXT)
+    extent = drawn.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]  # Agg has one
+    drawn.remove()
+    return float(extent.width) / figure.dpi
+
+
+Position = tuple[float, float]
+Polygon = tuple[Position, ...]
+"""Corners of a convex shape in order; two corners are a line."""
+
+_CELL = 48.0
+
+
+class Field:
+    """What labels must keep clear of, by kind, found again by place: thousands of points cost a search no more than dozens."""
+
+    def __init__(self, width: float, height: float) -> None:
+        self.width, self.height = width, height
+        self._cells: dict[tuple[int, int], list[tuple[Polygon, str]]] = {}
+        self._known: set[tuple[Polygon, str]] = set()
+
+    def add(self, polygon: Polygon, kind: str) -> None:
+        """Keep a place taken; the same place (to three pixels) is kept once."""
+        rounded = tuple((round(x / 3), round(y / 3)) for x, y in polygon)
+        if (rounded, kind) not in self._known:
+            self._known.add((rounded, kind))
+            for cell in self._cells_of(polygon):
+                self._cells.setdefault(cell, []).append((polygon, kind))
+
+    def hits(self, polygon: Polygon) -> Counter[str]:
+        """Count what a polygon would cover, by kind."""
+        met = {id(entry[0]): entry for cell in self._cells_of(polygon) for entry in self._cells.get(cell, ())}
+        return Counter(kind for other, kind in met.values() if overlap(polygon, other))
+
+    def is_free(self, polygon: Polygon) -> bool:
+        """Return whether a polygon lies inside the field and covers nothing."""
+        if not self.holds(polygon):
+            return False
+        seen: set[int] = set()
+        for cell in self._cells_of(polygon):
+            for other, _ in self._cells.get(cell, ()):
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    if overlap(polygon, other):  # the first is enough: a crowded place is refused at once
+                        return False
+        return True
+
+    def holds(self, polygon: Polygon) -> bool:
+        """Return whether a polygon lies inside the field."""
+        return all(0 <= x <= self.width and 0 <= y <= self.height for x, y in polygon)
+
+    def _cells_of(self, polygon: Polygon) -> Iterable[tuple[int, int]]:
+        xs, ys = [x for x, _ in polygon], [y for _, y in polygon]
+        # What sticks out of the field is cut off: a line may end far outside.
+        columns = (int(min(max(x, 0.0), self.width) // _CELL) for x in (min(xs), max(xs)))
+        rows = (int(min(max(y, 0.0), self.height) // _CELL) for y in (min(ys), max(ys)))
+        first, last = columns
+        low, high = rows
+        return ((i, j) for i in range(first, last + 1) for j in range(low, high + 1))
+
+
+def rectangle(center: Position, size: Position, angle: float = 0.0) -> Polygon:
+    """Return a rectangle of `size` around `center`, turned by `angle` (radians)."""
+    (x, y), (width, height) = center, size
+    along, across = (math.cos(angle), math.sin(angle)), (-math.sin(angle), math.cos(angle))
+    corners = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
+    return tuple(
+        (x + a * width * along[0] + b * height * across[0], y + a * width * along[1] + b * height * across[1])
+        for a, b in corners
+    )
+
+
+def overlap(first: Polygon, second: Polygon) -> bool:
+    """Return whether two convex polygons share more than an edge or a corner (separating axes)."""
+    for polygon in (first, second):
+        for (x0, y0), (x1, y1) in zip(polygon, (*polygon[1:], polygon[0]), strict=True):
+            normal = y0 - y1, x1 - x0
+            if normal == (0.0, 0.0):
+                continue
+            mine = [x * normal[0] + y * normal[1] for x, y in first]
+            theirs = [x * normal[0] + y * normal[1] for x, y in second]
+            if max(mine) <= min(theirs) or max(theirs) <= min(mine):
+                return False
+    return True
+
+
+def first_free(field: Field, candidates: Iterable[Polygon]) -> int | None:
+    """Return the number of the first candidate that is free, or None."""
+    return next((index for index, candidate in enumerate(candidates) if field.is_free(candidate)), None)
+
+
+def callout_place(field: Field, size: Position, target: Position, *, clear: float, steps: int = 28) -> Position | None:
+    """Return the centre of a free box of `size` whose straight arrow to `target` crosses least; None when nothing is free.
+
+    The arrow ends `clear` pixels before the target. Crossing a point or a label costs far more than crossing a line, and
+    a line costs more than a longer way.
+    """
+    width, height = size
+    best: tuple[float, Position] | None = None
+    for column in range(steps + 1):
+        for row in range(steps + 1):
+            x = width / 2 + (field.width - width) * column / steps
+            y = height / 2 + (field.height - height) * row / steps
+            away = math.dist((x, y), target)
+            if away < clear or (best is not None and away >= best[0]) or not field.is_free(rectangle((x, y), size)):
+                continue
+            end = target[0] + (x - target[0]) * clear / away, target[1] + (y - target[1]) * clear / away
+            crossed = field.hits(((x, y), end))
+            lines = crossed.pop("line", 0)
+            cost = away + 40.0 * lines + 400.0 * sum(crossed.values())
+            if best is None or cost < best[0]:
+                best = cost, (x, y)
+    return best[1] if best is not None else None
+
+
+def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:
+    """Return one position per wanted one, in the same order, at least `gap` apart and inside [low, high] if they fit.
+
+    Neighbours that would touch move apart evenly around their common mean; labels that are far apart stay put.
+    """
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    if len(order) > 1:
+        gap = min(gap, (high - low) / (len(order) - 1))
+    # Each cluster is [sum of wanted starts, size]; a cluster that touches the one before it joins it.
+    clusters: list[tuple[float, list[int]]] = []
+    for index in order:
+        start, members = wanted[index], [index]
+        start = min(max(start, low), high)
+        while clusters and start < clusters[-1][0] + gap * len(clusters[-1][1]):
+            _, before = clusters.pop()
+            members = before + members
+            mean = sum(wanted[i] for i in members) / len(members)
+            start = min(max(mean - gap * (len(members) - 1) / 2, low), high - gap * (len(members) - 1))
+        clusters.append((start, members))
+    placed = [0.0] * len(wanted)
+    for start, members in clusters:
+        start = max(low, min(start, high - gap * (len(members) - 1)))
+        for rank, index in enumerate(members):
+            placed[index] = start + rank * gap
+    return placed

@@ -63,11 +63,13 @@ def options_roofline(
         return Figure("", Axis(""), Axis(""), ())
     x, y = _axes(view, options, measured)
     ends = (x.low_value or 0.0, x.high_value or 0.0)
-    ordered = sorted(options, key=lambda one: one.key == focus_key)
+    ordered = sorted(options, key=lambda candidate: candidate.key == focus_key)
     points = [
         series
-        for one in ordered
-        for series in _option_series(one, view.unit_flops_per_s, colours[one.label], is_focus=one.key == focus_key)
+        for option in ordered
+        for series in _option_series(
+            option, view.unit_flops_per_s, colours[option.label], is_focus=option.key == focus_key
+        )
     ]
     return Figure(
         "",
@@ -99,7 +101,9 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Ro
 
     def slope_of(level: str, bandwidth: float) -> float:
         near = (
-            one for one in slopes if math.isclose(one.bandwidth_bytes_per_s, bandwidth, rel_tol=_SAME_BANDWIDTH_RATIO)
+            roof
+            for roof in slopes
+            if math.isclose(roof.bandwidth_bytes_per_s, bandwidth, rel_tol=_SAME_BANDWIDTH_RATIO)
         )
         slope = next(near, None)
         if slope is None:
@@ -119,8 +123,8 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Ro
             roofs.setdefault((row.precision, bandwidth), roof)
     ordered = tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
     unit, label = rate_unit(ordered)
-    dram = next((one.bandwidth_bytes_per_s for one in slopes if one.name == "DRAM"), None)
-    caches = tuple(one for one in slopes if one.name != "DRAM")
+    dram = next((roof.bandwidth_bytes_per_s for roof in slopes if roof.name == "DRAM"), None)
+    caches = tuple(roof for roof in slopes if roof.name != "DRAM")
     return RooflineView("", "", "", dram, "", ordered, caches, (), None, unit, label, ())
 
 
@@ -140,19 +144,20 @@ def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence
     )
 
 
-def _option_series(one: RooflineOption, unit: float, colour: Colour, *, is_focus: bool) -> Iterator[Series]:
+def _option_series(option: RooflineOption, unit: float, colour: Colour, *, is_focus: bool) -> Iterator[Series]:
     """Yield the expected rate with its interval, filled, and the ideal one, hollow, with a dotted line between."""
-    x, ideal, keys = (one.intensity_flop_per_byte,), one.ideal_flops_per_s / unit, (one.key,)
+    x, ideal, keys = (option.intensity_flop_per_byte,), option.ideal_flops_per_s / unit, (option.key,)
     size = 10.5 if is_focus else 7.0
-    if one.expected_s:
-        rate = one.flops / one.expected_s / unit
+    if option.expected_s:
+        rate = option.flops / option.expected_s / unit
         low, high = (
-            (one.flops / time_s / unit,) if time_s else () for time_s in (one.expected_high_s, one.expected_low_s)
+            (option.flops / time_s / unit,) if time_s else ()
+            for time_s in (option.expected_high_s, option.expected_low_s)
         )
-        yield Line(one.label, (*x, *x), (ideal, rate), colour, 1.1, dash=(1.5, 2.25))
+        yield Line(option.label, (*x, *x), (ideal, rate), colour, 1.1, dash=(1.5, 2.25))
         edge, width = (INK, 1.5) if is_focus else (SURFACE, 0.75)
         yield Marks(
-            one.label,
+            option.label,
             x,
             (rate,),
             colour,
@@ -163,8 +168,8 @@ def _option_series(one: RooflineOption, unit: float, colour: Colour, *, is_focus
             high=high,
             keys=keys,
         )
-    size = 7.0 if one.expected_s else size
-    yield Marks(one.label, x, (ideal,), colour, size_points=size, fill="ring", edge_width_points=1.5, keys=keys)
+    size = 7.0 if option.expected_s else size
+    yield Marks(option.label, x, (ideal,), colour, size_points=size, fill="ring", edge_width_points=1.5, keys=keys)
 
 
 def _measured(cases: Iterable[CaseSummary], unit: float, colours: Mapping[str, Colour]) -> Iterator[Marks]:
@@ -190,20 +195,20 @@ def _case_key(case: CaseSummary) -> str:
     return f"case:{case.lead.case_key}"
 
 
-def _option_card(one: RooflineOption) -> Card:
+def _option_card(option: RooflineOption) -> Card:
     expected = "no expected time"
-    if one.expected_s:
-        low, high = format_time(one.expected_low_s, 3), format_time(one.expected_high_s, 3)
-        expected = f"expected {format_time(one.expected_s)} ({low} to {high})"
-    ridge = one.peak_flops_per_s / one.bandwidth_bytes_per_s
+    if option.expected_s:
+        low, high = format_time(option.expected_low_s, 3), format_time(option.expected_high_s, 3)
+        expected = f"expected {format_time(option.expected_s)} ({low} to {high})"
+    ridge = option.peak_flops_per_s / option.bandwidth_bytes_per_s
     facts = (
         expected,
-        f"ideal {format_time(one.ideal_s)}, {one.bound}-bound",
-        f"{one.intensity_flop_per_byte:.4g} FLOP/byte, ridge {ridge:.4g}",
-        f"{format_flops(one.ideal_flops_per_s)} at most",
-        f"{format_flops(one.flops / one.expected_s)} expected" if one.expected_s else "",
+        f"ideal {format_time(option.ideal_s)}, {option.bound}-bound",
+        f"{option.intensity_flop_per_byte:.4g} FLOP/byte, ridge {ridge:.4g}",
+        f"{format_flops(option.ideal_flops_per_s)} at most",
+        f"{format_flops(option.flops / option.expected_s)} expected" if option.expected_s else "",
     )
-    return Card(one.label, tuple(("", fact) for fact in facts if fact))
+    return Card(option.label, tuple(("", fact) for fact in facts if fact))
 
 
 def _case_card(case: CaseSummary) -> Card:

@@ -39,24 +39,24 @@ class ParetoPoint:
 def pareto_points(phase: PhaseResult) -> tuple[ParetoPoint, ...]:
     """Return the measured precisions whose loss is measured too, and the 16-bit reference; empty without any such loss."""
     chosen = phase.of(phase.judged.best)
-    points = [(one, loss) for one in phase.passes if one.tokens_per_s and (loss := _loss(one)) is not None]
-    if not any(one.figures.quality_source == "measured" for one, _ in points):
+    points = [(result, loss) for result in phase.passes if result.tokens_per_s and (loss := _loss(result)) is not None]
+    if not any(result.figures.quality_source == "measured" for result, _ in points):
         return ()
     fronts = on_front(
-        [(-(one.tokens_per_s or 0.0), loss.value, float(one.figures.held_bytes or 0)) for one, loss in points]
+        [(-(result.tokens_per_s or 0.0), loss.value, float(result.figures.held_bytes or 0)) for result, loss in points]
     )
     return tuple(
         ParetoPoint(
-            shown(one.label, 40),
+            shown(result.label, 40),
             loss,
-            one.tokens_per_s or 0.0,
-            one.figures.held_bytes,
-            one.figures.quality_source == "reference",
-            one is chosen,
-            one.is_doubtful,
+            result.tokens_per_s or 0.0,
+            result.figures.held_bytes,
+            result.figures.quality_source == "reference",
+            result is chosen,
+            result.is_doubtful,
             is_front,
         )
-        for (one, loss), is_front in zip(points, fronts, strict=True)
+        for (result, loss), is_front in zip(points, fronts, strict=True)
     )
 
 
@@ -79,14 +79,14 @@ def pareto_figure(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | 
 
 
 def _source_note(phase: PhaseResult) -> str:
-    measured = next(one for one in phase.passes if one.figures.quality_source == "measured")
+    measured = next(result for result in phase.passes if result.figures.quality_source == "measured")
     source = text_source(measured.figures)
     language = "" if measured.figures.is_language else f" ({NOT_LANGUAGE})"
     return f"{shown(f'Quality over {source}{language}' if source else 'Quality measured', 160)}; horizontal lines: 95 % intervals"
 
 
-def _loss(one: PassResult) -> Interval | None:
-    figures = one.figures
+def _loss(result: PassResult) -> Interval | None:
+    figures = result.figures
     if figures.quality_source == "reference":
         return Interval(0.0, None, None)
     if figures.quality_source != "measured":
@@ -100,11 +100,11 @@ def _loss(one: PassResult) -> Interval | None:
 
 def _fastest_at_each_loss(points: tuple[ParetoPoint, ...]) -> list[tuple[float, float]]:
     """Return (loss, tokens/s) of the points that are faster than every one of less loss."""
-    found: list[tuple[float, float]] = []
-    for point in sorted(points, key=lambda one: (one.loss.value, -one.tokens_per_s)):
-        if not found or point.tokens_per_s > found[-1][1]:
-            found.append((point.loss.value, point.tokens_per_s))
-    return found
+    fastest: list[tuple[float, float]] = []
+    for point in sorted(points, key=lambda placed: (placed.loss.value, -placed.tokens_per_s)):
+        if not fastest or point.tokens_per_s > fastest[-1][1]:
+            fastest.append((point.loss.value, point.tokens_per_s))
+    return fastest
 
 
 def _front(fastest: list[tuple[float, float]]) -> Line:
@@ -114,7 +114,7 @@ def _front(fastest: list[tuple[float, float]]) -> Line:
 
 def _loss_axis(phase: PhaseResult, losses: list[float]) -> Axis:
     """Return the axis of losses: logarithmic where they lie far apart, with a place for zero."""
-    is_encoder = any(one.figures.embedding_cosine_ratio is not None for one in phase.passes)
+    is_encoder = any(result.figures.embedding_cosine_ratio is not None for result in phase.passes)
     name = "1 − mean cosine of the embeddings" if is_encoder else "KL divergence from the 16-bit model (nats per token)"
     title = f"Loss: {name}; less is better"
     least, most = min(losses, default=1.0), max(losses, default=1.0)
@@ -125,27 +125,31 @@ def _loss_axis(phase: PhaseResult, losses: list[float]) -> Axis:
     return Axis(title, -0.5 * least, 3.0 * most, is_log=True, linear_below_value=least, ticks=ticks)
 
 
-def _size(one: ParetoPoint, points: tuple[ParetoPoint, ...]) -> float:
+def _size(point: ParetoPoint, points: tuple[ParetoPoint, ...]) -> float:
     """Return a diameter whose square is as what the model holds."""
-    largest = max((point.held_bytes or 0 for point in points), default=0)
-    return max(_MOST_POINTS * (one.held_bytes / largest) ** 0.5, _LEAST_POINTS) if largest and one.held_bytes else 8.4
+    largest = max((other.held_bytes or 0 for other in points), default=0)
+    return (
+        max(_MOST_POINTS * (point.held_bytes / largest) ** 0.5, _LEAST_POINTS) if largest and point.held_bytes else 8.4
+    )
 
 
-def _series(one: ParetoPoint, points: tuple[ParetoPoint, ...]) -> Iterator[Series]:
-    precisions = [point.label.split(",")[0] for point in points]
-    colour = format_colours(precisions)[one.label.split(",")[0]]
-    x, y, size = (one.loss.value,), (one.tokens_per_s,), _size(one, points)
-    if one.loss.low_value is not None and one.loss.high_value is not None:
-        yield Line("interval", (one.loss.low_value, one.loss.high_value), y * 2, colour, 1.3, opacity_ratio=0.7)
-    yield Marks(one.label, x, y, colour, size_points=size, edge=SURFACE, opacity_ratio=1.0 if one.is_on_front else 0.35)
-    if one.is_chosen:
+def _series(point: ParetoPoint, points: tuple[ParetoPoint, ...]) -> Iterator[Series]:
+    precisions = [other.label.split(",")[0] for other in points]
+    colour = format_colours(precisions)[point.label.split(",")[0]]
+    x, y, size = (point.loss.value,), (point.tokens_per_s,), _size(point, points)
+    if point.loss.low_value is not None and point.loss.high_value is not None:
+        yield Line("interval", (point.loss.low_value, point.loss.high_value), y * 2, colour, 1.3, opacity_ratio=0.7)
+    yield Marks(
+        point.label, x, y, colour, size_points=size, edge=SURFACE, opacity_ratio=1.0 if point.is_on_front else 0.35
+    )
+    if point.is_chosen:
         yield Marks("recommended", x, y, ACCENT, size_points=size + 6, fill="ring", edge_width_points=1.8)
 
 
-def _label(one: ParetoPoint) -> Label:
-    held = f" · {prefixed(float(one.held_bytes), 'B')}" if one.held_bytes else ""
-    text = f"{one.label} · {tokens_text(one.tokens_per_s)}/s{' !' if one.is_doubtful else ''}{held}"
-    return Label((text,), one.loss.value, one.tokens_per_s, ACCENT if one.is_chosen else INK, "around", medium="still")
+def _label(point: ParetoPoint) -> Label:
+    held = f" · {prefixed(float(point.held_bytes), 'B')}" if point.held_bytes else ""
+    text = f"{point.label} · {tokens_text(point.tokens_per_s)}/s{' !' if point.is_doubtful else ''}{held}"
+    return Label((text,), point.loss.value, point.tokens_per_s, ACCENT if point.is_chosen else INK, "around")
 
 
 def _legend(points: tuple[ParetoPoint, ...], *, has_front: bool) -> Iterator[LegendEntry]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log10
 from typing import Any
 
@@ -20,6 +21,7 @@ from reports.figures.spec import (
     Bars,
     Beside,
     Card,
+    Drawable,
     Figure,
     Key,
     Label,
@@ -64,12 +66,26 @@ _SYMBOLS: dict[Shape, str] = {
 _STROKES = ("dash", "bar", "thin-plus", "thin-cross")
 
 
+def figure_json(drawable: Drawable) -> dict[str, Any]:
+    """Return a figure of any kind as JSON for a page that lets Plotly show what is told of a point."""
+    match drawable:
+        case Stack():
+            return stack_json(drawable)
+        case Beside():
+            return beside_json(drawable)
+        case RowFigure():
+            return rows_json(drawable)
+        case Figure():
+            return plotly_json(drawable, with_texts=True)
+
+
 def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_texts: bool = False) -> dict[str, Any]:
     """Return a figure as `{data, layout, labels, legend, cards, palette, size}`, plain values that JSON has.
 
     `with_texts`: for a page that leaves it to Plotly to show what is told of a point, and whose policy forbids bold texts, which
     Plotly styles; otherwise the page shows it, from `cards` or from its own cases.
     """
+    figure = _straightened(figure)
     palette = _Palette()
     texts = {key: _text(card) for key, card in figure.cards.items()} if with_texts else {}
     is_log = figure.x.is_log and figure.y.is_log
@@ -78,8 +94,8 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
     data = [_trace(series, palette, is_log=is_log, is_many=is_many) for series in figure.of("live")]
     for trace in data:
         if with_texts and trace["hoverinfo"] == "none":
-            told = [texts.get(key, "") for key in trace["customdata"]]
-            trace |= {"hoverinfo": "text", "text": told[0] if trace["mode"] == "lines" else told}
+            point_texts = [texts.get(key, "") for key in trace["customdata"]]
+            trace |= {"hoverinfo": "text", "text": point_texts[0] if trace["mode"] == "lines" else point_texts}
     labels = [label for label in figure.labels if label.medium in ("any", "live")]
     if figure.x.is_time:
         for trace in data:
@@ -92,11 +108,38 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
         "layout": {"xaxis": _axis(figure.x, palette), "yaxis": _axis(figure.y, palette), **_ground(palette)},
         "margin": {"wide": {"l": 66, "r": right, "t": top, "b": 52}, "narrow": {"l": 46, "r": 8, "t": top, "b": 44}},
         "labels": [_label(label, palette, x_scale, may_be_bold=not with_texts) for label in labels],
+        "brief_titles": {
+            name: plain(axis.brief_title)
+            for name, axis in (("xaxis", figure.x), ("yaxis", figure.y))
+            if axis.brief_title
+        },
         "legend": _legend(figure.legend, palette),
+        "notes": list(figure.notes),
         "cards": {} if with_texts else {key: _card(card) for key, card in figure.cards.items()},
         "ground": palette(SURFACE),
         "palette": palette.pairs,
     }
+
+
+def _straightened(figure: Figure) -> Figure:
+    """Return a figure whose x is plain where it was linear below a value and logarithmic above: Plotly has no such axis."""
+    axis, least = figure.x, figure.x.linear_below_value
+    if not least:
+        return figure
+
+    def place(value: float) -> float:
+        return value / least if value <= least else 1 + log10(value / least)
+
+    def moved(series: Series) -> Series:
+        if isinstance(series, Line):
+            return replace(series, x=tuple(None if value is None else place(value) for value in series.x))
+        return replace(series, x=tuple(map(place, series.x))) if isinstance(series, Marks) else series
+
+    ends = [None if end is None else place(end) for end in (axis.low_value, axis.high_value)]
+    ticks = tuple((place(value), text) for value, text in axis.ticks)
+    x = replace(axis, low_value=ends[0], high_value=ends[1], ticks=ticks, is_log=False, linear_below_value=0.0)
+    labels = tuple(replace(label, x=place(label.x)) for label in figure.labels)
+    return replace(figure, x=x, series=tuple(map(moved, figure.series)), labels=labels)
 
 
 def stack_json(stack: Stack) -> dict[str, Any]:
@@ -354,14 +397,14 @@ def _line(line: Line, palette: _Palette, is_log: bool) -> dict[str, Any]:
 
 def _along(x: Sequence[Any], y: Sequence[Any], keys: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     """Return a line with corners in between, even on logarithmic axes."""
-    found: tuple[list[Any], list[Any], list[Any]] = ([x[0]], [y[0]], [keys[0]])
+    corners: tuple[list[Any], list[Any], list[Any]] = ([x[0]], [y[0]], [keys[0]])
     for at in range(1, len(x)):
         for step in range(1, _STEPS + 1):
             share = step / _STEPS
-            found[0].append(x[at - 1] * (x[at] / x[at - 1]) ** share)
-            found[1].append(y[at - 1] * (y[at] / y[at - 1]) ** share)
-            found[2].append(keys[at])
-    return found
+            corners[0].append(x[at - 1] * (x[at] / x[at - 1]) ** share)
+            corners[1].append(y[at - 1] * (y[at] / y[at - 1]) ** share)
+            corners[2].append(keys[at])
+    return corners
 
 
 def _marks(marks: Marks, palette: _Palette, *, is_many: bool) -> dict[str, Any]:
@@ -424,7 +467,7 @@ def _bars(bars: Bars, palette: _Palette) -> dict[str, Any]:
 
 def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str, Any]:
     title_size, standoff, tick_size = (11, 6, 10.5) if is_small else (13, 12, 12)
-    found: dict[str, Any] = {
+    style: dict[str, Any] = {
         "title": {
             "text": plain(axis.title),
             "font": {"color": palette(INK), "size": title_size},
@@ -440,21 +483,21 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
         "ticklen": 4,
         "automargin": False,
     }
-    if axis.is_log and not axis.linear_below_value:
-        found |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
+    if axis.is_log:
+        style |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
         if axis.low_value and axis.high_value:
-            found["range"] = [log10(axis.low_value), log10(axis.high_value)]
+            style["range"] = [log10(axis.low_value), log10(axis.high_value)]
     elif axis.low_value is not None and axis.high_value is not None:
         scale = _MILLISECONDS if axis.is_time else 1
-        found["range"] = [axis.low_value * scale, axis.high_value * scale]
-        found |= {"type": "date"} if axis.is_time else {}
+        style["range"] = [axis.low_value * scale, axis.high_value * scale]
+        style |= {"type": "date"} if axis.is_time else {}
     elif is_small:
-        found |= {"nticks": 5, "rangemode": "tozero" if axis.has_zero else "normal"}
+        style |= {"nticks": 5, "rangemode": "tozero" if axis.has_zero else "normal"}
     if axis.ticks:
-        found |= {"tickvals": [value for value, _ in axis.ticks], "ticktext": [plain(text) for _, text in axis.ticks]}
+        style |= {"tickvals": [value for value, _ in axis.ticks], "ticktext": [plain(text) for _, text in axis.ticks]}
     if axis.is_bare:
-        found |= {"showgrid": False, "ticks": "", "showline": False}
-    return found
+        style |= {"showgrid": False, "ticks": "", "showline": False}
+    return style
 
 
 def _label(label: Label, palette: _Palette, x_scale: float, *, may_be_bold: bool) -> dict[str, Any]:

@@ -109,15 +109,15 @@ def roof_lines(view: RooflineView, ends: tuple[float, float], colours: Mapping[s
 
 def _shared_dash(roof: Roof, roofs: Sequence[Roof]) -> tuple[float, ...]:
     """Return the strokes of a roof that lies on others: each takes its part of the line, so that every colour is seen."""
-    twins = [one for one in roofs if _is_level(one.peak_flops_per_s, roof.peak_flops_per_s)]
+    twins = [other for other in roofs if _is_level(other.peak_flops_per_s, roof.peak_flops_per_s)]
     place, after = twins.index(roof), len(twins) - 1 - twins.index(roof)
     if len(twins) == 1:
         return ()
     return (0.0, _DASH * place, _DASH, _DASH * after) if place else (_DASH, _DASH * after)
 
 
-def _is_level(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=_SAME_HEIGHT_RATIO)
+def _is_level(value: float, other: float) -> bool:
+    return math.isclose(value, other, rel_tol=_SAME_HEIGHT_RATIO)
 
 
 def slope_lines(view: RooflineView, ends: tuple[float, float]) -> Iterator[Line]:
@@ -266,8 +266,8 @@ def _expected_cards(view: RooflineView) -> Iterator[tuple[str, Card]]:
             ("Rate", format_flops(roof.peak_flops_per_s)),
         )
         note = "The most that an expected time of this run reaches."
-        known = tuple(fact for fact in facts if fact[1] != "–")
-        yield f"expected:{place}", Card(f"Expected roof of {roof.precision}", known, note)
+        given = tuple(fact for fact in facts if fact[1] != "–")
+        yield f"expected:{place}", Card(f"Expected roof of {roof.precision}", given, note)
 
 
 def _ridges(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[Marks]:

@@ -30,8 +30,8 @@ def spreads_figure(cases: Iterable[CaseSummary], *, title: str = "", subtitle: s
     if not series:
         return None
     if len(series) > MOST_SERIES:
-        widest = {id(row) for _, row in sorted(series, key=lambda one: -_middle_half_ratio(one[1]))[:MOST_SERIES]}
-        series = [one for one in series if id(one[1]) in widest]
+        widest = {id(row) for _, row in sorted(series, key=lambda pair: -_middle_half_ratio(pair[1]))[:MOST_SERIES]}
+        series = [pair for pair in series if id(pair[1]) in widest]
     deviations = [_deviations_pct(row) for _, row in series]
     inside = [tuple(value for value in values if abs(value) <= _WIDEST_PCT) for values in deviations]
     left_count = sum(map(len, deviations)) - sum(map(len, inside))

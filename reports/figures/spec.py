@@ -33,7 +33,7 @@ class Axis:
     high_value: float | None = None
     is_log: bool = False
     linear_below_value: float = 0.0
-    """Of a logarithmic axis with a place for zero: below this it is linear. Plotly draws all of it linear."""
+    """Of a logarithmic axis with a place for zero: below this it is linear."""
     is_time: bool = False
     """Its numbers are seconds since 1970 (UTC), its ticks dates."""
     has_zero: bool = False
@@ -233,7 +233,7 @@ class Figure:
 
     def of(self, medium: Medium) -> tuple[Series, ...]:
         """Return the series that a medium draws."""
-        return tuple(one for one in self.series if one.medium in ("any", medium))
+        return tuple(series for series in self.series if series.medium in ("any", medium))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,3 +310,7 @@ class RowFigure:
     notes: tuple[str, ...] = ()
     cards: Mapping[str, Card] = field(default_factory=dict)
     """More about a row, by its key."""
+
+
+Drawable = Figure | Stack | Beside | RowFigure
+"""What a drawer draws."""

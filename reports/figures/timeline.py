@@ -10,7 +10,7 @@ from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, S
 from reports.figures.samples import thinned
 from reports.figures.spec import Axis, Bars, Beside, Card, Key, LegendEntry, Line, Marks, Panel, Plane, Series, Stack
 from reports.text.display_text import prefixed, shown
-from reports.view.run_timeline import CaseSpan, RunTimeline, reading_of
+from reports.view.run_state import CaseSpan, RunTimeline, reading_of
 
 if TYPE_CHECKING:
     from reports.view.run_state import CanaryPoint, RunState
@@ -75,7 +75,7 @@ def timeline_stack(
         tuple((span.begin_s / unit_s, span.end_s / unit_s) for span in held[:_MOST_SHADES]),
         tuple(_legend(timeline, colours, canaries)),
         " · ".join(part for part in (subtitle, timeline.sentence) if part),
-        {f"canary:{place}": Card(shown(one.text, 160)) for place, one in enumerate(canaries)},
+        {f"canary:{place}": Card(shown(canary.text, 160)) for place, canary in enumerate(canaries)},
     )
 
 
@@ -221,11 +221,11 @@ def _lane(spans: Sequence[CaseSpan], colours: Mapping[str, Colour], unit_s: floa
 
 def _canaries(canaries: Sequence[CanaryPoint], unit_s: float) -> Iterator[Marks]:
     for is_slow, name, colour in ((False, "canary", MUTED), (True, "slow canary", ACCENT)):
-        chosen = [(place, one) for place, one in enumerate(canaries) if one.is_slow is is_slow]
+        chosen = [(place, canary) for place, canary in enumerate(canaries) if canary.is_slow is is_slow]
         if chosen:
             yield Marks(
                 name,
-                tuple((one.offset_s or 0.0) / unit_s for _, one in chosen),
+                tuple((canary.offset_s or 0.0) / unit_s for _, canary in chosen),
                 (0.62,) * len(chosen),
                 colour,
                 shape="cross" if is_slow else "down",

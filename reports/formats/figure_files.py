@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING
 from reports.cases.summary import SampleSeries
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
-from reports.figures.matplotlib_drawer import draw_beside, draw_figure, draw_rows, draw_stack, figure_png, figure_svg
+from reports.figures.matplotlib_drawer import draw, figure_png, figure_svg
 from reports.figures.pareto import pareto_figure
 from reports.figures.roofline import roofline_figure
 from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
+from reports.figures.spec import Beside, Drawable, Stack
 from reports.figures.timeline import canary_figure, run_stack
 from reports.ranking.model_results import model_title
 from reports.text.display_text import counted
-from reports.view.run_timeline import RunTimeline, run_timeline
+from reports.view.run_state import RunTimeline, run_timeline
 from reports.view.views import ChipView, ReportView
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
-    from reports.figures.spec import Figure as PlaneFigure
-    from reports.figures.spec import RowFigure
     from results.verdicts.model_results import ModelResult
 
 
@@ -42,10 +41,15 @@ class ReportFigure:
     title: str
     alternative: str
     """What it shows, for those who do not see it."""
-    draw: Callable[[], Figure | None]
-    """None: the run holds nothing of the kind."""
+    spec: Callable[[], Drawable | None]
+    """What it is drawn from; None: the run holds nothing of the kind."""
     is_dense: bool = False
     """Whether a page shows it as a picture, not as shapes: half the size, and no work for the browser."""
+
+    def draw(self) -> Drawing | None:
+        """Return the figure drawn with matplotlib."""
+        spec = self.spec()
+        return None if spec is None else draw(spec)
 
 
 MOST_SVG_POINTS, MOST_SVG_SPANS = 1_000, 200
@@ -64,9 +68,7 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
                     pareto_name(model, phase.phase),
                     title,
                     f"{title}: tokens per second over the measured loss of each precision.",
-                    lambda phase=phase, title=title: _plane(
-                        pareto_figure(phase, title=title, subtitle=_subtitle(view))
-                    ),  # type: ignore[misc]
+                    lambda phase=phase, title=title: pareto_figure(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
                 )
     over_time = run_timeline(view)
     if over_time.channels:
@@ -80,18 +82,18 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
         )
     if view.state.canaries:
         yield ReportFigure(
-            "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_beside(canary_figure(view.state))
+            "canary", "Canary over the run", view.state.canary_sentence, lambda: canary_figure(view.state)
         )
 
 
 def write_figures(view: ReportView, folder: Path) -> list[Path]:
     """Write every figure that has something to show into an existing folder; return the files, PNG before SVG."""
     written: list[Path] = []
-    for one in report_figures(view):
-        figure = one.draw()
+    for report_figure in report_figures(view):
+        figure = report_figure.draw()
         if figure is None:
             continue
-        png, svg = folder / f"{one.name}.png", folder / f"{one.name}.svg"
+        png, svg = folder / f"{report_figure.name}.png", folder / f"{report_figure.name}.svg"
         png.write_bytes(figure_png(figure))
         svg.write_text(figure_svg(figure), encoding="utf-8")
         written += [png, svg]
@@ -102,7 +104,7 @@ def figure_suffix(view: ReportView, chip: ChipView) -> str:
     """Return what tells a chip's figures from another's: nothing where there is one chip."""
     if len(view.chips) == 1:
         return ""
-    place = next(number for number, one in enumerate(view.chips, start=1) if one is chip)
+    place = next(number for number, other in enumerate(view.chips, start=1) if other is chip)
     return f"-{place}-{_slug(chip.hardware_key)}".rstrip("-")
 
 
@@ -119,31 +121,31 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
         f"roofline{suffix}",
         f"Dual roofline of {where}",
         f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
-        lambda: draw_figure(roofline_figure(chip.roofline)),
+        lambda: roofline_figure(chip.roofline),
         len(chip.roofline.points) > MOST_SVG_POINTS,
     )
-    drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (
+    specs: tuple[tuple[str, str, str, Callable[[str], Drawable | None]], ...] = (
         (
             "errors",
             f"Prediction errors on {where}",
             "Errors per operator and precision: every case a dot, medians as bars.",
-            lambda title: _rows(errors_figure(rows, title=title, subtitle=subtitle)),
+            lambda title: errors_figure(rows, title=title, subtitle=subtitle),
         ),
         (
             "time",
             f"Where the time went on {where}",
             "One bar per case, split from its ideal roof to the measured time.",
-            lambda title: _rows(gaps_figure(chip.cases, title=title, subtitle=subtitle)),
+            lambda title: gaps_figure(chip.cases, title=title, subtitle=subtitle),
         ),
         (
             "samples",
             f"Samples on {where}",
             "Samples of every case around their median.",
-            lambda title: _rows(spreads_figure(chip.cases, title=title, subtitle=subtitle)),
+            lambda title: spreads_figure(chip.cases, title=title, subtitle=subtitle),
         ),
     )
-    for name, title, alternative, draw in drawings:
-        yield ReportFigure(f"{name}{suffix}", title, alternative, lambda draw=draw, title=title: draw(title))  # type: ignore[misc]
+    for name, title, alternative, spec in specs:
+        yield ReportFigure(f"{name}{suffix}", title, alternative, lambda spec=spec, title=title: spec(title))  # type: ignore[misc]
     for index, series in enumerate(chip.series, start=1):
         title = f"{series.case_id} {series.process_label}".rstrip() + f": {', '.join(series.flags)}"
         yield ReportFigure(
@@ -154,22 +156,14 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
         )
 
 
-def _samples(series: SampleSeries) -> Figure:
+def _samples(series: SampleSeries) -> Beside:
     interval_s = (series.ci_low_s, series.ci_high_s)
-    return draw_beside(samples_figure(series.samples_s, series.median_s, interval_s, most_dots=MOST_DOTS))
+    return samples_figure(series.samples_s, series.median_s, interval_s, most_dots=MOST_DOTS)
 
 
-def _plane(figure: PlaneFigure | None) -> Figure | None:
-    return None if figure is None else draw_figure(figure)
-
-
-def _rows(figure: RowFigure | None) -> Figure | None:
-    return None if figure is None else draw_rows(figure)
-
-
-def _timeline(view: ReportView, timeline: RunTimeline) -> Figure | None:
+def _timeline(view: ReportView, timeline: RunTimeline) -> Stack | None:
     stack = run_stack(view, timeline)
-    return None if stack is None else draw_stack(replace(stack, subtitle=f"{_subtitle(view)} · {timeline.sentence}"))
+    return None if stack is None else replace(stack, subtitle=f"{_subtitle(view)} · {timeline.sentence}")
 
 
 def _subtitle(view: ReportView) -> str:

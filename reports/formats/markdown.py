@@ -113,16 +113,16 @@ def _cell(content: Rich) -> str:
 def escaped_sentence(text: str) -> str:
     """Return text that Markdown shows as it is, and that reads well raw: signs that are harmless where they stand are left alone."""
     parts = _COMMAND.split(shown(text, ESCAPED_CHARACTERS))
-    found = "".join(part if _COMMAND.fullmatch(part) else _escaped_words(part) for part in parts)
-    if found[:1] == "#":
-        return f"\\{found}"
-    return f"\\{found}" if found[:1] in "+-" and found[1:2] == " " else found
+    escaped = "".join(part if _COMMAND.fullmatch(part) else _escaped_words(part) for part in parts)
+    if escaped[:1] == "#":
+        return f"\\{escaped}"
+    return f"\\{escaped}" if escaped[:1] in "+-" and escaped[1:2] == " " else escaped
 
 
 def _escaped_words(text: str) -> str:
     # Brackets stay escaped, so that parentheses behind them open no link; `_` within a word is no emphasis.
-    found = re.sub(r"\\([()+!#])", r"\1", escaped_part(text))
-    return re.sub(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])", "_", found)
+    escaped = re.sub(r"\\([()+!#])", r"\1", escaped_part(text))
+    return re.sub(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])", "_", escaped)
 
 
 def _without_empty_sections(parts: list[str]) -> str:

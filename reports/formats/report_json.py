@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_groups
 from reports.advice.what_to_do import Action
-from reports.cases.energy import case_energy
-from reports.cases.gap import case_gap
+from reports.cases.errors import case_gap
+from reports.cases.rows import case_label
+from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
-from reports.formats.ranking_json import recommendations_json, shape_recommendation_json
+from reports.formats.answer_json import answer_json
+from reports.formats.ranking_json import recommendations_json, run_ranking
 from reports.formats.run_json import case_json, run_json, summary_json
 from reports.ranking.model_results import model_json
-from reports.ranking.shape_results import Configuration, ShapeResult
+from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.records.flags import DOUBTFUL_FLAGS
+from results.verdicts.shape_verdict import Contender
 from roofline_model.core.finding import code_text
 
 if TYPE_CHECKING:
@@ -99,7 +102,7 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "errors": [asdict(error) for error in chip.errors],
         "calibration_doubts": [{"kind": kind, "reason": text} for kind, text in chip.doubtful_kinds.items()],
         "overall_error": None if chip.overall is None else asdict(chip.overall),
-        "recommendations": [shape_recommendation_json(recommendation) for recommendation in chip.recommendations],
+        "recommendations": [answer_json(run_ranking(ranking)) for ranking in chip.recommendations],
         "trade_offs": [
             asdict(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
         ],
@@ -156,13 +159,13 @@ def _shape(one: ShapeResult) -> dict[str, Any]:
     }
 
 
-def _configuration(one: Configuration | None) -> dict[str, Any] | None:
+def _configuration(one: Contender | None) -> dict[str, Any] | None:
     if one is None:
         return None
     return {
-        "label": one.label,
+        "label": case_label(one.case),
         "case_key": one.case_key,
         "measured_s": one.measured_s,
         "ideal_s": one.ideal_s,
-        "doubts": list(one.contender.doubts),
+        "doubts": list(one.doubts),
     }

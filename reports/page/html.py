@@ -1,6 +1,6 @@
 """Write a report: one self-contained HTML page and, beside it, the dual roofline as PNG and SVG.
 
-The page needs no network. Its own policy forbids everything but the two scripts inside it (`reports.page.interactive`), or every
+The page needs no network. Its own policy forbids everything but the two scripts inside it (`reports.page.page_script`), or every
 script in a static page. Whatever a run holds is text: the template escapes it, the plot draws it as text, and the scripts
 get it as JSON. Equal input gives equal files. Without script, and on paper, the static figures and tables are there.
 """
@@ -8,15 +8,31 @@ get it as JSON. Equal input gives equal files. Without script, and on paper, the
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reports.cases.summary import SHAPE_FLAGS
-from reports.document.blocks import Bullets, FigureBlock, Paragraph
+from reports.document.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    FigureBlock,
+    Heading,
+    Paragraph,
+    Rich,
+    Row,
+    Span,
+    TableBlock,
+    plain_text,
+    text_blocks,
+)
 from reports.document.case_blocks import SAMPLED_CASES
 from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
@@ -24,11 +40,9 @@ from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_sv
 from reports.figures.palette import all_colours
 from reports.figures.roofline import roofline_figure
 from reports.formats.figure_files import figure_suffix, report_figures
-from reports.page.inline_svg import inline_svg
-from reports.page.interactive.page_data import page_data, script_json
-from reports.page.interactive.page_script import interactive_css, script_policy, scripts, tight_css
+from reports.page.page_data import page_data, script_json
+from reports.page.page_script import interactive_css, script_policy, scripts, tight_css
 from reports.text.display_text import shown
-from reports.text.prose import rich
 from reports.view.views import ReportView, report_view
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -92,18 +106,7 @@ def write_report(
     page = output / "report.html" if output.is_dir() else output
     stem = "roofline" if page.stem == "report" else f"{page.stem}-roofline"
     files = ReportFiles(page, page.with_name(f"{stem}.png"), page.with_name(f"{stem}.svg"))
-    records = store.records(run.run_id, with_samples=False)
-    is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
-    if is_flagged or (len(records) <= SAMPLED_CASES and not is_static):
-        records = store.records(run.run_id)  # their samples are drawn
-    view = report_view(
-        run,
-        records,
-        stored_profiles(store, records),
-        canaries=store.canaries(run.run_id),
-        floors=store.noise_floors(run.environment.class_hash),
-        most_ranked=None if is_static else ADVICE_LIMIT,
-    )
+    view = read_view(store, run, has_all_samples=not is_static, most_ranked=None if is_static else ADVICE_LIMIT)
     first = draw_figure(roofline_figure(view.chips[0].roofline))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -121,11 +124,29 @@ def write_report(
     return files
 
 
+def read_view(
+    store: RecordSource, run: RunInfo, *, has_all_samples: bool = True, most_ranked: int | None = ADVICE_LIMIT
+) -> ReportView:
+    """Return the view of a stored run; samples are read where some are flagged, and of small runs with `has_all_samples`."""
+    records = store.records(run.run_id, with_samples=False)
+    is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
+    if is_flagged or (len(records) <= SAMPLED_CASES and has_all_samples):
+        records = store.records(run.run_id)  # their samples are drawn
+    return report_view(
+        run,
+        records,
+        stored_profiles(store, records),
+        canaries=store.canaries(run.run_id),
+        floors=store.noise_floors(run.environment.class_hash),
+        most_ranked=most_ranked,
+    )
+
+
 def stored_profiles(store: RecordSource, records: Iterable[Record]) -> dict[str, HardwareProfile]:
     """Return the chip profiles that the records' predictions used, by hash; unknown hashes are left out."""
     hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
-    profiles = {one: store.profile(one) for one in hashes if one}
-    return {one: profile for one, profile in profiles.items() if profile is not None}
+    profiles = {profile_hash: store.profile(profile_hash) for profile_hash in hashes if profile_hash}
+    return {profile_hash: profile for profile_hash, profile in profiles.items() if profile is not None}
 
 
 def render_page(
@@ -148,7 +169,7 @@ def render_page(
     limits = (ROW_LIMIT, SHAPE_LIMIT) if is_interactive else (None, None)
     report = Report(view, comparison, stored, data, *limits).with_places()
     drawn = {} if first is None else {f"roofline{figure_suffix(view, view.chips[0])}": first}
-    return _template().render(
+    return _template("report.html.j2").render(
         view=view,
         content=tuple(report_blocks(report)),
         figures=_figures(view, drawn),
@@ -157,6 +178,87 @@ def render_page(
         data=None if data is None else Markup(script_json(data)),
         scripts=[Markup(text) for text in scripts()] if is_interactive else [],
         row_limit=ROW_LIMIT,
+    )
+
+
+def print_page(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> str:
+    """Return the report for paper: one HTML file without script, light, with page breaks that split no row and no figure.
+
+    A browser's "Save as PDF" makes the PDF. Figures are SVG with letters as paths, embedded as images, so that they print the
+    same everywhere. Equal views give equal pages.
+    """
+    from markupsafe import Markup
+
+    figures = {figure.name: figure for figure in report_figures(view)}
+    drawings = {name: drawing for name, figure in figures.items() if (drawing := figure.draw()) is not None}
+
+    def markup(block: FigureBlock) -> tuple[Markup, str]:
+        data = base64.b64encode(figure_svg(drawings[block.name]).encode()).decode("ascii")
+        alternative = figures[block.name].alternative
+        return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(alternative, data), alternative
+
+    return _template("print.html.j2").render(
+        view=view,
+        content=tuple(_on_paper(report_blocks(Report(view, comparison, stored)), drawings)),
+        figures=markup,
+        css=Markup(_read("print.css")),
+        policy=STATIC_POLICY,
+    )
+
+
+def _on_paper(blocks: Iterable[Block], drawings: Container[str]) -> Iterator[Block]:
+    """Yield the blocks of texts without what only a screen has; a heading waits for what stands below it, and goes where nothing does."""
+    waiting: list[Heading] = []
+    for block in text_blocks(blocks):
+        if isinstance(block, Heading):
+            waiting = [heading for heading in waiting if heading.rank < block.rank]
+            waiting.append(Heading(block.rank, plain_text(block.text)))
+            continue
+        if isinstance(block, FigureBlock) and block.name not in drawings:
+            continue
+        if isinstance(block, Bullets) and not block.items:
+            continue
+        yield from waiting
+        waiting = []
+        if isinstance(block, Paragraph):
+            yield Paragraph(plain_text(block.text), block.tone)
+        elif isinstance(block, Bullets):
+            yield Bullets(tuple(map(plain_text, block.items)), block.tone)
+        elif isinstance(block, TableBlock):
+            yield _paper_table(block)
+            if block.text_note:
+                yield Paragraph(block.text_note, "quiet")
+        else:
+            yield replace(block, medium="any")
+
+
+LONGEST_WORD = 18
+"""Characters of a word that a column of a table on paper takes whole."""
+
+
+def _paper_table(block: TableBlock) -> TableBlock:
+    """Return a table whose names break behind `_`, `.` and `-`, and anywhere in a word that no column is wide enough for."""
+
+    def cell(column: Column, text: str) -> Cell:
+        words = [word for piece in _PIECES.split(text) for word in piece.split()]
+        look = "long" if any(len(word) > LONGEST_WORD for word in words) else ""
+        return Cell(Span(text, "breaks") if column.kind == "name" else text, look=look)
+
+    return TableBlock(
+        block.label,
+        tuple(Column(plain_text(column.header), column.cell, column.kind) for column in block.columns),
+        tuple(
+            Row(
+                tuple(
+                    cell(column, plain_text(content.content))
+                    for column, content in zip(block.columns, row.cells, strict=True)
+                )
+            )
+            for row in block.rows
+        ),
+        plain_text(block.title),
     )
 
 
@@ -180,7 +282,7 @@ def _figures(view: ReportView, drawn: dict[str, tuple[Drawing, bytes]]) -> Calla
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_read))
@@ -192,7 +294,7 @@ def _template() -> Template:
         page_columns=lambda columns: [pair for pair in enumerate(columns) if pair[1].medium != "text"],
     )
     environment.globals["cell_classes"] = {"name": "", "number": "n", "brief": "some", "prose": "wide"}
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
 _CLASSES = {
@@ -222,3 +324,149 @@ def _css() -> str:
         f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
         ':root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n'
     )
+
+
+_TAG = re.compile(r"<[^>]*>")
+_ATTRIBUTE = re.compile(r'\s([\w:-]+)="([^"]*)"')
+_REFERENCE = re.compile(r'(?<=href="#)[^"]+|(?<=url\(#)[^)]+')
+_TWO_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
+_NAMED_COLOUR = re.compile(r"((?:fill|stroke):)(#[0-9a-f]{6})")
+_LEAST_REPEATS = 3
+"""A style that occurs so often becomes a class of its own."""
+
+
+def inline_svg(svg: str, prefix: str) -> str:
+    """Return the `<svg>` element of a file of matplotlib's for a page: no prolog, no namespaces, nothing that has no effect.
+
+    `prefix` makes its ids and classes its own: several plots share one page. The style that matplotlib gives to every element
+    and its font are the page's (`.plot svg` in report.css).
+    """
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style\b.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r">\s+<", "><", body).replace("<defs></defs>", "")
+    targets = dict.fromkeys(name for tag in _TAG.findall(body) for name in _REFERENCE.findall(tag))
+    names = {name: f"{prefix}{number}" for number, name in enumerate(targets)}
+    tags = (_tag(tag, names) for tag in _TAG.findall(body))
+    pieces = _unwrapped([piece for pair in zip(_TAG.split(body), [*tags, ""], strict=True) for piece in pair if piece])
+    return _classed(pieces, prefix)
+
+
+def _tag(tag: str, names: Mapping[str, str]) -> str:
+    """Return a tag with what it needs: an id only where something refers to it, numbers as fine as a screen shows them."""
+    attributes = []
+    for name, value in _ATTRIBUTE.findall(tag):
+        if name.startswith("xmlns") or name == "version" or (tag.startswith("<svg") and name in ("width", "height")):
+            continue
+        if name == "id":
+            if value not in names:
+                continue
+            value = names[value]
+        elif name == "xlink:href" or name == "clip-path":
+            value = re.sub(r"#([^)]+)", lambda match: f"#{names.get(match[1], match[1])}", value)
+        elif name == "style":
+            value = _style(value)
+        elif name == "transform":
+            if value.startswith("rotate(-0 "):
+                continue
+            value = _TWO_DECIMALS.sub(r"\1", value)
+        elif name in ("d", "x", "y", "points", "width", "height"):
+            # A hundredth of a point is finer than any screen.
+            value = re.sub(r"\s*([A-Za-z])\s*", r"\1", _TWO_DECIMALS.sub(r"\1", value)).strip()
+        attributes.append(f' {name.removeprefix("xlink:")}="{value}"')
+    end = "/>" if tag.endswith("/>") else ">"
+    start = re.match(r"</?[\w:]+", tag)
+    return tag if start is None else f"{start[0]}{''.join(attributes)}{end}"
+
+
+@lru_cache(maxsize=1024)
+def _style(text: str) -> str:
+    """Return a style without the font family, which is the page's, and with the plots' colours as variables."""
+    variables = {ink.light: f"var({ink.variable})" for ink in all_colours()}
+    parts = [re.sub(r"\s*:\s*", ":", part.strip(), count=1) for part in text.split(";") if part.strip()]
+    style = ";".join(part for part in parts if not part.startswith("font-family:"))
+    return _NAMED_COLOUR.sub(lambda match: match[1] + variables.get(match[2], match[2]), style)
+
+
+def _unwrapped(pieces: list[str]) -> list[str]:
+    """Return the pieces without the groups that have no attribute: they change nothing."""
+    needed: list[str] = []
+    open_groups: list[bool] = []
+    for piece in pieces:
+        if piece.startswith("<g") and not piece.endswith("/>"):
+            open_groups.append(piece != "<g>")
+            if piece == "<g>":
+                continue
+        elif piece == "</g>" and not open_groups.pop():
+            continue
+        needed.append(piece)
+    return needed
+
+
+def _classed(pieces: list[str], prefix: str) -> str:
+    """Return the text of the pieces, with a class in the place of each style that is repeated."""
+    pattern = re.compile(r' style="([^"]*)"')
+    counts = Counter(match[1] for piece in pieces if piece.startswith("<") and (match := pattern.search(piece)))
+    repeated = [style for style, count in counts.items() if count >= _LEAST_REPEATS and style]
+    classes = {style: f"{prefix}s{number}" for number, style in enumerate(repeated)}
+
+    def replaced(match: re.Match[str]) -> str:
+        return f' class="{classes[match[1]]}"' if match[1] in classes else match[0]
+
+    text = "".join(pattern.sub(replaced, piece) if piece.startswith("<") else piece for piece in pieces)
+    if not classes:
+        return text
+    rules = "".join(f".plot .{name}{{{style}}}" for style, name in classes.items())
+    return re.sub(r"^<svg[^>]*>", lambda opening: f"{opening[0]}<style>{rules}</style>", text, count=1)
+
+
+_COMMAND = re.compile(r"`([^`\n]+)`")
+_PIECES = re.compile(r"(?<=[_.\-])")
+"""What follows these signs of a name may stand on the next line."""
+_UNITS = re.compile(r" (?=(?:%|µs|ms)(?:\W|$))")
+_NO_BREAK = "\u00a0"
+
+
+def prose(text: str) -> Markup:
+    """Return a sentence as markup: what stands in backticks is a `<code>`, and no line breaks between a number and its unit.
+
+    The text is escaped first: whatever a label or a note holds stays text, in a command as outside of one. A backtick
+    without a second one stays as it is.
+    """
+    from markupsafe import Markup, escape
+
+    safe = _UNITS.sub(_NO_BREAK, str(escape(text)))
+    return Markup(_COMMAND.sub(r"<code>\1</code>", safe))
+
+
+def rich(text: Rich, *, is_prose: bool = True) -> Markup:
+    """Return a text of a block as markup, each span in the element that its look asks for; `is_prose`: the rest as `prose`."""
+    from markupsafe import Markup, escape
+
+    plain = prose if is_prose else escape
+    if isinstance(text, str):
+        return plain(text)
+    spans = text if isinstance(text, tuple) else (text,)
+    return Markup("").join(plain(span) if isinstance(span, str) else _span(span) for span in spans)
+
+
+def _span(span: Span) -> Markup:
+    from markupsafe import Markup, escape
+
+    if span.medium == "text":
+        return Markup("")
+    looks = span.look.split()
+    element = next((_ELEMENTS[look] for look in looks if look in _ELEMENTS), "span")
+    element = "a" if span.anchor else element
+    classes = " ".join(look for look in looks if look not in ("code", "bold", "breaks"))
+    pairs = (("class", classes), ("href", f"#{span.anchor}" if span.anchor else ""), ("title", span.title))
+    attributes = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in pairs if value)
+    content = Markup("<code>{}</code>").format(span.text) if element == "a" and "code" in looks else escape(span.text)
+    if "breaks" in looks:
+        content = Markup("<wbr>").join(map(escape, _PIECES.split(span.text)))
+    if element == "span" and not attributes:
+        return content
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(element), attributes, content)
+
+
+_ELEMENTS = {"code": "code", "bold": "b", "flag": "abbr", "mark": "abbr", "level-of": "abbr"}
+"""Look of a span → its element."""

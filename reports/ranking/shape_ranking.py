@@ -8,26 +8,43 @@ expected over its expected time, ideal over its ideal (the best 16-bit configura
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.cases.rows import CaseRow
-from reports.cases.weight_saving import weight_saved_ratio
+from reports.cases.rows import CaseRow, case_label, case_precision, case_rows, regime_rank, weight_saved_ratio
+from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import product_loss
-from reports.ranking.ranked_row import RankedRow, ShapeRecommendation, Source
-from reports.ranking.shape_results import Configuration, baseline_of, configurations, speedups
-from reports.ranking.shape_summary import shape_summary
 from reports.text.display_text import shown
-from reports.text.regime import regime_rank
-from results.verdicts.contenders import standing as contender_standing
-from results.verdicts.gain import times_faster
-from results.verdicts.shape_verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup
+from results.records.case_names import is_model_case
+from results.records.records import Record
+from results.statistics.replication import total_intervals
+from results.verdicts.gain import Gain, measured_gain
+from results.verdicts.shape_verdict import (
+    SIXTEEN_BIT_FORMATS,
+    Contender,
+    Totals,
+    are_level,
+    baseline_of,
+    contenders,
+    expected_speedup,
+    speedups,
+)
+from results.verdicts.shape_verdict import standing as contender_standing
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Estimate, Option, Ranking
+from roofline_model.core.answer import (
+    NOT_STORED,
+    Estimate,
+    Evidence,
+    Exclusion,
+    Memory,
+    Option,
+    Question,
+    Ranking,
+    Times,
+)
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import Finding, findings_text, short_text
-from roofline_model.core.units import format_percent
+from roofline_model.core.finding import Finding, finding, has_code
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.claimed_losses import product_loss_pct
@@ -38,75 +55,126 @@ if TYPE_CHECKING:
 
 Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
+NO_REASON = "no reason was stored"
+"""In place of the reason of a case that failed or was skipped without one."""
 
 
-def rank_shape(
-    hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals
-) -> ShapeRecommendation:
+def recommend_from_run(
+    records: Iterable[Record], hardware: Device | None, *, totals: Totals | None = None
+) -> list[ShapeRanking]:
+    """Return one ranking per chip, operator, shape and mode, in the order they were run.
+
+    Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
+    `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators that
+    are no products, only what the run stored is ranked. `totals`: the intervals over processes by case key; None: from these
+    records alone. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
+    """
+    records = tuple(record for record in records if not is_model_case(record.case))
+    totals = total_intervals(records) if totals is None else totals
+    rows = case_rows(records)
+    groups: dict[tuple[str, str, str, str], list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault((row.hardware_key, row.op, row.shape_label, row.mode), []).append(index)
+    # Cases that failed before their prediction carry no chip: they explain an exclusion, they make no ranking.
+    recommendations = []
+    for (hardware_key, op, shape, mode), members in groups.items():
+        if hardware_key or not any(other[1:] == (op, shape, mode) for other in groups if other[0]):
+            lost = [] if not hardware_key else groups.get(("", op, shape, mode), [])
+            indices = [*members, *lost]
+            device = hardware if hardware is not None and hardware_key in ("", hardware.key) else None
+            recommendations.append(rank_shape(hardware_key, [rows[i] for i in indices], device, totals))
+    return recommendations
+
+
+def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals) -> ShapeRanking:
     """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
 
     `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`: the
     intervals over processes by case key.
     """
-    case = rows[0].record.case
+    case, first = rows[0].record.case, rows[0]
     cache = _preferred_cache(rows)
     rows = [row for row in rows if row.cache == cache]
-    ranked = configurations(rows, totals)
+    ranked = contenders((row.record for row in rows), totals)
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)
-    timed = [one for one in ranked if one.is_measured]
-    measured = [_row_of(one, baseline, candidates.get(_formats(one))) for one in timed]
-    tried = {_formats(one) for one in ranked if one.is_measured}
-    excluded = _excluded(rows, tried | {_formats(one) for one in ranked})
+    timed = [contender for contender in ranked if contender.is_measured]
+    measured = [_option_of(each, baseline, candidates.get(_formats(each))) for each in timed]
+    tried = {_formats(contender) for contender in timed}
+    excluded = _excluded(rows, {_formats(contender) for contender in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
-    predicted = _predicted_rows(ranked, baseline, advice, tried, refused, device)
+    predicted = _predicted_options(ranked, baseline, advice, tried, refused, device)
     # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it costs.
-    ordered = [*measured, *_ordered(predicted)]
-    numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
+    options = (*measured, *_ordered(predicted))
+    base = _baseline_option(options, baseline, advice)
+    rival = maybe_faster(timed, contender_standing)
+    is_level = len(timed) > 1 and are_level(timed[0], timed[1])
     if advice:
-        excluded += tuple((shown(each.key, 60), shown(short_text(each.finding))) for each in advice.excluded)
-    first = rows[0]
-    return ShapeRecommendation(
-        hardware_key=shown(hardware_key, 60),
+        excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
+    phase = phase_of(case)
+    return ShapeRanking(
+        question=Question("shape", shown(hardware_key, 60), f"{first.op} {first.shape_label}", case.shape, phase),
+        options=options,
+        baseline=base,
+        choice=None if not options or has_code(options[0].findings, "kernel-gap") else options[0],
+        excluded=excluded,
         op=first.op,
         shape_label=first.shape_label,
         cache=cache,
         mode=first.mode,
-        phase=phase_of(case),
-        baseline_label=baseline.label
-        if baseline
-        else (advice.baseline.key if advice and advice.baseline and not measured else ""),
-        rows=numbered,
-        excluded=excluded,
-        summary=shape_summary(
-            numbered, timed, baseline, maybe_faster(timed, lambda one: contender_standing(one.contender))
-        ),
-        baseline_doubts=baseline.contender.doubts if baseline and baseline.is_measured else (),
+        baseline_label=_baseline_label(baseline, advice, measured),
+        baseline_precision=case_precision(baseline.case) if baseline else "",
+        gain=_gain(timed[0], baseline) if timed and timed[0] is not baseline else None,
+        level_with=measured[1] if is_level else None,
+        rival=None if rival is None else measured[timed.index(rival)],
+        rival_gain=None if rival is None else _gain(rival, baseline),
     )
 
 
-def _ordered(predicted: Sequence[RankedRow]) -> list[RankedRow]:
-    """Return predicted rows in order: of each kind of evidence by the rule of every recommendation."""
-    tiers: dict[tuple[bool, bool, bool], list[RankedRow]] = {}
-    for row in predicted:
-        tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "ideal"), []).append(row)
-    return [row for tier in sorted(tiers) for row in order_predictions(tiers[tier], standing)]
+def _gain(contender: Contender, baseline: Contender | None) -> Gain | None:
+    return measured_gain(contender, baseline)
 
 
-def standing(row: RankedRow) -> Standing:
-    """Return what a predicted row is ordered by."""
-    has_interval = row.source == "expected"
+def _baseline_label(baseline: Contender | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
+    """Return the label of the baseline that ran; where nothing was measured, else the key of the model's."""
+    if baseline is not None:
+        return case_label(baseline.case)
+    return advice.baseline.key if advice and advice.baseline and not measured else ""
+
+
+def _baseline_option(options: Sequence[Option], baseline: Contender | None, advice: Ranking | None) -> Option | None:
+    """Return the option of the baseline that ran; where nothing was measured, else the model's 16-bit proposal."""
+    if baseline is not None:
+        return next((option for option in options if option.key == baseline.case_key), None)
+    if advice is None or advice.baseline is None or any(option.is_measured for option in options):
+        return None
+    key = advice.baseline.key
+    return next((option for option in options if option.kernel is None and option.weight_format == key), None)
+
+
+def _ordered(predicted: Sequence[Option]) -> list[Option]:
+    """Return predicted options in order: of each kind of evidence by the rule of every recommendation."""
+    tiers: dict[tuple[bool, bool, bool], list[Option]] = {}
+    for option in predicted:
+        is_barred, is_emulated = (has_code(option.findings, code) for code in ("kernel-gap", "emulated"))
+        tiers.setdefault((is_barred, is_emulated, option.estimate.source == "ideal"), []).append(option)
+    return [option for tier in sorted(tiers) for option in order_predictions(tiers[tier], standing)]
+
+
+def standing(option: Option) -> Standing:
+    """Return what a predicted option is ordered by."""
+    estimate, memory = option.estimate, option.memory
     return Standing(
-        row.time_s,
-        row.low_s if has_interval else None,
-        row.high_s if has_interval else None,
-        product_loss_pct(row.weight_format, row.activation_format),
-        row.memory_bytes,
+        estimate.time_s,
+        estimate.low_s,
+        estimate.high_s,
+        product_loss_pct(option.weight_format, option.activation_format),
+        None if memory is None else memory.total_bytes,
     )
 
 
-def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None) -> Ranking | None:
+def _advice(case: Case, ranked: tuple[Contender, ...], device: Device | None) -> Ranking | None:
     """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit rate)."""
     shape = dict(case.shape)
     if device is None or set(shape) != {"M", "N", "K"}:
@@ -140,7 +208,7 @@ class _BestTimes:
         return None if time_s is None else Estimate(time_s, source="measured")
 
 
-def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes:
+def _best_times(ranked: tuple[Contender, ...], device: Device) -> _BestTimes:
     from roofline_model.expected.predict import expected_times
 
     fastest_s: dict[Formats, float] = {}
@@ -150,61 +218,107 @@ def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes
     return _BestTimes(fastest_s, expected_times(device))
 
 
-def _row_of(one: Configuration, baseline: Configuration | None, candidate: Option | None) -> RankedRow:
-    predicted, measured = speedups(one, baseline)
-    expected_s = _expected_s(one)
-    source: Source = "measured" if one.is_measured else "ideal" if expected_s is None else "expected"
-    time_s = next(time for time in (one.measured_s, expected_s, one.ideal_s) if time is not None)
-    promised = expected_speedup(one.contender, baseline.contender if baseline else None)
-    likely = predicted if promised is None else promised
-    expected = next((row.record.expected for row in one.rows if row.record.expected is not None), None)
-    low_s, high_s = one.contender.low_s, one.contender.high_s
-    if source == "expected" and expected is not None:
-        low_s, high_s = expected.low_s, expected.high_s
-    within_ratio = max((row.interval_ratio for row in one.rows if row.interval_ratio is not None), default=None)
-    total_ratio = one.contender.total_ratio
-    return RankedRow(
-        rank=0,
-        label=one.label,
-        weight_format=one.weight_format,
-        activation_format=one.activation_format,
-        kernel=one.kernel,
-        method=shown(candidate.method, 60) if candidate else _plain_method(one),
-        path=one.rows[0].path,
-        source=source,
-        time_s=time_s,
-        interval_ratio=within_ratio if total_ratio is None else total_ratio,
-        ideal_s=one.ideal_s,
-        speedup=measured if one.is_measured else likely,
-        memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
-        loss=product_loss(one.weight_format, one.activation_format),
-        reason_rest=_reason(one, baseline, predicted, measured, promised),
-        is_gain=measured is not None and baseline is not None and one is not baseline,
-        record_ids=tuple(row.record_id for row in one.rows),
-        doubts=one.contender.doubts,
-        case_key=one.case_key,
-        low_s=low_s,
-        high_s=high_s,
-        memory_bytes=next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None),
-        expected_s=expected_s,
-        provenance=shown(expected.provenance, 60) if expected is not None else "",
-        findings=_kernel_gap(candidate) if candidate and not one.is_measured else (),
+def _option_of(contender: Contender, baseline: Contender | None, candidate: Option | None) -> Option:
+    """Return the option of what was run; `candidate`: what the model says of its formats."""
+    weight, activation, ideal = contender.weight_format, contender.activation_format, contender.records[0].ideal
+    ideal_ratio, measured_ratio = speedups(contender, baseline)
+    expected_ratio = expected_speedup(contender, baseline)
+    predicted_ratio = ideal_ratio if expected_ratio is None else expected_ratio
+    is_other = contender.is_measured and baseline is not None and contender is not baseline
+    return Option(
+        key=contender.case_key,
+        formats=(("a", activation), ("b", weight)),
+        method=shown(candidate.method, 60) if candidate else _plain_method(contender),
+        path=shown(ideal.path, 30) if ideal else "",
+        bound=shown(ideal.bound, 30) if ideal else "",
+        times=_times(contender),
+        memory=_memory(contender),
+        loss=product_loss(weight, activation),
+        speedup_ratio=measured_ratio if contender.is_measured else predicted_ratio,
+        ideal_speedup_ratio=ideal_ratio,
+        expected_speedup_ratio=expected_ratio,
+        label=case_label(contender.case),
+        precision=case_precision(contender.case),
+        kernel=shown(contender.case.kernel, 60),
+        evidence=_evidence(contender),
+        trust=replace(
+            NOT_STORED,
+            doubts=contender.doubts,
+            is_over_doubt=is_other and baseline is not None and bool(baseline.doubts),
+        ),
+        findings=_findings(contender, candidate),
     )
 
 
-def _predicted_rows(
-    ranked: tuple[Configuration, ...],
-    baseline: Configuration | None,
+def _times(contender: Contender) -> Times:
+    """Return the times of what was run; a measured one has the range of its samples where these are too few for an interval."""
+    stored = next((record.expected for record in contender.records if record.expected is not None), None)
+    expected = measured = None
+    if stored is not None:
+        ends = (None, None) if contender.is_measured else (stored.low_s, stored.high_s)
+        expected = Estimate(stored.time_s, *ends, "expected", shown(stored.provenance, 60))
+    if contender.measured_s is not None:
+        half_ratio = contender.within_ratio if contender.total_ratio is None else contender.total_ratio
+        measured = Estimate(contender.measured_s, contender.low_s, contender.high_s, "measured", "", half_ratio)
+    ideal = None if contender.ideal_s is None else Estimate(contender.ideal_s, source="ideal")
+    return Times(ideal, expected, measured)
+
+
+def _memory(contender: Contender) -> Memory | None:
+    """Return the compulsory bytes of a call; None without a prediction."""
+    ideal = next((record.ideal for record in contender.records if record.ideal is not None), None)
+    if ideal is None:
+        return None
+    return Memory(ideal.total_bytes, saved_ratio=weight_saved_ratio(contender.records[0], contender.weight_format))
+
+
+def _evidence(contender: Contender) -> tuple[Evidence, ...]:
+    """Return the runs behind what was run with the records of each."""
+    by_run: dict[str, list[Record]] = {}
+    for record in contender.records:
+        by_run.setdefault(record.run_id, []).append(record)
+    return tuple(
+        Evidence(
+            run_id,
+            "",
+            None,
+            tuple(record.record_id for record in records),
+            sum(record.status == "measured" for record in records),
+        )
+        for run_id, records in by_run.items()
+    )
+
+
+def _findings(contender: Contender, candidate: Option | None) -> tuple[Finding, ...]:
+    """Return how the chip computes it where that is not natively; of what was not measured also what keeps it from running."""
+    ideal = contender.records[0].ideal
+    findings = []
+    if ideal is not None and ideal.path not in ("", "native", "emulated"):
+        compute_format = shown(ideal.compute_format, 60)
+        findings.append(
+            finding(
+                "operands-widened", format=contender.weight_format, operand="operands", compute_format=compute_format
+            )
+        )
+    if not contender.is_measured:
+        findings += [] if candidate is None else _kernel_gap(candidate)
+        findings += [finding("emulated", case_label(contender.case))] if contender.is_emulated else []
+    return tuple(findings)
+
+
+def _predicted_options(
+    ranked: tuple[Contender, ...],
+    baseline: Contender | None,
     advice: Ranking | None,
     tried: set[Formats],
     refused: set[Formats],
     device: Device | None,
-) -> list[RankedRow]:
+) -> list[Option]:
     """Return what was predicted and not measured: stored predictions first, then formats only the model knows of."""
     candidates = _by_formats(advice)
-    stored = [one for one in ranked if not one.is_measured and _formats(one) not in tried]
-    rows = [_row_of(one, baseline, candidates.get(_formats(one))) for one in stored]
-    known = tried | refused | {_formats(one) for one in stored}
+    stored = [each for each in ranked if not each.is_measured and _formats(each) not in tried]
+    options = [_option_of(each, baseline, candidates.get(_formats(each))) for each in stored]
+    known = tried | refused | {_formats(each) for each in stored}
     ideal_s = (
         baseline.ideal_s
         if baseline and baseline.ideal_s
@@ -217,23 +331,18 @@ def _predicted_rows(
             candidate.method == "none" and baseline is not None and baseline.is_measured and baseline.is_sixteen_bit
         )
         if formats not in known and candidate.estimate.source != "measured" and not is_other_wide:
-            rows.append(_row_of_candidate(candidate, ideal_s, expected_s))
-    return rows
+            options.append(_proposal(candidate, ideal_s, expected_s))
+    return options
 
 
-def _expected_s(one: Configuration) -> float | None:
-    """Return the expected time that was stored with a configuration."""
-    return next((row.expected_s for row in one.rows if row.expected_s is not None), None)
-
-
-def _baseline_expected_s(baseline: Configuration, device: Device | None) -> float | None:
+def _baseline_expected_s(baseline: Contender, device: Device | None) -> float | None:
     """Return the expected time that expected speed-ups are counted against: as stored, else what the chip's model says."""
-    stored = _expected_s(baseline)
+    stored = baseline.expected_s
     if stored is not None or device is None:
         return stored
     from roofline_model.expected.predict import expected_times
 
-    case = baseline.contender.case
+    case = baseline.case
     if not {"a", "b", "c"} <= dict(case.formats).keys():
         return None
     try:
@@ -243,37 +352,32 @@ def _baseline_expected_s(baseline: Configuration, device: Device | None) -> floa
     return None if found is None else found.time_s
 
 
-def _row_of_candidate(
-    candidate: Option, baseline_ideal_s: float | None, baseline_expected_s: float | None
-) -> RankedRow:
+def _proposal(candidate: Option, baseline_ideal_s: float | None, baseline_expected_s: float | None) -> Option:
+    """Return the option of formats that nobody ran: the kernel is the library's choice."""
     estimate, operands = candidate.estimate, dict(candidate.formats)
-    is_expected = estimate.source == "expected"
-    time_s = estimate.time_s if is_expected else _ideal_s(candidate)
-    baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
     formats = (("a", operands["a"]), ("b", operands["b"]))
-    return RankedRow(
-        rank=0,
-        label=shown(Case("gemm", (), formats, "*").precision_label, 60),
-        weight_format=operands["b"],
-        activation_format=operands["a"],
-        kernel=None,
+    ideal_s = _ideal_s(candidate)
+    is_expected = estimate.source == "expected"
+    baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
+    expected = replace(estimate, provenance=shown(estimate.provenance, 60), half_width_ratio=None)
+    label = shown(Case("gemm", (), formats, "*").precision_label, 60)
+    saved_ratio = weight_saved_ratio(None, operands["b"])
+    memory = None if candidate.memory is None else Memory(candidate.memory.total_bytes, saved_ratio=saved_ratio)
+    is_emulated = candidate.path == "emulated"
+    return Option(
+        key=f"{operands['b']}.{operands['a']}",
+        formats=formats,
         method=shown(candidate.method, 60),
         path=candidate.path,
-        source="expected" if is_expected else "ideal",
-        time_s=time_s,
-        interval_ratio=None,
-        ideal_s=_ideal_s(candidate),
-        speedup=baseline_s / time_s if baseline_s else None,
-        memory_saved_ratio=weight_saved_ratio(None, operands["b"]),
+        bound=candidate.bound,
+        times=Times(Estimate(ideal_s, source="ideal"), expected if is_expected else None),
+        memory=memory,
         loss=product_loss(operands["b"], operands["a"]),
-        reason_rest=shown(findings_text(candidate.findings)),
-        record_ids=(),
-        memory_bytes=None if candidate.memory is None else candidate.memory.total_bytes,
-        expected_s=time_s if is_expected else None,
-        low_s=estimate.low_s if is_expected else None,
-        high_s=estimate.high_s if is_expected else None,
-        provenance=shown(estimate.provenance, 60) if is_expected else "",
-        findings=_kernel_gap(candidate),
+        speedup_ratio=baseline_s / (estimate.time_s if is_expected else ideal_s) if baseline_s else None,
+        ideal_speedup_ratio=baseline_ideal_s / ideal_s if baseline_ideal_s else None,
+        label=label,
+        precision=label,
+        findings=(*candidate.findings, *([finding("emulated", label)] if is_emulated else [])),
     )
 
 
@@ -286,51 +390,15 @@ def _kernel_gap(option: Option) -> tuple[Finding, ...]:
     return tuple(item for item in option.findings if item.code == "kernel-gap")
 
 
-def _reason(
-    one: Configuration,
-    baseline: Configuration | None,
-    predicted: float | None,
-    measured: float | None,
-    likely: float | None,
-) -> str:
-    row = one.rows[0]
-    words = []
-    if one is baseline:
-        words.append("the baseline")
-    elif measured is not None and baseline is not None:
-        promises = [f"expected {times_faster(likely)}"] if likely is not None else []
-        promises += [f"ideal {times_faster(predicted)}"] if predicted is not None else []
-        ideal = f" ({', '.join(promises)})" if promises else ""
-        words.append(f"{baseline.precision}{ideal}")
-    elif one.is_measured:
-        words.append("measured; no measured 16-bit or FP32 kernel to compare with")
-    elif likely is not None and predicted is not None and baseline is not None:
-        words.append(
-            f"expected {times_faster(likely)} {baseline.precision} (ideal {times_faster(predicted)}), not measured"
-        )
-    elif predicted is not None and baseline is not None:
-        words.append(f"ideal {times_faster(predicted)} {baseline.precision}, not measured")
-    else:
-        words.append("predicted, not measured")
-    if one.measured_s is not None and one.ideal_s is not None:
-        words.append(f"{format_percent(one.ideal_s / one.measured_s, 0)} of its roof")
-    if row.bound:
-        words.append(f"{row.bound}-bound")
-    if row.path not in ("", "native"):
-        words.append("emulated, not native" if row.path == "emulated" else f"widened to {row.compute_format} first")
-    if one.contender.is_emulated and not one.is_measured:
-        words.append("the prediction leaves out what emulating costs")
-    return ", ".join(words)
-
-
-def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:
-    found: dict[str, str] = {}
+def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[Exclusion, ...]:
+    """Return the cases without a time: those that failed, and those skipped in formats that nothing else runs in."""
+    excluded: dict[str, Exclusion] = {}
     for row in rows:
-        if row.status == "failed" or (
-            row.status == "skipped" and _pair(row.weight_format, row.activation_format) not in ranked
-        ):
-            found.setdefault(row.label, f"{row.status}: {row.reason or 'no reason was stored'}")
-    return tuple(found.items())
+        is_tried = _pair(row.weight_format, row.activation_format) in ranked
+        if row.status == "failed" or (row.status == "skipped" and not is_tried):
+            reason = finding("not-timed", row.label, status=row.status, reason=row.reason or NO_REASON)
+            excluded.setdefault(row.label, Exclusion(row.label, (reason,)))
+    return tuple(excluded.values())
 
 
 def _preferred_cache(rows: Sequence[CaseRow]) -> str:
@@ -347,7 +415,7 @@ def phase_of(case: Case) -> str:
     return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
 
 
-def _plain_method(one: Configuration) -> str:
+def _plain_method(one: Contender) -> str:
     """Name the method of a configuration the model has no candidate for."""
     if one.is_sixteen_bit:
         return "none"
@@ -359,7 +427,7 @@ def _by_formats(advice: Ranking | None) -> dict[Formats, Option]:
     return {_pair(dict(option.formats)["b"], dict(option.formats)["a"]): option for option in options}
 
 
-def _formats(one: Configuration) -> Formats:
+def _formats(one: Contender) -> Formats:
     return _pair(one.weight_format, one.activation_format)
 
 

@@ -1,90 +1,20 @@
-"""The verdicts of `results.verdicts.shape_verdict` for a page: every contender with its table rows, every sentence with its shape's name."""
+"""The verdicts of `results.verdicts.shape_verdict` for a page, each with its shape's name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.cases.rows import CaseRow
+from reports.cases.rows import CaseRow, case_label, regime_rank
 from reports.text.display_text import shown
-from reports.text.regime import regime_rank
-from results.records.case_names import pass_name
+from results.records.case_names import op_title, pass_name
 from results.statistics.replication import total_intervals
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import Gain, measured_gain
-from results.verdicts.shape_verdict import (
-    Contender,
-    GroupKey,
-    ShapeVerdict,
-    Totals,
-    are_level,
-    contenders,
-    group_key,
-    judge,
-)
-from results.verdicts.shape_verdict import baseline_of as baseline_contender
-from results.verdicts.shape_verdict import speedups as contender_speedups
+from results.verdicts.shape_verdict import Contender, GroupKey, ShapeVerdict, Totals, are_level, group_key, judge
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One contender of a shape with the rows behind it; names are fit to be shown."""
-
-    contender: Contender
-    rows: tuple[CaseRow, ...]
-
-    @property
-    def case_key(self) -> str:
-        """The identity of the case."""
-        return self.rows[0].case_key
-
-    @property
-    def label(self) -> str:
-        """`INT4 W4A16 (tinygemm)`."""
-        return self.rows[0].label
-
-    @property
-    def precision(self) -> str:
-        """`INT4 W4A16`."""
-        return self.rows[0].precision
-
-    @property
-    def kernel(self) -> str:
-        """The implementation."""
-        return self.rows[0].kernel
-
-    @property
-    def weight_format(self) -> str:
-        """Format of operand b; empty without one."""
-        return self.rows[0].weight_format
-
-    @property
-    def activation_format(self) -> str:
-        """Format of operand a; empty without one."""
-        return self.rows[0].activation_format
-
-    @property
-    def is_sixteen_bit(self) -> bool:
-        """True when every input is BF16, or every input FP16."""
-        return self.contender.is_sixteen_bit
-
-    @property
-    def measured_s(self) -> float | None:
-        """Median of the processes' medians."""
-        return self.contender.measured_s
-
-    @property
-    def ideal_s(self) -> float | None:
-        """The ideal prediction."""
-        return self.contender.ideal_s
-
-    @property
-    def is_measured(self) -> bool:
-        """True when at least one process timed it."""
-        return self.contender.is_measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +24,28 @@ class ShapeResult:
     judged: ShapeVerdict
     title: str
     """`1x4096x4096`; warm cache, other modes and other operators than products are named."""
-    ranked: tuple[Configuration, ...]
-    """As in `judged.ranked`."""
-    baseline: Configuration | None
-    best: Configuration | None
-    level_with: Configuration | None
-    """What the best is level with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
     judgement: str
     """The line on the shape that the terminal prints, too."""
+
+    @property
+    def ranked(self) -> tuple[Contender, ...]:
+        """What competes, best evidence first."""
+        return self.judged.ranked
+
+    @property
+    def baseline(self) -> Contender | None:
+        """What speed-ups are counted against."""
+        return self.judged.baseline
+
+    @property
+    def best(self) -> Contender | None:
+        """What stands first; see `ShapeVerdict.best`."""
+        return self.judged.best
+
+    @property
+    def level_with(self) -> Contender | None:
+        """What the best is level with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
+        return next((each for each in self.judged.level_pair or () if each is not self.best), None)
 
     @property
     def verdict(self) -> str:
@@ -121,7 +65,7 @@ class ShapeResult:
     @property
     def op_title(self) -> str:
         """The operator in words: `gemv`, `seeded-llama-156m decode`."""
-        return self.ranked[0].rows[0].op_title if self.ranked else self.op
+        return shown(op_title(self.ranked[0].case), 80) if self.ranked else self.op
 
     @property
     def expected_speedup(self) -> float | None:
@@ -151,7 +95,7 @@ class ShapeResult:
     @property
     def is_baseline_doubtful(self) -> bool:
         """Whether the baseline's measured time is in doubt, and so every measured speed-up."""
-        return self.baseline is not None and bool(self.baseline.contender.doubts)
+        return self.baseline is not None and bool(self.baseline.doubts)
 
     @property
     def gain(self) -> Gain | None:
@@ -169,17 +113,17 @@ class ShapeResult:
         return self.judged.is_win
 
     @property
-    def leaders(self) -> tuple[Configuration, ...]:
+    def leaders(self) -> tuple[Contender, ...]:
         """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, predictions
         that every ranking takes for level (`are_level_predictions`). Empty without a best."""
         best = self.best
-        return () if best is None else (best, *(rival for rival in self._rivals if _is_level(best, rival)))
+        return () if best is None else (best, *(rival for rival in self._rivals if are_level(best, rival)))
 
     @property
     def is_clear(self) -> bool:
         """True when the intervals tell `best` from every other configuration of its evidence, not only from those of 16 bits."""
         best = self.best
-        return best is not None and not any(_overlap(best, rival) or _is_level(best, rival) for rival in self._rivals)
+        return best is not None and not any(_overlap(best, rival) or are_level(best, rival) for rival in self._rivals)
 
     @property
     def standing(self) -> str:
@@ -198,11 +142,11 @@ class ShapeResult:
         if named is None:  # only expected: further behind than what is level, inside the interval
             return "by less than its interval"
         more = len(self.leaders) - 2
-        return f"level with {named.label}{f' and {more} more' if more > 0 else ''}"
+        return f"level with {case_label(named.case)}{f' and {more} more' if more > 0 else ''}"
 
     @property
-    def _rivals(self) -> tuple[Configuration, ...]:
-        fit = (one for one in self.ranked if one.is_measured or not one.contender.is_emulated)
+    def _rivals(self) -> tuple[Contender, ...]:
+        fit = (one for one in self.ranked if one.is_measured or not one.is_emulated)
         return tuple(
             one for one in fit if one is not self.best and self.best and one.is_measured == self.best.is_measured
         )
@@ -219,23 +163,6 @@ def shape_results(rows: Iterable[CaseRow], totals: Totals | None = None) -> tupl
     for row in rows:
         groups.setdefault(group_key(row.record), []).append(row)
     return tuple(_shape_result(key, members, totals) for key, members in groups.items())
-
-
-def configurations(rows: Iterable[CaseRow], totals: Totals | None = None) -> tuple[Configuration, ...]:
-    """Pool rows of the same case, in the order of `results.verdicts.shape_verdict.contenders`."""
-    rows = tuple(rows)
-    return _with_rows(contenders((row.record for row in rows), totals), rows)
-
-
-def baseline_of(ranked: Iterable[Configuration]) -> Configuration | None:
-    """Return what speed-ups are counted against; see `results.verdicts.shape_verdict.baseline_of`."""
-    ranked = tuple(ranked)
-    return _find(ranked, baseline_contender(one.contender for one in ranked))
-
-
-def speedups(one: Configuration | None, baseline: Configuration | None) -> tuple[float | None, float | None]:
-    """Return (predicted, measured) speed-up over the baseline; see `results.verdicts.shape_verdict.speedups`."""
-    return contender_speedups(one.contender if one else None, baseline.contender if baseline else None)
 
 
 def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
@@ -277,33 +204,15 @@ def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
 
 def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeResult:
     judged = judge((row.record for row in rows), totals)
-    ranked = _with_rows(judged.ranked, rows)
-    title = _title(key, rows[0].shape_label)
-    baseline, best = _find(ranked, judged.baseline), _find(ranked, judged.best)
-    other = next((one for one in judged.level_pair or () if one is not judged.best), None)
-    judgement = shown(verdict_text(judged), VERDICT_CHARACTERS)
-    return ShapeResult(judged, title, ranked, baseline, best, _find(ranked, other), judgement)
+    return ShapeResult(judged, _title(key, rows[0].shape_label), shown(verdict_text(judged), VERDICT_CHARACTERS))
 
 
-def _is_level(best: Configuration, other: Configuration) -> bool:
-    return are_level(best.contender, other.contender)
-
-
-def _overlap(best: Configuration, other: Configuration) -> bool:
-    low_s, high_s = best.contender.interval_s
-    other_low_s, other_high_s = other.contender.interval_s
+def _overlap(best: Contender, other: Contender) -> bool:
+    low_s, high_s = best.interval_s
+    other_low_s, other_high_s = other.interval_s
     if low_s is None or high_s is None or other_low_s is None or other_high_s is None:
         return False
     return low_s <= other_high_s and other_low_s <= high_s
-
-
-def _with_rows(found: Iterable[Contender], rows: Iterable[CaseRow]) -> tuple[Configuration, ...]:
-    by_record = {id(row.record): row for row in rows}
-    return tuple(Configuration(one, tuple(by_record[id(record)] for record in one.records)) for one in found)
-
-
-def _find(ranked: Iterable[Configuration], contender: Contender | None) -> Configuration | None:
-    return next((one for one in ranked if one.contender is contender), None)
 
 
 def _title(key: GroupKey, shape_label: str) -> str:

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from reports.stored.answer import (
     RankChange,
-    Refused,
     StoredRanking,
     StoredRecommendations,
 )
 from reports.stored.from_store import recommend_from_runs, recommend_from_store
 from reports.stored.of_run import recommend_for_run
 from reports.stored.question import StoredQuestion
+from reports.stored.words import summary_of
 
 __all__ = [
     "RankChange",
-    "Refused",
     "StoredQuestion",
     "StoredRanking",
     "StoredRecommendations",
     "recommend_for_run",
     "recommend_from_runs",
     "recommend_from_store",
+    "summary_of",
 ]

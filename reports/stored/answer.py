@@ -9,23 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from reports.ranking.case_ranking import CaseRanking
 from reports.text.display_text import counted
-from roofline_model.core.answer import Option
-from roofline_model.core.finding import Finding, has_code
-
-Subject = Literal["shape", "model"]
-ACROSS_RUNS = "across runs"
-"""The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A configuration that is not ranked, and why."""
-
-    label: str
-    """The configuration: formats and kernel."""
-    reason: str
-    """Why it is not ranked."""
+from results.records.records import RunInfo
+from roofline_model.core.finding import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,75 +35,35 @@ class RankChange:
     """`INT4 W4A16 (tinygemm) fell from 1st to 3rd: its measured time rose 12.1 % …; driver 580.95 → 590.12`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRanking:
-    """The ranked configurations of one shape, or of one phase of a model, on one chip."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRanking(CaseRanking):
+    """What all runs together say of one shape, or of one phase of a model, on one chip. `reports.stored.words` words it."""
 
-    subject: Subject
-    hardware_key: str
     hardware_name: str
-    title: str
-    """`gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`; other cache states and modes are named."""
-    op: str
     model: str
     """Empty for a shape."""
-    shape_label: str
-    phase: str
-    """decode, prefill, or empty for operators that are no products."""
-    cache: str
-    mode: str
-    baseline_label: str
-    """What speed-ups are counted against; empty without a 16-bit or FP32 configuration."""
-    rows: tuple[Option, ...]
-    """Best first."""
-    refused: tuple[Refused, ...]
-    summary: str
-    baseline: Option | None = None
-    """What speed-ups are counted against, ranked or beyond a limit; None where it has no time."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """Key of a row → why it stands there."""
     missing: tuple[Finding, ...] = ()
     """What is not known of this ranking, and what would tell."""
-    calibration_doubt: str = ""
-    """Why its expected times are in doubt: the calibration they rest on was of a busy machine; empty where it was not."""
-    baseline_doubts: tuple[str, ...] = ()
-    """What puts the baseline's measured time, and so every measured speed-up here, in doubt, and measuring again may mend."""
+    calibration_doubt: Finding | None = None
+    """Why its expected times are in doubt: the calibration they rest on was of a busy machine; None where it was not."""
     changes: tuple[RankChange, ...] = ()
-    compared: str = ""
-    """The nights that `changes` is about: `run 3f2a91c0, 2026-11-21 … against run …`; empty without an earlier one."""
+    compared: tuple[RunInfo, RunInfo] | None = None
+    """The newest run, and the newest one that `changes` compares it with; None without an earlier one."""
 
     @property
-    def best(self) -> Option | None:
-        """The first row; None where nothing is left to rank."""
-        return self.rows[0] if self.rows else None
+    def subject(self) -> Literal["shape", "model"]:
+        """What is ranked for."""
+        return "model" if self.question.subject == "model" else "shape"
+
+    @property
+    def title(self) -> str:
+        """`gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`; other cache states and modes are named."""
+        return self.question.name
 
     @property
     def shows_expected(self) -> bool:
         """Whether an expected time is told beside a measured one, or in its place."""
-        return any(row.times.expected is not None for row in self.rows)
-
-    @property
-    def runnable(self) -> tuple[Option, ...]:
-        """The rows that a kernel is known to run, or that were measured."""
-        return tuple(row for row in self.rows if not has_code(row.findings, "kernel-gap"))
-
-    @property
-    def runnable_reasons(self) -> tuple[str, ...]:
-        """Why each of these stands where it stands."""
-        return tuple(self.reasons[row.key] for row in self.runnable)
-
-    @property
-    def barred(self) -> tuple[Option, ...]:
-        """The rows that no kernel is known to run."""
-        return tuple(row for row in self.rows if has_code(row.findings, "kernel-gap"))
-
-    def rank_of(self, option: Option) -> int:
-        """Return the place of a row, from 1."""
-        return 1 + next(at for at, row in enumerate(self.rows) if row.key == option.key)
-
-    def is_baseline(self, option: Option) -> bool:
-        """Return whether speed-ups are counted against an option."""
-        return self.baseline is not None and self.baseline.key == option.key
+        return any(option.times.expected is not None for option in self.options)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -153,7 +100,7 @@ class StoredRecommendations:
     @property
     def basis_words(self) -> str:
         """What the rows shown rest on: `114 records of 1 run`."""
-        runs = [run for ranking in self.rankings for row in ranking.rows for run in row.evidence]
+        runs = [run for ranking in self.rankings for option in ranking.options for run in option.evidence]
         records = {record_id for run in runs for record_id in run.record_ids}
         return f"{counted(len(records), 'record')} of {counted(len({run.run_id for run in runs}), 'run')}"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reports.ranking.words import excluded_texts
 from reports.stored.answer import StoredRanking
 from reports.text.display_text import shown
-from reports.text.environment_words import change_words
+from reports.text.labels import change_words
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.records.records import RunInfo
@@ -58,7 +59,7 @@ def change_sentence(move: Move, moves: Sequence[Move], now: StoredRanking) -> st
     before, after = move.before, move.after
     if after is None:
         assert before is not None  # it was ranked before
-        refused = next((one.reason for one in now.refused if one.label == move.label), "")
+        refused = dict(reversed(excluded_texts(now))).get(move.label, "")
         instead = "" if refused else _replaced_by(before, moves)
         return f"{move.label} is no longer ranked (was {_ordinal(move.before_rank)}): {refused or instead or 'nothing predicts it any more'}"
     if before is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from reports.ranking.losses import StoredLosses
 from reports.stored.answer import RankChange, StoredRanking
-from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause, run_words
+from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Groups, Ranked, ranked_groups
@@ -30,8 +30,8 @@ class Changes:
     """The changes of one ranking, and between which runs."""
 
     changes: tuple[RankChange, ...]
-    compared: str
-    """Empty where there is nothing to compare with."""
+    compared: tuple[RunInfo, RunInfo] | None
+    """None where there is nothing to compare with."""
 
 
 def changes_since(
@@ -54,7 +54,7 @@ def changes_since(
     for one in now:
         then = by_key.get(one.ranking.key)
         if then is None:
-            changes_per_ranking.append(Changes((), ""))
+            changes_per_ranking.append(Changes((), None))
             continue
         pair = _Pair(one, then, newest[one.group], diffs.get(newest_ids[one.group], {}))
         changes_per_ranking.append(Changes(pair.changes(), pair.compared()))
@@ -70,17 +70,17 @@ class _Pair:
     newest: RunInfo
     diffs: Mapping[str, CaseDiff]
 
-    def compared(self) -> str:
-        """Return the nights on both sides in words."""
-        return f"{run_words(self.newest)} against what {run_words(_newest_of(self.then))} and earlier ones said"
+    def compared(self) -> tuple[RunInfo, RunInfo]:
+        """Return the newest run now and before."""
+        return self.newest, _newest_of(self.then)
 
     def changes(self) -> tuple[RankChange, ...]:
         """Return what moved, the best rank now first, then what is gone."""
         now, then = self.now.ranking, self.then.ranking
         earlier = _earlier_rows(now, then)
-        moves = [self._move(row, earlier[row.key]) for row in now.rows]
+        moves = [self._move(row, earlier[row.key]) for row in now.options]
         stayed = {row.key for row in earlier.values() if row is not None}
-        moves += [self._move(None, row) for row in then.rows if row.key not in stayed]
+        moves += [self._move(None, row) for row in then.options if row.key not in stayed]
         return tuple(
             RankChange(
                 move.label,
@@ -124,11 +124,11 @@ def _is_told(move: Move, moves: Sequence[Move]) -> bool:
 
 def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, Option | None]:
     """Return for every row now (by identity) the row that it was before; a kernel's row may have been the model's proposal."""
-    by_identity = {row.key: row for row in then.rows}
-    proposals = {(row.weight_format, row.activation_format): row for row in then.rows if row.kernel is None}
+    by_identity = {row.key: row for row in then.options}
+    proposals = {(row.weight_format, row.activation_format): row for row in then.options if row.kernel is None}
     earlier_rows: dict[str, Option | None] = {}
     taken: set[str] = set()
-    for row in now.rows:
+    for row in now.options:
         before = by_identity.get(row.key)
         if before is None:
             proposal = proposals.get((row.weight_format, row.activation_format))

@@ -15,6 +15,7 @@ from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Ranked, ranked_groups
 from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.whole_runs import GivenRuns
+from reports.stored.words import calibration_text
 from reports.text.display_text import counted, shown
 from results.records.records import HardwareProfile, Record, RunInfo
 
@@ -77,7 +78,7 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
 
 def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: StoredEvidence) -> tuple[str, ...]:
     """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each once."""
-    doubts = dict.fromkeys(one.ranking.calibration_doubt for one in ranked if one.ranking.shows_expected)
+    doubts = dict.fromkeys(calibration_text(one.ranking) for one in ranked if one.ranking.shows_expected)
     return (*(text for text in doubts if text), *left_out_notes(levels, evidence.runs))
 
 
@@ -101,7 +102,7 @@ def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[
         found.append("no record is measured: every time is a prediction, nothing is known of this machine's kernels")
     elif not any(is_of_this_chip(one, evidence.runs[one.run_id]) for one in measured):
         found.append("every time was measured by force on another machine: none is of its chip")
-    if not any(row.loss.source == "measured" for ranking in rankings for row in ranking.rows):
+    if not any(row.loss.source == "measured" for ranking in rankings for row in ranking.options):
         found.append(
             "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline losses` measure it)"
         )

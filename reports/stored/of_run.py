@@ -38,7 +38,9 @@ def recommend_for_run(
 
 def _with_origin(recommendations: StoredRecommendations, run_id: str) -> StoredRecommendations:
     """Return the answer with a note where it rests on other runs alone than the one that is reported, and why."""
-    nights = {run.run_id: run for ranking in recommendations.rankings for row in ranking.rows for run in row.evidence}
+    nights = {
+        run.run_id: run for ranking in recommendations.rankings for row in ranking.options for run in row.evidence
+    }
     if not nights or run_id in nights:
         return recommendations
     others = runs_text(

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from reports.cases.calibration_doubt import expected_doubt
 from reports.cases.rows import case_rows
 from reports.ranking.losses import StoredLosses
-from reports.ranking.shape_ranking import rank_shape
-from reports.stored.answer import Refused, StoredRanking
+from reports.ranking.shape_ranking import NO_REASON, rank_shape
+from reports.stored.answer import StoredRanking
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.ordering import rank_stored
 from reports.stored.question import StoredQuestion
-from reports.stored.rows.baseline_trust import doubts_to_mend, with_baseline_trust
+from reports.stored.rows.baseline_trust import with_baseline_trust
 from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
 from reports.stored.rows.models import model_options
 from reports.stored.rows.night_speedups import NightSpeedups
 from reports.stored.rows.rows import StoredOptions, levels_by_case
 from reports.stored.rows.shapes import shape_options
-from reports.stored.words import missing_of, summary_of
 from reports.text.display_text import shown
-from reports.text.regime import regime_title
+from reports.text.labels import regime_title
 from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
-from roofline_model.core.answer import Question
-from roofline_model.core.finding import short_text
+from roofline_model.chips.hardware import doubt_of_times
+from roofline_model.core.answer import Exclusion, Option, Question
+from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import Limits
 
 Groups = Mapping[GroupKey, Sequence[Record]]
@@ -108,40 +108,37 @@ def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEviden
 def _of_shape(
     levels: Sequence[CaseLevel], records: Sequence[Record], chip: _Chip, question: StoredQuestion
 ) -> list[StoredRanking]:
-    kept, refused = _without_failed(levels)
+    kept, failed = _without_failed(levels)
     rows = case_rows(record for level in (kept or levels) for record in level.records)
     if not rows:
         return []
     # The chip as these records knew it: ceilings are measured anew from time to time, and ideal times compare within one set.
     device = chip.evidence.device(chip.hardware_key, (row.record for row in rows))
-    recommendation = rank_shape(chip.hardware_key, rows, device, chip.totals)
+    ranked = rank_shape(chip.hardware_key, rows, device, chip.totals)
     case = rows[0].record.case
-    cached = [level for level in levels if level.records and level.records[0].case.cache == recommendation.cache]
-    lost = [*refused, *(Refused(name, reason) for name, reason in recommendation.excluded)]
-    regime = regime_title(recommendation.cache, recommendation.mode)
+    cached = [level for level in levels if level.records and level.records[0].case.cache == ranked.cache]
+    regime = regime_title(ranked.cache, ranked.mode)
+    title = shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else "")
     bare = StoredRanking(
-        subject="shape",
-        hardware_key=recommendation.hardware_key,
+        question=_question("shape", ranked.hardware_key, title, ranked.phase, question),
+        options=(),
+        baseline=None,
+        choice=None,
         hardware_name=chip.hardware_name,
-        title=shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else ""),
-        op=recommendation.op,
+        op=ranked.op,
         model="",
-        shape_label=recommendation.shape_label,
-        phase=recommendation.phase,
-        cache=recommendation.cache,
-        mode=recommendation.mode,
-        baseline_label=recommendation.baseline_label,
-        rows=(),
-        refused=(),
-        summary="",
+        shape_label=ranked.shape_label,
+        cache=ranked.cache,
+        mode=ranked.mode,
+        baseline_label=ranked.baseline_label,
+        baseline_precision=ranked.baseline_precision,
+        calibration_doubt=None if device is None else doubt_of_times(device),
     )
     by_case = levels_by_case(levels)
     speedups = NightSpeedups(records, by_case, chip.evidence.runs)
-    doubt = expected_doubt(device)
-    made = shape_options(
-        recommendation, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=bool(doubt)
-    )
-    return [_finished(replace(bare, calibration_doubt=doubt), made, lost, cached, question)]
+    is_doubtful = bare.calibration_doubt is not None
+    made = shape_options(ranked, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=is_doubtful)
+    return [_finished(bare, made, (*failed, *ranked.excluded), cached, question)]
 
 
 def _of_model(
@@ -151,11 +148,11 @@ def _of_model(
     question: StoredQuestion,
     known: StoredLosses,
 ) -> list[StoredRanking]:
-    kept, refused = _without_failed(levels)
+    kept, failed = _without_failed(levels)
     pooled = [record for level in (kept or levels) for record in level.records]
     speedups = NightSpeedups(records, levels_by_case(levels), chip.evidence.runs)
     return [
-        _of_phase(model, phase, levels, refused, chip, question, known, speedups)
+        _of_phase(model, phase, levels, failed, chip, question, known, speedups)
         for model in model_results(pooled, chip.totals)
         for phase in model.phases
         if question.asks_for(phase.passes[0].records[0].case)
@@ -166,7 +163,7 @@ def _of_phase(
     model: ModelResult,
     phase: PhaseResult,
     levels: Sequence[CaseLevel],
-    failed: Sequence[Refused],
+    failed: Sequence[Exclusion],
     chip: _Chip,
     question: StoredQuestion,
     known: StoredLosses,
@@ -174,8 +171,9 @@ def _of_phase(
 ) -> StoredRanking:
     case = phase.passes[0].records[0].case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
-    doubt = expected_doubt(chip.evidence.device(chip.hardware_key, (record for one in mine for record in one.records)))
-    made, refused = model_options(
+    device = chip.evidence.device(chip.hardware_key, (record for level in mine for record in level.records))
+    doubt = None if device is None else doubt_of_times(device)
+    made, excluded = model_options(
         phase,
         levels_by_case(mine),
         chip.reference,
@@ -183,36 +181,51 @@ def _of_phase(
         question.losses,
         chip.totals,
         speedups,
-        is_calibration_doubtful=bool(doubt),
+        is_calibration_doubtful=doubt is not None,
     )
     names = {shown(case_label(level)) for level in mine}
     regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"
     baseline = phase.of(phase.judged.baseline)
+    baseline_label = "" if baseline is None else shown(baseline.label, 100)
+    title = shown(case_title(case.op, case.shape), 140) + regime
     bare = StoredRanking(
-        subject="model",
-        hardware_key=shown(chip.hardware_key, 60),
+        question=_question("model", shown(chip.hardware_key, 60), title, phase.phase, question),
+        options=(),
+        baseline=None,
+        choice=None,
         hardware_name=chip.hardware_name,
-        title=shown(case_title(case.op, case.shape), 140) + regime,
         op=shown(case.op, 140),
         model=shown(model.name.model_name, 100),
         shape_label=shown(case.shape_label, 60),
-        phase=phase.phase,
         cache=model.cache,
         mode=shown(model.mode, 30),
-        baseline_label="" if baseline is None else shown(baseline.label, 100),
-        rows=(),
-        refused=(),
-        summary="",
+        baseline_label=baseline_label,
+        baseline_precision=baseline_label,
         calibration_doubt=doubt,
     )
-    lost = [*(one for one in failed if one.label in names), *refused]
+    lost = [*(each for each in failed if each.key in names), *excluded]
     return _finished(bare, made, lost, mine, question)
+
+
+def _question(
+    subject: Literal["shape", "model"], hardware_key: str, title: str, phase: str, question: StoredQuestion
+) -> Question:
+    limits = _limits(question).values
+    return Question(subject, hardware_key, title, phase=phase, policy="stored", limits=limits)
+
+
+def _limits(question: StoredQuestion) -> Limits:
+    return Limits(
+        question.memory_limit_bytes,
+        question.memory_limit_bytes,
+        loss_pct=question.max_loss_pct,
+    )
 
 
 def _finished(
     bare: StoredRanking,
     made: StoredOptions,
-    lost: Sequence[Refused],
+    lost: Sequence[Exclusion],
     levels: Sequence[CaseLevel],
     question: StoredQuestion,
 ) -> StoredRanking:
@@ -220,43 +233,63 @@ def _finished(
     failed = {level.records[0].case.case_key for level in levels if has_failed(level)}
     baseline = None if made.baseline is None or made.baseline.key in failed else made.baseline
     options = with_baseline_trust([option for option in made.options if option.key not in failed], baseline)
-    limits = Limits(
-        question.memory_limit_bytes,
-        question.memory_limit_bytes,
-        loss_pct=question.max_loss_pct,
-    )
-    asked = Question(
-        subject=bare.subject,
-        hardware=bare.hardware_key,
-        name=bare.title,
-        phase=bare.phase,
-        policy="stored",
-        limits=limits.values,
-    )
-    ranking = rank_stored(asked, options, baseline, limits)
-    labels = {option.key: option.label for option in options}
-    missed = [Refused(labels[each.key], shown("; ".join(map(short_text, each.findings)))) for each in ranking.excluded]
+    ranking = rank_stored(bare.question, options, baseline, _limits(question))
+    ranked = {option.key: option for option in options}
     done = replace(
         bare,
-        rows=ranking.options,
-        refused=tuple(dict.fromkeys((*missed, *lost))),
+        options=tuple(
+            ranked[option.key] for option in ranking.options
+        ),  # their own findings: the summary says the rest
+        excluded=(*ranking.excluded, *lost),
         baseline=baseline,
-        baseline_doubts=doubts_to_mend(baseline.trust.doubts) if baseline is not None and baseline.is_measured else (),
-        reasons=made.reasons,
+        choice=None if ranking.choice is None else ranked[ranking.choice.key],
     )
-    return replace(done, summary=summary_of(done), missing=missing_of(done, options, levels))
+    return replace(done, missing=_missing(done, options, levels))
 
 
-def _without_failed(levels: Sequence[CaseLevel]) -> tuple[list[CaseLevel], list[Refused]]:
+def _missing(ranking: StoredRanking, options: Sequence[Option], levels: Sequence[CaseLevel]) -> tuple[Finding, ...]:
+    """Return what is not known of a ranking, and what would tell. `options`: all of it, those beyond the limits too."""
+    findings = []
+    measured = [option for option in options if option.is_measured]
+    if not measured:
+        findings.append(finding("none-measured"))
+    elif len(measured) == 1:
+        findings.append(finding("one-measured", measured[0].label))
+    if not ranking.baseline_label:
+        findings.append(finding("baseline-missing"))
+    elif measured and not any(ranking.is_baseline(option) and option.is_measured for option in options):
+        findings.append(finding("baseline-unmeasured", ranking.baseline_label))
+    unknown = [option for option in options if option.loss.source == "unknown"]
+    if unknown:
+        findings.append(finding("losses-unknown", options=_labels(unknown)))
+    forced_count = sum(level.runs[-1].is_forced for level in levels)
+    if forced_count:
+        findings.append(finding("forced-unused", case_count=forced_count))
+    stale = [option for option in options if option.trust.stale_reason]
+    if stale:
+        findings.append(finding("stale", options=_labels(stale), reason=stale[0].trust.stale_reason))
+    classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
+    if len(classes) > 1:
+        findings.append(finding("environments-mixed"))
+    return tuple(findings)
+
+
+def _labels(options: Sequence[Option]) -> tuple[str, ...]:
+    names = list(dict.fromkeys(option.label for option in options))
+    return (*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else []))
+
+
+def _without_failed(levels: Sequence[CaseLevel]) -> tuple[list[CaseLevel], list[Exclusion]]:
     """Return the levels that stand, and those whose case failed in a newer run: what is wrong now is not recommended."""
-    kept, refused = [], []
+    kept, failed = [], []
     for level in levels:
         if has_failed(level) and level.lost is not None:
-            why = f"failed in run {level.lost.run_id[:8]}, after it was measured: {level.lost.reason or 'no reason was stored'}"
-            refused.append(Refused(shown(case_label(level)), shown(why)))
+            label = shown(case_label(level))
+            reason = level.lost.reason or NO_REASON
+            failed.append(Exclusion(label, (finding("failed-since", label, run=level.lost.run_id[:8], reason=reason),)))
         elif level.records:
             kept.append(level)
-    return kept, refused
+    return kept, failed
 
 
 def has_failed(level: CaseLevel) -> bool:

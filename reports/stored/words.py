@@ -1,18 +1,19 @@
-"""The sentences of a ranking: what to take, and what is missing to say more."""
+"""The words of a ranking from stored runs: what to take, why, how sure, against which runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from reports.stored.answer import ACROSS_RUNS, StoredRanking
+from reports.cases.errors import for_the_next
+from reports.ranking.case_ranking import ACROSS_RUNS, doubts_to_mend
+from reports.ranking.words import shape_reason, worth_trying
+from reports.stored.answer import StoredRanking
+from reports.stored.change_words import run_words
 from reports.stored.ordering import level_with, maybe_faster_option
-from reports.stored.rows.baseline_trust import doubts_to_mend, told_gain
-from reports.stored.rows.levels import CaseLevel
+from reports.stored.rows.baseline_trust import told_gain
 from reports.text.display_text import shown
 from results.text.verdict_text import doubtful_side, maybe_faster_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Option, Trust
-from roofline_model.core.finding import Finding, finding, first_with, has_code, short_text
+from roofline_model.core.finding import first_with, has_code, short_text
 from roofline_model.core.units import format_time
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
@@ -22,14 +23,14 @@ _SHOWN_LEVEL = 2
 
 def summary_of(ranking: StoredRanking) -> str:
     """Return the decision in a sentence: what, how fast against what, at what loss, how sure."""
-    best = ranking.best
+    best = ranking.first
     if best is None:
-        if ranking.refused:
+        if ranking.excluded:
             return "nothing is left to recommend: see what was refused and why"
         return "nothing could be ranked: no case was measured or predicted"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
-    faster = [row for row in level_with(best, ranking.rows) if ranking.rank_of(row) > 1]
+    faster = [row for row in level_with(best, ranking.options) if ranking.rank_of(row) > 1]
     told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
     more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
     level = f"; level with it: {told}{more}" if faster else ""
@@ -44,8 +45,54 @@ def summary_of(ranking: StoredRanking) -> str:
     unknown = ", its loss is unknown" if best.loss.source == "unknown" else ""
     return (
         f"{verb} {best.label}: {_EVIDENCE[best.estimate.source]} {format_time(best.estimate.time_s)}{gain}{loss}{unknown}{level}"
-        f"{_worth_trying(ranking, best)} (confidence {best.trust.confidence}: {confidence_words(best.trust)}){rival_words(ranking) or _again_words(ranking, best)}"
+        f"{worth_trying(ranking)} (confidence {best.trust.confidence}: {confidence_words(best.trust)}){rival_words(ranking) or _again_words(ranking, best)}"
     )
+
+
+def reason_text(option: Option, ranking: StoredRanking) -> str:
+    """Return why an option stands where it stands."""
+    return _pass_reason(option, ranking) if ranking.subject == "model" else shape_reason(option, ranking)
+
+
+def _pass_reason(option: Option, ranking: StoredRanking) -> str:
+    """Return the speed-ups of a model's precision over the baseline, and what it holds."""
+    if ranking.is_baseline(option):
+        return "the baseline"
+    words = []
+    basis = option.trust.speedup_basis
+    name = f" {ranking.baseline_label}" if ranking.baseline_label else ""
+    kind = ACROSS_RUNS if basis == ACROSS_RUNS else "measured"
+    ratios = (
+        (kind, option.speedup_ratio if option.is_measured else None),
+        ("expected", option.expected_speedup_ratio),
+        ("ideal", option.ideal_speedup_ratio),
+    )
+    gains = [f"{source} {times_faster(ratio)}" for source, ratio in ratios if ratio is not None]
+    if gains:
+        words.append(f"{gains[0]}{name}" + (f" ({', '.join(gains[1:])})" if gains[1:] else ""))
+    if not option.is_measured:
+        words.append("not measured")
+    elif basis and basis != ACROSS_RUNS:
+        words.append(f"speed-up: {basis}")
+    if option.path == "emulated":
+        words.append("emulated: every call decodes the weights")
+    saved_ratio = None if option.memory is None else option.memory.saved_ratio
+    if saved_ratio is not None:
+        words.append(f"holds {(1 - saved_ratio) * 100:.0f} % of its 16-bit bytes")
+    return shown(", ".join(words) or "no baseline to compare with")
+
+
+def calibration_text(ranking: StoredRanking) -> str:
+    """Return why its expected times are in doubt, and what to do; empty where they are not."""
+    return for_the_next(ranking.calibration_doubt)
+
+
+def compared_text(ranking: StoredRanking) -> str:
+    """Return the runs that its changes are about; empty without an earlier one."""
+    if ranking.compared is None:
+        return ""
+    newest, earlier = ranking.compared
+    return f"{run_words(newest)} against what {run_words(earlier)} and earlier ones said"
 
 
 def _gain_words(ranking: StoredRanking, best: Option) -> str:
@@ -60,7 +107,7 @@ def _gain_words(ranking: StoredRanking, best: Option) -> str:
 
 def rival_words(ranking: StoredRanking) -> str:
     """Return what may be faster than the first row and waits behind it for its loss; empty where nothing does."""
-    rival = maybe_faster_option(ranking.rows)
+    rival = maybe_faster_option(ranking.options)
     if rival is None:
         return ""
     return maybe_faster_text(rival.label, told_gain(rival, ranking), ranking.baseline_label)
@@ -76,55 +123,10 @@ def _again_words(ranking: StoredRanking, best: Option) -> str:
 
 def _overlap_words(ranking: StoredRanking, best: Option) -> str:
     """Return `, though their intervals overlap` where the gain of a measured row could be chance."""
-    base = next((row for row in ranking.rows if ranking.is_baseline(row) and row.is_measured), None)
+    base = next((row for row in ranking.options if ranking.is_baseline(row) and row.is_measured), None)
     if base is None or not best.is_measured or base.estimate.low_s is None or best.estimate.high_s is None:
         return ""
     return ", though their intervals overlap" if base.estimate.low_s <= best.estimate.high_s else ""
-
-
-def missing_of(ranking: StoredRanking, rows: Sequence[Option], levels: Sequence[CaseLevel]) -> tuple[Finding, ...]:
-    """Return what is not known of a ranking, and what would tell. `rows`: all of it, those beyond the limits too."""
-    findings = []
-    measured = [row for row in rows if row.is_measured]
-    if not measured:
-        findings.append(finding("none-measured"))
-    elif len(measured) == 1:
-        findings.append(finding("one-measured", measured[0].label))
-    if not ranking.baseline_label:
-        findings.append(finding("baseline-missing"))
-    elif measured and not any(ranking.is_baseline(row) and row.is_measured for row in rows):
-        findings.append(finding("baseline-unmeasured", ranking.baseline_label))
-    unknown = [row for row in rows if row.loss.source == "unknown"]
-    if unknown:
-        findings.append(finding("losses-unknown", options=_labels(unknown)))
-    forced_count = sum(level.runs[-1].is_forced for level in levels)
-    if forced_count:
-        findings.append(finding("forced-unused", case_count=forced_count))
-    stale = [row for row in rows if row.trust.stale_reason]
-    if stale:
-        findings.append(finding("stale", options=_labels(stale), reason=stale[0].trust.stale_reason))
-    classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
-    if len(classes) > 1:
-        findings.append(finding("environments-mixed"))
-    return tuple(findings)
-
-
-def _worth_trying(ranking: StoredRanking, best: Option) -> str:
-    """Name the first prediction that promises more than the measured best gained."""
-    if not best.is_measured:
-        return ""
-    promise = next(
-        (row for row in ranking.runnable if not row.is_measured and not has_code(row.findings, "emulated")), None
-    )
-    if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
-        return ""
-    gain = times_faster(promise.speedup_ratio)
-    return f"; worth trying: {promise.label}, {promise.estimate.source} {gain} and not measured here"
-
-
-def _labels(rows: Sequence[Option]) -> tuple[str, ...]:
-    names = list(dict.fromkeys(row.label for row in rows))
-    return (*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else []))
 
 
 def speedup_words(option: Option) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import shown
-from reports.text.environment_words import change_words
+from reports.text.labels import change_words
 from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on
@@ -58,14 +58,14 @@ class Comparison:
     @property
     def changes(self) -> tuple[tuple[CaseHistory, Change], ...]:
         """Every step and drift that stands, open alerts first, then the newest."""
-        found = [
+        compared = [
             (history, change)
             for history in self.histories
             for change in history.changes
             if change.status != "withdrawn"
         ]
-        found.sort(key=lambda pair: pair[1].started_at, reverse=True)
-        return tuple(sorted(found, key=lambda pair: not pair[1].is_open))
+        compared.sort(key=lambda pair: pair[1].started_at, reverse=True)
+        return tuple(sorted(compared, key=lambda pair: not pair[1].is_open))
 
     @property
     def first_text(self) -> str:
@@ -148,17 +148,20 @@ def compared_texts(comparison: Comparison) -> list[str]:
     if diff is None:
         return []
     texts = (counts_text(diff), sensitivity_text(diff), common_text(diff), time_text(diff))
-    found = [text for text in texts if text]
-    found += [f"before: {run_text(run)}" for run in diff.before]
-    found += [f"differs, not comparable: {text}" for text in incomparable_texts(diff)]
-    found += [f"differs: {change_words(one.name, one.before, one.after)}" for one in diff.permitted]
-    return found or ["nothing was compared"]
+    notes = [text for text in texts if text]
+    notes += [f"before: {run_text(run)}" for run in diff.before]
+    notes += [f"differs, not comparable: {text}" for text in incomparable_texts(diff)]
+    notes += [
+        f"differs: {change_words(difference.name, difference.before, difference.after)}"
+        for difference in diff.permitted
+    ]
+    return notes or ["nothing was compared"]
 
 
 def _histories(store: ResultStore, run: RunInfo) -> tuple[CaseHistory, ...]:
     keys = {record.case.case_key for record in store.records(run.run_id, with_samples=False)}
     every = case_histories(store, options=HistoryOptions(get_metric("time")))
-    return tuple(one for one in every if one.case.case_key in keys)
+    return tuple(change for change in every if change.case.case_key in keys)
 
 
 def _row(case: CaseDiff) -> ComparedRow:

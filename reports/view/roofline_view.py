@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from reports.cases.rows import CaseRow
+from reports.cases.rows import CaseRow, case_label, case_precision, case_rows
 from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
 from reports.text.display_text import counted, shown
 from results.text.verdict_text import in_doubt_text
@@ -137,7 +137,7 @@ def roofline_view(
     roofs = _roofs(tuple(row for row in rows if row.status in ("measured", "predicted")), device)
     fastest = fastest_by_case(results)
     placed = ((place, row, fastest.get(row.case_key)) for place, row in enumerate(rows))
-    points = tuple(point for one in placed if (point := _point(*one)) is not None)
+    points = tuple(point for place in placed if (point := _point(*place)) is not None)
     unit = rate_unit(roofs)
     bandwidth, provenance = _memory(rows, device)
     return RooflineView(
@@ -168,7 +168,7 @@ def rate_unit(roofs: Iterable[Roof]) -> tuple[float, str]:
 def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
     bandwidth, _ = _memory(rows, device)
     roofs: dict[tuple[str, str, str], Roof] = {}
-    for row in (*(one for one in rows if not one.is_model), *_one_per_format(rows, device)):
+    for row in (*(other for other in rows if not other.is_model), *_one_per_format(rows, device)):
         # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
         own = row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
         if own and row.peak_flops_per_s:
@@ -269,7 +269,7 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     if result is None or result.best is None:
         return None
     best = result.best
-    row = min(best.rows, key=lambda one: abs((one.measured_s or 0.0) - (best.measured_s or 0.0)))
+    row = min(case_rows(best.records), key=lambda one: abs((one.measured_s or 0.0) - (best.measured_s or 0.0)))
     time_s = best.measured_s if best.is_measured else best.ideal_s
     own_s, rate = (
         (row.measured_s, row.achieved_flops_per_s) if best.is_measured else (row.ideal_s, row.ideal_flops_per_s)
@@ -280,10 +280,10 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
         rate *= own_s / time_s
     evidence = "measured" if best.is_measured else "ideal"
     is_expected = not best.is_measured and result.expected_speedup is not None
-    if is_expected and best.contender.expected_s is not None:
-        evidence, time_s = "expected", best.contender.expected_s
+    if is_expected and best.expected_s is not None:
+        evidence, time_s = "expected", best.expected_s
     lines = [
-        f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {best.label}",
+        f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {case_label(best.case)}",
         *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
     ]
     if result.is_contest and result.baseline is best and result.level_with is None:
@@ -299,7 +299,7 @@ def _gain_lines(result: ShapeResult, evidence: str) -> list[str]:
     """Return what the best gains over the baseline, no finer than their times bear, and which of these is in doubt."""
     if result.baseline is None:
         return []
-    name, gain = result.baseline.precision, result.gain
+    name, gain = case_precision(result.baseline.case), result.gain
     if gain is not None:
         doubt = [f"{in_doubt_text(gain)}: measure again"] if gain.is_doubtful else []
         return [f"{gain.over(name)}, {evidence}", *doubt]
@@ -314,16 +314,16 @@ def _place_lines(title: str, time: str) -> tuple[str, ...]:
 
 
 def _missing(rows: tuple[CaseRow, ...], roofs: tuple[Roof, ...], points: tuple[Point, ...]) -> tuple[str, ...]:
-    found = []
+    missing = []
     if not rows:
-        found.append("the run holds no cases")
+        missing.append("the run holds no cases")
     elif not roofs:
-        found.append("no prediction was stored, so there is no roof to draw")
+        missing.append("no prediction was stored, so there is no roof to draw")
     if rows and points and not any(point.measured_flops_per_s is not None for point in points):
-        found.append("nothing was measured: hollow points are predictions")
+        missing.append("nothing was measured: hollow points are predictions")
     left_out = sum(row.status in ("measured", "predicted") for row in rows) - len(points)
     if rows and left_out > 0:
-        found.append(
+        missing.append(
             f"{left_out} of {counted(len(rows), 'case')} {'has' if left_out == 1 else 'have'} no FLOPs or no prediction and {'is' if left_out == 1 else 'are'} not in the plot"
         )
-    return tuple(found)
+    return tuple(missing)

@@ -18,18 +18,18 @@ from results.records.records import HardwareProfile, ProcessInfo, Record, RunInf
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import read, run_names, write
 from results.store.connection import WRITING, DatabaseFile, make_engine, prepare_place, translated
-from results.store.delivery.changes import (
+from results.store.delivery.outbox import Outbox, Undelivered
+from results.store.delivery.spool import (
     AddedFlag,
     Change,
     Content,
     NewFloors,
     RunEnd,
     SlowCanaries,
+    Spool,
     add_flag,
     make_changes,
 )
-from results.store.delivery.outbox import Outbox, Undelivered
-from results.store.delivery.spool import Spool
 from results.store.migrate import ensure_current, read_version
 from results.store.target import StoreTarget, parse_target
 from roofline_model.core.errors import DatabaseAwayError, InvalidValueError, StoreError

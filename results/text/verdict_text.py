@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from results.records.flags import FLAGS
-from results.verdicts.contenders import Contender
 from results.verdicts.gain import Gain, measured_gain, times_faster
 from results.verdicts.shape_verdict import (
     BASELINE_TIE_RATIO,
+    Contender,
     ShapeVerdict,
     expected_speedup,
     has_few_samples,

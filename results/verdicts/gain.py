@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from results.verdicts.contenders import Contender
+from results.verdicts.shape_verdict import Contender
 
 WIDE_GAIN_RATIO = 0.10
 """Half an interval from which a speed-up is told with its ends: `1.7×` says no more than that anyway."""

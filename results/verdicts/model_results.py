@@ -13,8 +13,16 @@ from results.records.case_names import PHASES, PassName, pass_name
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
-from results.verdicts.contenders import Contender, Totals
-from results.verdicts.shape_verdict import ShapeVerdict, are_level, expected_speedup, groups, judge, speedups
+from results.verdicts.shape_verdict import (
+    Contender,
+    ShapeVerdict,
+    Totals,
+    are_level,
+    expected_speedup,
+    groups,
+    judge,
+    speedups,
+)
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case

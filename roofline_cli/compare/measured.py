@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from roofline_cli.compare.view import Comparison
     from roofline_model.formats.catalog import NumberFormat
 
+COMMANDS = {
+    "compare": ("app", "Predicted against measured for your M, N, K, per format."),
+}
+
 app = typer.Typer(help="Predicted against measured for your M, N, K, per format.")
 
 NoMeasureOption = Annotated[bool, typer.Option("--no-measure", help="Predict only: needs no torch and no GPU.")]

@@ -20,10 +20,9 @@ from roofline_model.chips.hardware import device_from_profile
 from roofline_model.core.units import format_achieved, format_percent
 
 if TYPE_CHECKING:
-    from reports.advice.recommend import ShapeRecommendation
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
-    from reports.ranking.shape_results import Configuration
+    from reports.ranking.case_ranking import ShapeRanking
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
@@ -55,7 +54,7 @@ class Comparison:
     rows: tuple[ComparedRow, ...]
     """Fastest measured first, then predicted, then skipped and failed."""
     verdicts: tuple[str, ...]
-    recommendations: tuple[ShapeRecommendation, ...]
+    recommendations: tuple[ShapeRanking, ...]
 
     @property
     def is_measured(self) -> bool:
@@ -65,10 +64,12 @@ class Comparison:
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
-    from reports.advice.recommend import recommend_from_run
+    from reports.cases.rows import case_label
     from reports.cases.summary import run_summaries
-    from reports.ranking.shape_results import shape_results, speedups
+    from reports.ranking.shape_ranking import recommend_from_run
+    from reports.ranking.shape_results import shape_results
     from results.statistics.replication import total_intervals
+    from results.verdicts.shape_verdict import speedups
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
@@ -81,9 +82,9 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     results = shape_results(rows, totals)
     compared = [
         ComparedRow(
-            by_record[one.rows[0].record_id],
+            by_record[one.records[0].record_id],
             *speedups(one, result.baseline),
-            _ratio(_expected_s(result.baseline), _expected_s(one)),
+            _ratio(result.baseline.expected_s if result.baseline else None, one.expected_s),
         )
         for result in results
         for one in result.ranked
@@ -94,15 +95,11 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     return Comparison(
         run=run,
         hardware_name=profile.name if profile is not None else run.hardware_key,
-        baseline_label=None if baseline is None else baseline.label,
+        baseline_label=None if baseline is None else case_label(baseline.case),
         rows=tuple(compared),
         verdicts=tuple(result.verdict for result in results),
         recommendations=tuple(recommend_from_run(records, device, totals=totals)),
     )
-
-
-def _expected_s(one: Configuration | None) -> float | None:
-    return None if one is None else next((row.expected_s for row in one.rows if row.expected_s is not None), None)
 
 
 def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
@@ -184,24 +181,27 @@ def doubts_of(case: CaseRow) -> frozenset[str]:
     return DOUBTFUL_FLAGS & frozenset(case.flags) if case.measured_s is not None else frozenset()
 
 
-def best_doubts(comparison: Comparison, recommendation: ShapeRecommendation) -> tuple[str, ...]:
+def best_doubts(comparison: Comparison, recommendation: ShapeRanking) -> tuple[str, ...]:
     """Return the flags that put the winner's speed-up in doubt: of the winner or of what it is compared with."""
-    best = recommendation.best
-    if best is None or best.source != "measured":
+    best = recommendation.first
+    if best is None or not best.is_measured:
         return ()
     sides = {best.label, recommendation.baseline_label}
-    records = {record_id for row in recommendation.rows if row.label in sides for record_id in row.record_ids}
+    records = {
+        record_id for option in recommendation.options if option.label in sides for record_id in option.record_ids
+    }
     doubts = [doubts_of(row.case) for row in comparison.rows if row.case.record_id in records]
     return tuple(sorted(frozenset().union(*doubts)))
 
 
-def best_sentence(comparison: Comparison, recommendation: ShapeRecommendation) -> str:
+def best_sentence(comparison: Comparison, recommendation: ShapeRanking) -> str:
     """Return the conclusion, `… (doubtful: contended)` where a measurement behind it is in doubt."""
-    doubts = best_doubts(comparison, recommendation)
-    # The summary may say so itself.
-    if not doubts or "doubtful" in recommendation.summary:
-        return recommendation.summary
-    return f"{recommendation.summary} (doubtful: {', '.join(doubts)})"
+    from reports.ranking.words import shape_summary
+
+    doubts, gain = best_doubts(comparison, recommendation), recommendation.gain
+    summary = shape_summary(recommendation)
+    is_said = recommendation.rival is None and gain is not None and gain.is_doubtful
+    return summary if is_said or not doubts else f"{summary} (doubtful: {', '.join(doubts)})"
 
 
 def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
@@ -209,8 +209,11 @@ def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
     return "!" if is_doubtful else "" if doubtful else "–"
 
 
-def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) -> None:
-    times = common_time([row.time_s for row in recommendation.rows])
+def _print_ranking(recommendation: ShapeRanking, comparison: Comparison) -> None:
+    from reports.cases.rows import saved_ratio
+    from reports.ranking.words import shape_reason
+
+    times = common_time([option.estimate.time_s for option in recommendation.options])
     columns = (
         Column("", "right"),
         Column("Configuration", is_prose=True, least=26),
@@ -223,16 +226,16 @@ def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) 
     )
     cells: list[list[Cell]] = [
         [
-            str(row.rank),
-            row.label,
+            str(recommendation.rank_of(option)),
+            option.label,
             time,
-            row.source if row.source == "measured" else Styled(row.source, "yellow"),
-            speedup(row.speedup),
-            "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %",
-            row.method or "–",
-            row.reason,
+            "measured" if option.is_measured else Styled(option.estimate.source, "yellow"),
+            speedup(option.speedup_ratio),
+            "–" if (saved := saved_ratio(option)) is None else f"{saved * 100:.0f} %",
+            option.method or "–",
+            shape_reason(option, recommendation),
         ]
-        for row, time in zip(recommendation.rows, times, strict=True)
+        for option, time in zip(recommendation.options, times, strict=True)
     ]
     show_table(
         columns, cells, title=f"Ranking, {recommendation.phase or recommendation.op} {recommendation.shape_label}"
@@ -266,13 +269,15 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _ranking_json(recommendation: ShapeRecommendation) -> dict[str, Any]:
-    from reports.formats.ranking_json import ranked_json
+def _ranking_json(recommendation: ShapeRanking) -> dict[str, Any]:
+    from reports.formats.answer_json import answer_json
+    from reports.formats.ranking_json import run_ranking
 
+    answer = answer_json(run_ranking(recommendation))
     return {
         "phase": recommendation.phase,
         "cache": recommendation.cache,
-        "summary": recommendation.summary,
-        "candidates": [ranked_json(row) for row in recommendation.rows],
-        "excluded": [{"format": name, "reason": reason} for name, reason in recommendation.excluded],
+        "summary": answer["summary"],
+        "candidates": answer["ranked"],
+        "excluded": [{"format": one["configuration"], "reason": one["reason"]} for one in answer["excluded"]],
     }

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from results.store.query import FoundRun, RecordQuery
     from results.store.store import ResultStore
 
+COMMANDS = {
+    "export": ("export_run", "Write a run or cases of many: JSON, CSV or Parquet."),
+}
+
 FORMATS = ("json", "csv", "parquet")
 
 

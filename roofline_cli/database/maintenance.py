@@ -18,6 +18,10 @@ from roofline_model.core.units import counted
 if TYPE_CHECKING:
     from results.operations.stats import StoreStats
 
+COMMANDS = {
+    "db": ("app", "Care for the results database."),
+}
+
 app = typer.Typer(help="Care for the results database.")
 app.command("copy")(db_move.copy_database)
 app.command("deliver")(db_move.deliver_results)

@@ -104,7 +104,7 @@ def deliver_results(
 
     Sending a file twice stores nothing twice. Exit code 1 when a file could not be sent; it stays.
     """
-    from results.store.delivery.deliver import deliver_files, deliver_waiting
+    from results.store.delivery.outbox import deliver_files, deliver_waiting
     from results.store.target import SPOOL_FOLDER
 
     shown, folder = shown_target(db)[0], spool or SPOOL_FOLDER

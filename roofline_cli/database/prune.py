@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
+COMMANDS = {
+    "prune": ("prune", "Drop raw samples of old runs, keep every statistic."),
+}
+
 _SHOWN = 20
 _SHOWN_KEPT = 3
 """Runs named of each reason to keep some: the runs that lose samples are what a reader looks for."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from results.exchange.foreign import Stated
     from results.exchange.importing import ReadFile
 
+COMMANDS = {
+    "import": ("import_files", "Store exported runs, or what other programs measured."),
+}
+
 
 def import_files(
     files: Annotated[

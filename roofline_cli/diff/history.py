@@ -17,6 +17,10 @@ from roofline_model.core.errors import InvalidValueError
 if TYPE_CHECKING:
     from results.history.case_history import HistoryOptions
 
+COMMANDS = {
+    "history": ("history", "Show a case over its nights: steps, drifts, and why."),
+}
+
 CaseArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="CASE...", help="Pytest id, first digits of the case key, or words that select one case."),

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from results.diff.rules import DiffRules
     from results.records.records import RunInfo
 
+COMMANDS = {
+    "diff": ("diff_runs", "Say what changed between two runs by more than noise."),
+}
+
 FORMATS = ("text", "md", "json", "junit")
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.chips.machine_constants import Calibration, Constant
 
+COMMANDS = {
+    "calibrate": ("calibrate", "Measure this machine's real ceilings and constants."),
+}
+
 WITH_KERNELS_S, CEILINGS_S = 75.0, 40.0
 """How long it looks unless told otherwise."""
 CEILINGS_SHARE = 0.35

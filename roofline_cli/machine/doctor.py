@@ -9,6 +9,10 @@ import typer
 from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 
+COMMANDS = {
+    "doctor": ("doctor", "Say what this machine has, what is missing, how to install it."),
+}
+
 _STYLES = {"ok": "green", "info": "", "warn": "yellow", "error": "bold red"}
 
 

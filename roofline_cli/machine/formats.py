@@ -5,6 +5,10 @@ from __future__ import annotations
 from roofline_cli.screen.tables import Column, show_json, show_table
 from roofline_cli.shared.options import FormatsFileOption, JsonOption, register_formats
 
+COMMANDS = {
+    "formats": ("formats", "List the number formats: bits, bytes, scales, blocks, aliases."),
+}
+
 
 def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False) -> None:
     """List the number formats: bits, bytes, scales, blocks, aliases."""

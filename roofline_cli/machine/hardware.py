@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device, Quantity
     from roofline_model.core.finding import Finding
 
+COMMANDS = {
+    "hardware": ("app", "List, show and check chips: every number with source."),
+}
+
 app = typer.Typer(help="List, show and check chips: every number with source.")
 
 ChipArgument = Annotated[

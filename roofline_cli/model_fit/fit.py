@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from roofline_model.expected.fitting.fit import FitReport, TableFit
     from roofline_model.expected.fitting.table import KernelTable
 
+COMMANDS = {
+    "fit": ("fit", "Fit the expected-time model to a table of measured kernels."),
+}
+
 
 def fit(
     table_file: Annotated[

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from roofline_model.expected.fitting.table import KernelTable
     from roofline_model.validation.table_prediction import KnownConstants, TablePrediction
 
+COMMANDS = {
+    "validate": ("validate", "Compare predicted with measured times."),
+}
 
 ADDED_COLUMNS = ("ideal_s", "expected_s", "expected_low_s", "expected_high_s", "provenance", "reason")
 SHOWN_REASONS = 8

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from roofline_model.predictions.attention import AttentionPrediction, AttentionQuestion
     from roofline_model.predictions.kernel import PredictionTable
 
+COMMANDS = {
+    "predict attention": ("predict_attention", "Predict fused attention, per format of the cache."),
+}
+
 
 def predict_attention(
     heads: Annotated[str, typer.Option("--heads", metavar="INT", help="Query heads (Hq).")],

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from reports.formats.answer_json import command_json
 from roofline_cli.screen.tables import Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
-from roofline_model.core.errors import UnknownNameError
-from roofline_model.core.finding import SEVERITIES, CatalogEntry, catalog, value_names
+from roofline_model.predictions.catalog import finding_list
+
+COMMANDS = {
+    "explain": ("explain", "Explain the code of a finding; without one, list all."),
+}
 
 
 def explain(
@@ -17,37 +21,17 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Explain the code of a finding; without one, list all."""
-    entries = [entry_of(code)] if code else sorted(catalog().values(), key=lambda each: SEVERITIES.index(each.severity))
+    answer = finding_list([code] if code else None)
     if as_json:
-        show_json({"codes": [_entry_json(entry) for entry in entries]})
+        show_json(command_json(answer))
     elif code:
-        (entry,) = entries
+        (entry,) = answer.codes
         show_line(f"{entry.code} ({entry.severity})", "bold")
-        show_line(entry.short)
+        show_line(entry.text)
         show_line("")
-        show_line(" ".join(entry.explanation.split()))
+        show_line(entry.explanation)
         if entry.fix:
             show_line(f"Fix: {entry.fix}")
     else:
         columns = (Column("Code"), Column("Severity"), Column("Says", is_prose=True))
-        show_table(columns, [[entry.code, entry.severity, entry.short] for entry in entries])
-
-
-def entry_of(code: str) -> CatalogEntry:
-    """Return the entry of a code, in any case. Raises `UnknownNameError` naming those that come near."""
-    entry = catalog().get(code.strip().lower())
-    if entry is None:
-        raise UnknownNameError("finding", code, catalog())
-    return entry
-
-
-def _entry_json(entry: CatalogEntry) -> dict[str, Any]:
-    return {
-        "code": entry.code,
-        "severity": entry.severity,
-        "text": entry.short,
-        "fix": entry.fix,
-        "values": sorted(value_names(entry.short, is_optional=False) - {"subject"}),
-        "optional_values": sorted(value_names(entry.short, is_optional=True) - {"subject"}),
-        "explanation": " ".join(entry.explanation.split()),
-    }
+        show_table(columns, [[entry.code, entry.severity, entry.text] for entry in answer.codes])

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from roofline_model.predictions.ffn import FfnPrediction, FfnQuestion
     from roofline_model.predictions.kernel import PredictionTable
 
+COMMANDS = {
+    "predict ffn": ("predict_ffn", "Predict a feed-forward block, kernel by kernel."),
+}
+
 
 def predict_ffn(
     hidden: Annotated[str, typer.Option("--hidden", metavar="INT", help="Size of the residual stream.")],

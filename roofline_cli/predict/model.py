@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from roofline_model.models.strategies.config import MixedPrecisionConfig
     from roofline_model.models.tensor_parallel import Parallel
 
+COMMANDS = {
+    "predict model": ("predict_model_command", "Predict a whole model: time by operator, tokens/s, memory."),
+}
+
 ModelOption = Annotated[
     str,
     typer.Option(

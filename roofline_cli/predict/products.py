@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from roofline_model.predictions.kernel import PredictionTable
     from roofline_model.predictions.product import ProductPrediction
 
+COMMANDS = {
+    "predict gemv": ("predict_gemv", "Predict y = x·W of a decode step (M from 1 to 16)."),
+    "predict gemm": ("predict_gemm", "Predict C(M×N) = A(M×K)·B(K×N)."),
+}
+
 
 def predict_gemv(
     N: ColumnsOption,

@@ -26,6 +26,10 @@ from roofline_model.formats.catalog import format_pair
 if TYPE_CHECKING:
     import pandas as pd
 
+COMMANDS = {
+    "sweep": ("sweep", "Predict a whole grid of products, to CSV or Parquet."),
+}
+
 SHOWN_ROWS = 20
 MAX_JSON_ROWS = 100_000
 

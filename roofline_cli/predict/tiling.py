@@ -24,7 +24,6 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import counted, format_percent, format_time
 from roofline_model.formats.catalog import format_pair, pair_label
-from roofline_model.operators.product import product_of_pair
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -32,8 +31,10 @@ if TYPE_CHECKING:
     from roofline_model.predictions.product import Shape
     from roofline_model.tiling.waves import Tiling
 
-CURVE_STEP = 32
-CURVE_POINTS = 1024
+COMMANDS = {
+    "tiling": ("tiling", "Explain a product's tile: waves, occupancy, L2, bound."),
+}
+
 _MEANINGS = {
     "launch": "launch floor: the shortest this kernel can be",
     "tensor": "tensor pipe",
@@ -208,14 +209,10 @@ def _part_rows(tiling: Tiling) -> list[list[Any]]:
 def _draw(output: Path, chip: Device, shape: Shape, pair: Pair, cache: str) -> None:
     from reports.figures.matplotlib_drawer import draw_figure
     from reports.figures.tiling import efficiency_figure
-    from roofline_model.tiling.waves import efficiency_curve
+    from roofline_model.predictions.tiling import product_curve
 
     rows, asked_columns, inner = shape
-    named = dict(product_of_pair(*shape, weight=pair[0], activation=pair[1]).formats)
-    last = 2 * asked_columns
-    step = max(CURVE_STEP, -(-last // CURVE_POINTS // CURVE_STEP) * CURVE_STEP)
-    columns = sorted({*range(step, last + 1, step), asked_columns})
-    curve = efficiency_curve(rows, inner, columns, chip, a=named["a"], b=named["b"], c=named["c"], cache=cache)
+    curve = product_curve(chip, shape, pair, cache=cache)
     figure = efficiency_figure(
         curve,
         title=f"Efficiency against N: M = {rows}, K = {inner}, {pair_label(pair)}, {chip.name}",

@@ -18,6 +18,10 @@ from roofline_model.formats.catalog import get_format
 if TYPE_CHECKING:
     from roofline_model.recommend.search.losses_file import MeasuredLosses
 
+COMMANDS = {
+    "losses": ("losses", "Measure the loss of every group of layers × format on a text."),
+}
+
 DEFAULT_FORMATS = ("INT8", "FP8.BF16", "FP8", "NVFP4.BF16", "INT4")
 """Weights alone in 8 and 4 bits, and the commonest pair of both operands."""
 

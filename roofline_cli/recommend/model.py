@@ -22,6 +22,7 @@ from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
+    from roofline_model.models.model_shapes import ModelShape
     from roofline_model.models.strategies.config import MixedPrecisionConfig
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.search.model_problem import TrafficShare
@@ -138,11 +139,12 @@ class ModelQuestion:
     output: Path | None
 
 
-def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> None:
-    """Answer for a whole model; exits 1 when nothing meets the limits."""
-    from reports.formats.model_advice_json import model_recommendation_json
+def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show_all: bool = False) -> None:
+    """Answer for a whole model, `show_all`: with every plan; exits 1 when nothing meets the limits."""
+    from reports.formats.answer_json import command_json
+    from reports.formats.model_advice import model_advice
     from roofline_cli.recommend.model_layers import print_layers
-    from roofline_cli.recommend.model_view import print_model_recommendation
+    from roofline_cli.recommend.model_view import print_model_answer, print_model_recommendation
 
     if question.has_layers and question.losses is None:
         raise InvalidValueError(
@@ -154,9 +156,10 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> N
     ranking = answer(question, chip)
     written = _written(question, ranking)
     if as_json:
-        show_json(model_recommendation_json(ranking, chip))
+        show_json(command_json(model_advice(ranking, chip, _shape(question))))
     else:
-        print_model_recommendation(ranking, chip)
+        print_answer = print_model_recommendation if show_all else print_model_answer
+        print_answer(ranking, chip)
         if question.has_layers:
             print_layers(ranking)
         if written:
@@ -183,9 +186,7 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
     from roofline_model.recommend.search.losses_file import read_losses
 
     own = register_formats(question.formats_file)
-    shape = find_model_shape(question.model)
-    if question.max_context is not None:
-        shape = replace(shape, max_context_size=parse_size("--max-context", question.max_context))
+    shape = _shape(question)
     loss, headroom = question.max_quality_loss, question.memory_headroom
     return recommend_model(
         chip,
@@ -205,6 +206,14 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
         extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in own],
         strategies=_strategies(question.strategy, shape.layer_count),
     )
+
+
+def _shape(question: ModelQuestion) -> ModelShape:
+    """Return the model that was asked for, with the longest context that was allowed."""
+    shape = find_model_shape(question.model)
+    if question.max_context is None:
+        return shape
+    return replace(shape, max_context_size=parse_size("--max-context", question.max_context))
 
 
 def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:

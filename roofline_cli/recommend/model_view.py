@@ -47,6 +47,126 @@ _COLUMNS = (
 )
 
 
+ROLES = {"riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
+"""Role of an alternative → its name in the first column."""
+_ANSWER_COLUMNS = (
+    Column(""),
+    Column("Format"),
+    Column("Time", "right"),
+    Column("Tokens/s", "right", drop=2),
+    Column("vs 16-bit", "right"),
+    Column("Memory", "right", drop=1),
+    Column("Loss", "right"),
+)
+
+
+def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
+    """Print the decision, the options by name, what the figures rest on, and what to type next: a dozen lines."""
+    from roofline_model.recommend.plan_formats import plan_name
+
+    show_line(answer_sentence(ranking), "bold" if ranking.choice is not None else "bold red")
+    named = [("take", ranking.choice)] if ranking.choice is not None else []
+    named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
+    rows: list[list[Cell]] = []
+    for role, option in named:
+        assert option is not None
+        time = f"{_least(option)}{format_time(option.estimate.time_s)}"
+        gain = _gain(option, ranking)
+        rows.append(
+            [role, plan_name(option), time, _tokens(option), gain, decimal_bytes(_bytes(option)), _most_loss(option)]
+        )
+    if rows:
+        show_line()
+        show_table(_ANSWER_COLUMNS, rows)
+        show_line()
+    show_line(f"{title(ranking, chip)}. {source_sentence(ranking)}", "dim")
+    show_line(loss_sentence(ranking), "dim")
+    for line in next_steps(ranking):
+        show_line(line)
+    show_line(f"More: --all lists {len(ranking.options)} plans, {len(ranking.excluded)} excluded ones and why.", "dim")
+
+
+def answer_sentence(ranking: ModelRanking) -> str:
+    """Return what to take in one sentence, or why nothing is."""
+    from roofline_model.recommend.plan_formats import plan_name
+
+    choice, baseline = ranking.choice, ranking.baseline
+    if choice is None or baseline is None:
+        riskier = next((each.option for each in ranking.alternatives), None)
+        limit = ranking.limits.loss_pct
+        if riskier is not None:
+            return f"Nothing within a loss of {limit:g} % keeps the limits; {plan_name(riskier)} does, and loses more."
+        text = str(ranking)
+        return f"{text[:1].upper()}{text[1:]}."
+    if choice is baseline:
+        return f"Stay with {plan_name(choice)}: {ranking.reason}."
+    time = choice.estimate
+    kind = {"expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best", "measured": "measured"}[
+        time.source
+    ]
+    interval = ""
+    if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
+        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
+    gain = "" if choice.speedup_ratio is None else f", {speedup(choice.speedup_ratio)} {ranking.wide}"
+    return f"Take {plan_name(choice)}: {kind} {format_time(time.time_s)} a pass{interval}{gain}, {_loss_text(choice)}."
+
+
+def source_sentence(ranking: ModelRanking) -> str:
+    """Return what the times are, and what they leave out."""
+    assert ranking.baseline is not None
+    source = ranking.baseline.estimate.source
+    if source == "ideal":
+        return "Times are ideal, an upper bound of speed that nobody measured."
+    if source == "ceilings":
+        return "Times are what this machine's measured ceilings allow at best."
+    if source == "measured":
+        return "Times are measured."
+    return "Times are expected of good kernels alone: an engine adds its own overhead and stores its own bytes."
+
+
+def loss_sentence(ranking: ModelRanking) -> str:
+    """Return what the loss is of, and the limit."""
+    limit = ranking.limits
+    asked = "" if limit.is_loss_given else " by default"
+    return f"Loss: rise of perplexity, else drop of task accuracy, at most {limit.loss_pct:g} %{asked}; claims are published ones."
+
+
+def next_steps(ranking: ModelRanking) -> list[str]:
+    """Return what to type to get the chosen plan: a published checkpoint where one is known, else how to make it."""
+    from roofline_model.kernels.checkpoints import checkpoints_of
+
+    choice = ranking.choice
+    if choice is None:
+        return []
+    formats = dict(choice.formats)
+    published = checkpoints_of(ranking.question.name, formats.get("layers", ""))
+    if published:
+        cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
+        return [f"Next: vllm serve {published[0].repository}{cache}"]
+    if choice is ranking.baseline or choice.kind == "published":
+        return []
+    return ["Next: roofline pipeline --model FOLDER -o OUT makes and measures it; -o plan.json writes the plan"]
+
+
+def _most_loss(option: Option) -> Cell:
+    loss = option.loss
+    if loss.source == "reference":
+        return "0"
+    if loss.pct is None:
+        return Styled("unknown", "yellow")
+    return f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %"
+
+
+def _loss_text(option: Option) -> str:
+    loss = option.loss
+    if loss.source == "reference":
+        return "loses nothing"
+    if loss.pct is None:
+        return "its loss is unknown"
+    kind = {"claimed": "published", "measured": "measured", "estimated": "estimated"}.get(loss.source, loss.source)
+    return f"loses at most {loss.pct:.3g} % of {loss.metric or 'perplexity'} ({kind})"
+
+
 def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
     """Print the table of ranked plans, what mixed plans are made of, excluded plans, findings and the choice."""
     from roofline_model.recommend.ranking import alternative_finding
@@ -71,8 +191,7 @@ def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
         show_line(basis_sentence(ranking), "dim")
     show_line(choice_sentence(ranking), "bold" if ranking.choice is not None else "bold red")
     for alternative in ranking.alternatives:
-        text = short_text(alternative_finding(alternative, ranking))
-        show_line(f"Alternative: {text}; --max-quality-loss {alternative.max_loss_pct:g} chooses it.")
+        show_line(f"{ROLES[alternative.role]}: {short_text(alternative_finding(alternative, ranking))}.")
 
 
 def title(ranking: ModelRanking, chip: Device) -> str:
@@ -100,8 +219,6 @@ def limits_sentence(ranking: ModelRanking) -> str:
     if limits.time_s is not None:
         said.append(f"{limits.time_s * 1e3:g} ms a pass")
     most = f"a loss of at most {limits.loss_pct:g} %"
-    if limits.claimed_loss_pct is not None and limits.claimed_loss_pct != limits.loss_pct:
-        most += f" measured, {limits.claimed_loss_pct:g} % claimed"
     default = "" if limits.is_loss_given else " (default)"
     said.append(f"{most}{default}, of perplexity where published, else of task accuracy")
     return f"Limits: {'; '.join(said)}."
@@ -149,7 +266,7 @@ def _bytes(option: Option) -> float:
 
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
-    from reports.formats.model_advice_json import LOSS_CODES
+    from reports.formats.model_advice import LOSS_CODES
     from roofline_model.recommend.loss import loss_text
 
     options = ranking.options
@@ -193,7 +310,7 @@ def _least(option: Option) -> str:
 
 def _gain(option: PlanOption, ranking: ModelRanking) -> str:
     """Return the speed-up, marked where only the ideals can be compared: a ceiling is no kernel's time."""
-    from reports.formats.model_advice_json import is_speedup_ideal
+    from reports.formats.model_advice import is_speedup_ideal
 
     return f"{'ideal ' if is_speedup_ideal(option, ranking) else ''}{speedup(option.speedup_ratio)}"
 
@@ -229,7 +346,7 @@ def _made_of(option: PlanOption) -> str:
 
 def _loss_lines(ranking: ModelRanking) -> list[str]:
     """Return where the choice's claim is from and what is known beside it, and why the loss of others is unknown."""
-    from reports.formats.model_advice_json import quality_note
+    from reports.formats.model_advice import quality_note
 
     lines = []
     for option in ranking.options:

@@ -17,6 +17,10 @@ from roofline_model.core.errors import InvalidValueError, RooflineError
 if TYPE_CHECKING:
     from bench_cases.pipeline.result import PipelineResult
 
+COMMANDS = {
+    "pipeline": ("pipeline", "Choose a model's format by measuring it, and save the winner."),
+}
+
 MAX_COUNT = 99
 PrecisionsOption = Annotated[
     list[str] | None,

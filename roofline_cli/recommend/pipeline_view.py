@@ -12,7 +12,7 @@ from roofline_model.core.units import format_memory, format_time
 if TYPE_CHECKING:
     from bench_cases.pipeline.records import MeasuredCase
     from bench_cases.pipeline.result import PipelineResult
-    from bench_cases.pipeline.speedup import MeasuredSpeedup
+    from bench_cases.pipeline.verdict import MeasuredSpeedup
 
 _COLUMNS = (
     Column("Model"),

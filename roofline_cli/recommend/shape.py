@@ -60,6 +60,10 @@ from roofline_model.formats.catalog import operands_label
 if TYPE_CHECKING:
     from roofline_model.core.answer import Exclusion, Option, Ranking
 
+COMMANDS = {
+    "recommend": ("recommend", "Rank formats for a shape, a model, or by stored runs."),
+}
+
 _RowsOption = Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
 _ColumnsOption = Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")]
 _InnerOption = Annotated[str | None, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")]
@@ -117,6 +121,9 @@ def recommend(
     stored: StoredOption = False,
     op: OperatorOption = None,
     db: StoredDatabaseOption = None,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="With --model: list every plan, and what was excluded.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rank formats for a shape, a model, or by stored runs.
@@ -139,6 +146,7 @@ def recommend(
         "--strategy": strategy,
         "--layers": layers or None,
         "-o": output,
+        "--all": show_all or None,
     }
     phase = checked_phase(phase)
     limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
@@ -170,7 +178,7 @@ def recommend(
             layers,
             output,
         )
-        recommend_for_model(question, hw, as_json=as_json)
+        recommend_for_model(question, hw, as_json=as_json, show_all=show_all)
         return
     sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
     parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")

@@ -63,7 +63,7 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
         show_json(recommendations_json(recommendations))
     else:
         print_stored(recommendations)
-    if not any(ranking.rows for ranking in recommendations.rankings):
+    if not any(ranking.options for ranking in recommendations.rankings):
         raise typer.Exit(1)
 
 

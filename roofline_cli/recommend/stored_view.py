@@ -81,15 +81,15 @@ def print_stored(recommendations: StoredRecommendations) -> None:
             "dim",
         )
         if detailed and any(
-            row.is_measured and row.estimate.half_width_ratio is not None for one in detailed for row in one.rows
+            row.is_measured and row.estimate.half_width_ratio is not None for one in detailed for row in one.options
         ):
             show_line(
                 "± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.",
                 "dim",
             )
-        if any(row.is_measured for one in detailed for row in one.rows):
+        if any(row.is_measured for one in detailed for row in one.options):
             show_line(f"What was measured is ranked {short_text(finding('order-of-measured'))}.", "dim")
-        if any(not row.is_measured for one in recommendations.rankings for row in one.rows):
+        if any(not row.is_measured for one in recommendations.rankings for row in one.options):
             show_line(
                 f"What was not measured is ranked {short_text(finding('order-of-predictions', source='expected'))}.",
                 "dim",
@@ -109,7 +109,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
     has_chips = len({one.hardware_key for one in recommendations.rankings}) > 1
     for ranking in recommendations.rankings:
         title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
-        best = ranking.best
+        best = ranking.first
         moved = str(len(ranking.changes)) if ranking.changes else MISSING
         if best is None:
             rows.append([title, "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved])
@@ -132,26 +132,29 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
 
 def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
     """Print why each first row stands there and how sure it is, a line for each question."""
-    from reports.stored.words import confidence_words, rival_words
+    from reports.stored.words import confidence_words, reason_text, rival_words, summary_of
 
     if len(rankings) > REASONED_COUNT:
         return
     for ranking in rankings:
-        best = ranking.best
+        best = ranking.first
         if best is None:
-            show_line(f"  {ranking.title}: {ranking.summary}")
+            show_line(f"  {ranking.title}: {summary_of(ranking)}")
             continue
         loss = "" if best.loss.source == "reference" else f", {loss_text(best.loss)}"
         show_line(
-            f"  {ranking.title}: {ranking.reasons[best.key]}{loss}{rival_words(ranking)}; "
+            f"  {ranking.title}: {reason_text(best, ranking)}{loss}{rival_words(ranking)}; "
             f"{best.trust.confidence}: {confidence_words(best.trust)}",
             "dim",
         )
 
 
 def _print_ranking(ranking: StoredRanking) -> None:
-    measured = [row for row in ranking.rows if row.is_measured]
-    predicted = [row for row in ranking.rows if not row.is_measured]
+    from reports.ranking.words import excluded_texts
+    from reports.stored.words import reason_text, summary_of
+
+    measured = [row for row in ranking.options if row.is_measured]
+    predicted = [row for row in ranking.options if not row.is_measured]
     rows = [*measured, *predicted[:PREDICTED_COUNT]] if measured else predicted[: 2 * PREDICTED_COUNT]
     times = common_time([row.estimate.time_s for row in rows])
     cells: list[list[Cell]] = [
@@ -166,7 +169,7 @@ def _print_ranking(ranking: StoredRanking) -> None:
             _loss(row.loss),
             _confidence(row.trust),
             _runs(row),
-            ranking.reasons[row.key],
+            reason_text(row, ranking),
         ]
         for row, time in zip(rows, times, strict=True)
     ]
@@ -175,13 +178,13 @@ def _print_ranking(ranking: StoredRanking) -> None:
         show_table(_COLUMNS, cells, title=title)
     else:
         show_line(title, "bold")
-    left = len(ranking.rows) - len(rows)
+    left = len(ranking.options) - len(rows)
     if left:
         show_line(f"  {counted(left, 'more prediction')}: --json", "dim")
     for text in _confidence_lines(rows, ranking):
         show_line(f"  {text}", "dim")
-    for refused in ranking.refused:
-        show_line(f"  not ranked: {refused.label}: {refused.reason}")
+    for label, reason in excluded_texts(ranking):
+        show_line(f"  not ranked: {label}: {reason}")
     for row in rows:
         if row.trust.stale_reason:
             show_line(f"  old: {row.label}: {row.trust.stale_reason}", "yellow")
@@ -189,7 +192,7 @@ def _print_ranking(ranking: StoredRanking) -> None:
         if item.code != "stale":  # said row by row above
             show_line(f"  missing: {short_text(item)}", "yellow")
     _print_changes(ranking, has_title=False)
-    show_line(f"→ {ranking.summary}", "bold")
+    show_line(f"→ {summary_of(ranking)}", "bold")
 
 
 def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[str]:
@@ -207,8 +210,10 @@ def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[st
 def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
     if not ranking.changes:
         return
+    from reports.stored.words import compared_text
+
     about = f"{ranking.title}, " if has_title else ""
-    show_line(f"  {about}{ranking.compared}:")
+    show_line(f"  {about}{compared_text(ranking)}:")
     for change in ranking.changes:
         show_line(f"    {change.sentence}")
 

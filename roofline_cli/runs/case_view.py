@@ -130,7 +130,7 @@ def _print_prediction(prediction: PredictionRecord, case: CaseSummary) -> None:
 
 def _print_gap(case: CaseSummary) -> None:
     """Print where the time went; nothing where only the ideal is known, whose rest the error says already."""
-    from reports.cases.gap import LABELS, expected_gap
+    from reports.cases.errors import LABELS, expected_gap
 
     gap = expected_gap(case)
     if gap is None:
@@ -176,7 +176,7 @@ def _print_state(case: CaseSummary) -> None:
 
 
 def _print_energy(case: CaseSummary) -> None:
-    from reports.cases.energy import case_energy
+    from reports.cases.state import case_energy
 
     energy = case_energy(case)
     if energy is None:

@@ -10,8 +10,8 @@ from roofline_model.core.units import format_memory, format_percent
 
 if TYPE_CHECKING:
     from results.records.records import Record
-    from results.verdicts.contenders import Totals
     from results.verdicts.model_results import ModelResult
+    from results.verdicts.shape_verdict import Totals
 
 _COLUMN_DROPS = {
     "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "ideal tokens/s": 2,

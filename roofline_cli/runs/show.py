@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from reports.ranking.model_results import ModelResult
     from results.records.records import RunInfo
 
+COMMANDS = {
+    "show": ("show_run", "Show one run: measured, predicted, error, bound, rate."),
+}
+
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
 CasesArgument = Annotated[
     list[str] | None,
@@ -45,7 +49,7 @@ def show_run(
     With CASE, words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): everything about the cases that
     have all of them; of several CASE, about those that match one.
     """
-    from reports.cases.calibration_doubt import profile_doubts
+    from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
     from reports.view.run_state import run_state
     from results.records.case_names import is_model_case
@@ -200,7 +204,7 @@ def plus_minus_cell(case: CaseSummary) -> str:
 
 
 def _energy_cells(case: CaseSummary) -> tuple[str, str]:
-    from reports.cases.energy import case_energy
+    from reports.cases.state import case_energy
 
     energy = case_energy(case)
     power_w = energy.power_w if energy is not None else case.lead.power_w

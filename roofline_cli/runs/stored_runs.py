@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from results.operations.run_contents import RunContents
     from results.records.records import RunInfo
 
+COMMANDS = {
+    "runs": ("app", "List the runs and what each holds, relabel or delete one."),
+}
+
 _LIMIT = 20
 _NAMED = 3
 """Operators and formats named of one run; --json names all."""

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from reports.api.catalog.sensors import GpuSensors
 
+COMMANDS = {
+    "serve": ("serve", "Serve the API and the explorer page; read-only."),
+}
+
 TOKEN_VARIABLE = "ROOFLINE_TOKEN"
 KEEP_ALIVE_S = 30
 MOST_WORKERS = 4

@@ -7,11 +7,14 @@ of a pipe went away.
 
 from __future__ import annotations
 
+import ast
 import errno
 import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -21,6 +24,8 @@ from roofline_cli.screen.tables import clean_line
 from roofline_cli.shared import interruption
 from roofline_model.core.errors import RooflineError
 
+_COMMANDS = b"\nCOMMANDS = {"
+"""Where a file states its commands."""
 _WHOLE_SENTENCE = 1_000
 """Characters of a command's first sentence that a list of commands shows: all."""
 
@@ -30,6 +35,40 @@ class LazyCommand(NamedTuple):
 
     place: str
     summary: str
+
+
+def commands_of(group: str, order: Sequence[str] = ()) -> dict[str, LazyCommand]:
+    """Return the commands of a group ("" for `roofline` itself) by name: those of `order` first, the others by name.
+
+    A command is stated in its own file, `COMMANDS = {"predict gemv": ("predict_gemv", "Predict …")}`: words that call it → its
+    function or typer app, and its line in the list of commands. The files are read, not imported.
+    """
+    prefix = f"{group} " if group else ""
+    listed = {
+        words.removeprefix(prefix): command
+        for words, command in _stated_commands().items()
+        if words.startswith(prefix) and " " not in words.removeprefix(prefix)
+    }
+    places = {words: place for place, words in enumerate(order)}
+    return {
+        name: listed[name] for name in sorted(listed, key=lambda each: (places.get(prefix + each, len(places)), each))
+    }
+
+
+@cache
+def _stated_commands() -> dict[str, LazyCommand]:
+    """Return every command of the package by the words that call it."""
+    package = Path(__file__).parents[1]
+    stated: dict[str, LazyCommand] = {}
+    for path in (package / "main.py", *sorted(package.glob("*/*.py"))):
+        text = path.read_bytes()
+        start = text.find(_COMMANDS)
+        if start >= 0:
+            table = text[start + len(_COMMANDS) - 1 : text.index(b"}\n", start) + 1].decode()
+            module = ".".join((package.name, *path.relative_to(package).with_suffix("").parts))
+            for words, (attribute, summary) in ast.literal_eval(table).items():
+                stated[words] = LazyCommand(f"{module}:{attribute}", summary)
+    return stated
 
 
 class LazyCommands(Mapping[str, Any]):
@@ -55,7 +94,7 @@ class LazyCommands(Mapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands come from a table of places, in the order of the table."""
+    """A group whose commands come from a table of places (`commands_of`), in the order of the table."""
 
     entries: ClassVar[Mapping[str, LazyCommand]]
 

@@ -150,7 +150,7 @@ def this_chip() -> Device:
 
 def find_model_shape(name: str) -> ModelShape:
     """Return the shape named by `--model`; raises a `RooflineError` that says what to type instead."""
-    from bench_cases.models.seeded_llamas import SEEDED_LLAMAS
+    from bench_cases.models.reference import SEEDED_LLAMAS
     from roofline_model.models.model_registry import get_model
 
     seeded = SEEDED_LLAMAS.get(name.strip())

@@ -140,11 +140,15 @@ class Evidence:
     """A stored run behind a measured time."""
 
     run_id: str
+    """Id of the run."""
     started_at: str
     """UTC, ISO 8601."""
-    label: str
+    label: str | None
+    """Its label; null without one."""
     record_ids: tuple[str, ...]
+    """Records of that run behind the option."""
     process_count: int
+    """Processes that measured it in this run, count."""
 
 
 Confidence = Literal["high", "medium", "low"]
@@ -200,8 +204,12 @@ class Option:
     """Over the baseline, times of the same source; ideal against ideal where the sources cannot be compared."""
     ideal_speedup_ratio: float | None
     """Over the baseline, ideal against ideal."""
+    expected_speedup_ratio: float | None = None
+    """Over the baseline, expected against expected, of an option from stored runs."""
     label: str = ""
     """What people call it: `INT4 W4A16 (tinygemm)`; empty where that is the key."""
+    precision: str = ""
+    """What people call its formats, of an option from stored runs: `INT4 W4A16`."""
     kernel: str | None = None
     """The kernel that was measured or chosen; None: the format is proposed, the kernel is the library's choice."""
     aliases: tuple[str, ...] = ()

@@ -41,3 +41,14 @@ CHECKPOINTS: tuple[Checkpoint, ...] = (
 
 PUBLISHED_FORMATS = frozenset(checkpoint.weights for checkpoint in CHECKPOINTS)
 """Weight formats that people ship."""
+
+
+def checkpoints_of(model: str, label: str) -> tuple[Checkpoint, ...]:
+    """Return the published checkpoints of a model in the formats of its layers, in the order of the list.
+
+    >>> [checkpoint.repository for checkpoint in checkpoints_of("llama-3.1-8b", "INT4.BF16")]
+    ['RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16']
+    """
+    weights, _, activations = label.partition(".")
+    is_both = not activations or activations == weights
+    return tuple(each for each in CHECKPOINTS if (each.model, each.weights, each.is_both) == (model, weights, is_both))

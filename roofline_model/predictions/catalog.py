@@ -8,6 +8,8 @@ from typing import Any
 
 from roofline_model.chips.hardware import ComputePath, Device, MatchRule, MemoryLevel, Quantity, list_hardware
 from roofline_model.chips.machine_constants import Calibration
+from roofline_model.core.errors import UnknownNameError
+from roofline_model.core.finding import SEVERITIES, CatalogEntry, Severity, catalog, value_names
 from roofline_model.formats.catalog import FORMATS, NumberFormat
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_registry import list_models
@@ -152,6 +154,57 @@ def hardware_detail(chip: Device) -> HardwareDetail:
         notes=chip.notes,
         calibration=chip.calibration,
         content_hash=chip.content_hash,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FindingEntry:
+    """What the code of a finding means."""
+
+    code: str
+    """Name that stays the same when the words change."""
+    severity: Severity
+    """info: context; caution: weakens the number; warning: do not act on the number before this is settled."""
+    text: str
+    """The line that a finding of this code is shown as; `{name}` stands for a value, a part in brackets may be missing."""
+    fix: str
+    """What to do about it; empty where nothing is to be done."""
+    values: tuple[str, ...]
+    """Values that a finding of this code has."""
+    optional_values: tuple[str, ...]
+    """Values that it may have."""
+    explanation: str
+    """What it means, in a paragraph."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingList:
+    """Codes of findings."""
+
+    codes: tuple[FindingEntry, ...]
+    """What each means, warnings first."""
+
+
+def finding_list(codes: Iterable[str] | None = None) -> FindingList:
+    """Return what codes of findings mean, by default all. Raises `UnknownNameError` naming those that come near."""
+    entries = catalog()
+    wanted = list(entries) if codes is None else [code.strip().lower() for code in codes]
+    for code in wanted:
+        if code not in entries:
+            raise UnknownNameError("finding", code, entries)
+    ordered = sorted((entries[code] for code in wanted), key=lambda entry: SEVERITIES.index(entry.severity))
+    return FindingList(tuple(map(_finding_entry, ordered)))
+
+
+def _finding_entry(entry: CatalogEntry) -> FindingEntry:
+    return FindingEntry(
+        code=entry.code,
+        severity=entry.severity,
+        text=entry.short,
+        fix=entry.fix,
+        values=tuple(sorted(value_names(entry.short, is_optional=False) - {"subject"})),
+        optional_values=tuple(sorted(value_names(entry.short, is_optional=True) - {"subject"})),
+        explanation=" ".join(entry.explanation.split()),
     )
 
 

@@ -9,7 +9,11 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import Pair
 from roofline_model.operators.product import product_of_pair
 from roofline_model.predictions.product import Shape
-from roofline_model.tiling.waves import Tiling, gemm_tiling
+from roofline_model.tiling.waves import EfficiencyCurve, Tiling, efficiency_curve, gemm_tiling
+
+CURVE_STEP_COUNT = 32
+"""Columns between the points of a curve, where it is not long."""
+CURVE_POINTS_COUNT = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +51,16 @@ def product_tiling(chip: Device, shape: Shape, pair: Pair, *, cache: str = "cold
     formats = dict(work.formats)
     reason = finding("gemv-has-no-tiles") if tiling is None else None
     return TilingAnswer(chip.key, *shape, formats["b"], formats["a"], cache, tiling, reason)
+
+
+def product_curve(chip: Device, shape: Shape, pair: Pair, *, cache: str = "cold") -> EfficiencyCurve:
+    """Return the share of the tensor peak over N, up to twice the N that is asked for, which is one of its points.
+
+    Raises `UnsupportedError` for a chip without constants or without the limits of an SM in its file.
+    """
+    rows, asked_columns, inner = shape
+    formats = dict(product_of_pair(*shape, weight=pair[0], activation=pair[1]).formats)
+    last = 2 * asked_columns
+    step = max(CURVE_STEP_COUNT, -(-last // CURVE_POINTS_COUNT // CURVE_STEP_COUNT) * CURVE_STEP_COUNT)
+    columns = sorted({*range(step, last + 1, step), asked_columns})
+    return efficiency_curve(rows, inner, columns, chip, a=formats["a"], b=formats["b"], c=formats["c"], cache=cache)

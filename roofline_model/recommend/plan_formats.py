@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from roofline_model.core.answer import Option
+from roofline_model.formats.catalog import format_name
 from roofline_model.models.format_plan import GROUPS, FormatPlan, PartFormats
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
@@ -140,3 +142,14 @@ def _counted(labels: tuple[str | None, ...], wide: str) -> str:
         return ordered[0][0]
     first, *rest = ordered
     return ", ".join([f"{first[0]} in {first[1]} of {len(present)} layers", *(f"{label} in {n}" for label, n in rest)])
+
+
+def plan_name(option: Option) -> str:
+    """Return the name that people are shown: `FP8 (W8A8) + FP8 KV`; of a plan that differs between parts its key."""
+    formats = dict(option.formats)
+    cache = formats.pop("cache", "")
+    label = formats.pop("everything", "") or formats.pop("layers", "")
+    if formats or not label or " " in label or " " in cache:
+        return option.key
+    weights, _, activations = label.partition(".")
+    return format_name(weights, activations or weights, cache)

@@ -21,7 +21,7 @@ HOMES = {
         "plugin/timers/cuda.py",
         "plugin/timers/cuda_graph.py",
         "plugin/calibrate/cuda_ceilings.py",
-        "plugin/machine/canary_kernel.py",
+        "plugin/machine/canary.py",
         "plugin/calibrate/cpu_ceilings.py",
         "plugin/timers/cache_state.py",
     ),

@@ -8,12 +8,11 @@ keys touches that function alone.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import warm_start
 from typer.testing import CliRunner
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
@@ -21,9 +20,9 @@ pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'ro
 from fastapi.testclient import TestClient
 
 import roofline_model as rm
-from reports.advice.recommend import recommend_from_run
 from reports.api.http.app import create_app
 from reports.formats.report_json import report_json
+from reports.ranking.shape_ranking import recommend_from_run
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.view.views import report_view
 from results.exchange.exported.load import import_file
@@ -68,8 +67,7 @@ def gb10_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """Return the database of `pytest bench_cases -k gemv --hw gb10`, and what the run printed."""
     path = str(tmp_path_factory.mktemp("gb10") / "results.db")
     options = ("-k", "gemv", "--hw", "gb10", "--roofline-predict-only", "--roofline-db", path, "-q", "-n", "0")
-    command = [sys.executable, "-m", "pytest", "bench_cases", *options]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    finished = warm_start.run("pytest", "bench_cases", *options, cwd=ROOT)
     assert finished.returncode == 0, finished.stdout[-2000:]
     return path, finished.stdout
 
@@ -183,11 +181,11 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         rows = [Row(each.label, each.time_s or 0.0, None) for each in verdict.ranked]
         add("test run", verdict.shape_label, rows, verdict.best.label)
     for ranking in recommend_from_run(records, device):
-        rows = [Row(each.label, each.time_s, each.speedup) for each in ranking.rows]
-        add("compare", ranking.shape_label, rows, ranking.rows[0].label)
+        rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
+        add("compare", ranking.shape_label, rows, ranking.options[0].label)
     for ranking in stored.rankings:
-        rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.rows]
-        add("Python", ranking.shape_label, rows, ranking.rows[0].label)
+        rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
+        add("Python", ranking.shape_label, rows, ranking.options[0].label)
     with TestClient(create_app(Path(path))) as client:
         asked = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()
     told = command_json("recommend", "--stored", "--db", path, "--hw", hardware, "--op", op)
@@ -268,11 +266,11 @@ def test_a_measured_model_has_one_answer(model_run: str, phase: str) -> None:
     result = next(each for each in model.phases if each.phase == phase)
     options = [
         ModelRow(row.label, row.estimate.time_s, row.speedup_ratio, row.loss.pct)
-        for row in ranking.rows
+        for row in ranking.options
         if row.is_measured
     ]
-    keys = {row.label: row.key for row in ranking.rows}
-    assert len(options) == len(ranking.rows) > 2
+    keys = {row.label: row.key for row in ranking.options}
+    assert len(options) == len(ranking.options) > 2
 
     in_run = [result.of(each) for each in result.judged.ranked]
     assert [each.label for each in in_run] == [option.label for option in options]

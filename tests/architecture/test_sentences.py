@@ -52,7 +52,7 @@ OF_ERRORS: dict[str, int] = {
     "results/operations/check.py": 1,
     "results/records/limits.py": 9,
     "results/store/connection.py": 29,
-    "results/store/delivery/deliver.py": 1,
+    "results/store/delivery/outbox.py": 1,
     "results/store/migrate.py": 3,
     "results/store/run_names.py": 4,
     "results/store/store.py": 4,
@@ -64,10 +64,10 @@ OF_ERRORS: dict[str, int] = {
     "plugin/isolation/replay_item.py": 1,
     "plugin/isolation/supervisor.py": 7,
     "plugin/isolation/worker_process.py": 4,
-    "plugin/machine/software_facts.py": 1,
+    "plugin/machine/environment.py": 1,
     "plugin/run/benchmark_bridge.py": 1,
     "plugin/run/options.py": 2,
-    "plugin/run/outcome.py": 1,
+    "plugin/run/pending.py": 1,
     "plugin/run/rescue.py": 6,
     "plugin/run/runner.py": 1,
     "plugin/run/target.py": 1,
@@ -79,7 +79,7 @@ OF_ERRORS: dict[str, int] = {
     "bench_cases/kernels/attention/sdpa.py": 1,
     "bench_cases/kernels/guards.py": 6,
     "bench_cases/kernels/operators/spec.py": 1,
-    "bench_cases/kernels/shape_rules.py": 4,
+    "bench_cases/kernels/spec.py": 5,
     "bench_cases/models/measure_model.py": 3,
     "bench_cases/models/model_cases.py": 1,
     "bench_cases/models/plan_file.py": 7,
@@ -121,7 +121,6 @@ OF_SOURCES: dict[str, int] = {
     "plugin/calibrate/gpu_calibration.py": 1,
     "plugin/machine/facts.py": 3,
     "bench_cases/kernels/attention/catalog.py": 10,
-    "bench_cases/kernels/fill.py": 1,
     "bench_cases/kernels/operators/catalog.py": 2,
     "bench_cases/kernels/products/catalog.py": 13,
     "bench_cases/quality/embedding_quality.py": 1,
@@ -235,12 +234,17 @@ def domain_modules() -> Iterator[str]:
                 yield name
 
 
-@pytest.mark.parametrize("module", domain_modules())
-def test_domain_code_holds_no_sentences_and_looks_for_no_words(module: str) -> None:
-    lines = [f"{module}:{line}: {text[:100]!r}" for line, text in found_in(ROOT / module)]
-    allowed = LISTED.get(module, 0)
-    assert len(lines) <= allowed, "\n".join(lines)
-    assert len(lines) == allowed, f"{module} has fewer sentences than its list says: lower the number, or drop the line"
+def test_domain_code_holds_no_sentences_and_looks_for_no_words() -> None:
+    sentences_of = {module: found_in(ROOT / module) for module in domain_modules()}
+    more = [
+        f"{module}:{line}: {text[:100]!r}"
+        for module, lines in sentences_of.items()
+        if len(lines) > LISTED.get(module, 0)
+        for line, text in lines
+    ]
+    assert not more, "\n".join(more)
+    fewer = {module: len(lines) for module, lines in sentences_of.items() if len(lines) < LISTED.get(module, 0)}
+    assert not fewer, "fewer sentences than the list says: lower the number, or drop the line"
 
 
 def test_what_is_listed_exists() -> None:

@@ -67,7 +67,7 @@ def test_every_slug_is_explained():
 
 def test_the_limits_are_those_of_the_code():
     from reports.api.http.guard import OPEN_PATHS
-    from reports.api.http.limits import Limits
+    from reports.api.http.service import Limits
 
     limits = Limits()
     assert (limits.max_body_bytes, limits.max_sweep_points_count, limits.max_page_count) == (2**20, 100_000, 1_000)

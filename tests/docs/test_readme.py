@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm_start
 
 from plugin.terminal.summary import summary_lines
 from results.exchange.exported.load import read_export
@@ -59,12 +58,5 @@ def test_the_sample_of_a_measured_shape_is_what_the_shipped_run_prints():
 def test_the_sample_of_a_whole_model_is_what_the_command_prints():
     sample = re.search(r"<!-- sample: model -->\n```text\n(.*?)```", README, re.DOTALL)[1]
     command = re.search(r"\$ (roofline predict model .*)", README)[1]
-    done = subprocess.run(
-        [sys.executable, "-m", "roofline_cli", *command.split()[1:]],
-        env={**os.environ, "COLUMNS": "100"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = warm_start.run("roofline_cli", *command.split()[1:], cwd=ROOT, env={**os.environ, "COLUMNS": "100"})
     assert [line.rstrip() for line in done.stdout.splitlines()] == sample.splitlines()

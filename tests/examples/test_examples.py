@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm_start
 
 from results import open_store
 
@@ -20,16 +21,8 @@ SIMULATED = ("--hw", "b10", "--roofline-timer", "simulated")
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "TRITON_INTERPRET")}
-    command = [sys.executable, "-m", "pytest", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-ra", *arguments]
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=kept | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    options = ("-p", "roofline_pytest", "-p", "no:cacheprovider", "-ra", *arguments)
+    return warm_start.run("pytest", *options, cwd=folder, env=kept | {"PYTHONPATH": str(ROOT)})
 
 
 def records_in(database: Path):

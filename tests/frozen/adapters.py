@@ -868,15 +868,17 @@ def stored(
 
 
 def _stored_ranking(found: Any) -> dict[str, Any]:
+    from reports.ranking.words import excluded_texts
+
     return {
         "subject": [found.subject, found.hardware_key, found.op, found.model, found.shape_label, found.phase],
         "regime": [found.cache, found.mode],
-        "options": [_stored_row(row) for row in found.rows],
-        "choice": None if found.best is None else found.best.key,
-        "baseline": next((row.key for row in found.rows if found.is_baseline(row)), None),
+        "options": [_stored_row(row) for row in found.options],
+        "choice": None if found.choice is None else found.choice.key,
+        "baseline": next((row.key for row in found.options if found.is_baseline(row)), None),
         "baseline_doubts": list(found.baseline_doubts),
         "is_calibration_doubtful": bool(found.calibration_doubt),
-        "excluded": sorted([one.label, _reason_code(one.reason)] for one in found.refused),
+        "excluded": sorted([label, _reason_code(reason)] for label, reason in excluded_texts(found)),
         "changes": [
             [change.label, change.before_rank, change.after_rank, change.change_ratio, change.verdict or ""]
             for change in found.changes
@@ -923,7 +925,8 @@ def _stored_row(one: Any) -> dict[str, Any]:
 
 def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
     """Answer with the ranking of every shape of one run, as its report and `compare` have it."""
-    from reports.advice.recommend import recommend_from_run
+    from reports.ranking.shape_ranking import recommend_from_run
+    from reports.ranking.words import excluded_texts
 
     _, records, device = _run_records(store, run, op, sizes)
     return [
@@ -936,38 +939,45 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
                 recommendation.mode,
                 recommendation.phase,
             ],
-            "options": [_ranked_row(row) for row in recommendation.rows],
+            "options": [_ranked_option(option) for option in recommendation.options],
             "choice": None
-            if recommendation.best is None
-            else [recommendation.best.weight_format, recommendation.best.activation_format, recommendation.best.kernel],
+            if recommendation.choice is None
+            else [
+                recommendation.choice.weight_format,
+                recommendation.choice.activation_format,
+                recommendation.choice.kernel,
+            ],
             "has_baseline": bool(recommendation.baseline_label),
             "baseline_doubts": list(recommendation.baseline_doubts),
-            "excluded": sorted([name, _reason_code(reason)] for name, reason in recommendation.excluded),
+            "excluded": sorted([name, _reason_code(reason)] for name, reason in excluded_texts(recommendation)),
         }
         for recommendation in recommend_from_run(records, device)
     ]
 
 
-def _ranked_row(one: Any) -> dict[str, Any]:
+def _ranked_option(one: Any) -> dict[str, Any]:
+    from reports.cases.rows import saved_ratio
+
+    estimate, times = one.estimate, one.times
     return {
-        "key": one.case_key or f"{one.weight_format}.{one.activation_format}",
+        "key": one.key,
         "formats": [one.weight_format, one.activation_format],
         "kernel": one.kernel,
         "method": one.method,
         "path": one.path,
-        "source": one.source,
-        "time_s": one.time_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "interval_ratio": one.interval_ratio,
-        "ideal_s": one.ideal_s,
-        "expected_s": one.expected_s,
-        "speedup": one.speedup,
-        "memory_bytes": one.memory_bytes,
-        "memory_saved_ratio": one.memory_saved_ratio,
-        "provenance": one.provenance,
-        "doubts": list(one.doubts),
-        "has_kernel_gap": bool(one.kernel_gap),
+        "source": estimate.source,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "interval_ratio": estimate.half_width_ratio,
+        "ideal_s": None if times.ideal is None else times.ideal.time_s,
+        "expected_s": None if times.expected is None else times.expected.time_s,
+        "speedup": one.speedup_ratio,
+        "memory_bytes": None if one.memory is None else one.memory.total_bytes,
+        "memory_saved_ratio": saved_ratio(one),
+        "provenance": "" if times.expected is None else times.expected.provenance,
+        "doubts": list(one.trust.doubts),
+        "has_kernel_gap": any(item.code == "kernel-gap" for item in one.findings),
     }
 
 

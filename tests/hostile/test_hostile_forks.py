@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
+import warm_start
 
 from results import open_store
 from roofline_model.core.errors import StoreError
@@ -64,13 +63,7 @@ def test_wrong(roofline):
 @pytest.mark.parametrize("isolate", ["auto", "none"])
 def test_each_case_is_stored_once_and_a_wrong_one_fails(tmp_path, isolate):
     (tmp_path / "test_forks.py").write_text(SUITE)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", *OPTIONS, "--roofline-isolate", isolate],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = warm_start.run("pytest", "-v", *OPTIONS, "--roofline-isolate", isolate, cwd=tmp_path)
     text = done.stdout + done.stderr
     assert done.returncode == 1, text
     assert "1 failed, 5 passed" in text
@@ -100,9 +93,7 @@ def test_after(roofline):
 """
     )
     (tmp_path / "test_mixed.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+    done = warm_start.run("pytest", *OPTIONS, cwd=tmp_path)
     assert done.returncode == 1
     assert "the worker mixed up its messages" in done.stdout
     assert "2 failed" in done.stdout

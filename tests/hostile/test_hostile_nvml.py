@@ -12,7 +12,7 @@ import pynvml
 import pytest
 
 from plugin.machine.state_warnings import StateWatch, gpu_warnings, warnings
-from plugin.run.telemetry import Telemetry
+from plugin.run.observe import Telemetry
 from plugin.sensors import bounded_sensors, energy, sensor_log
 from plugin.sensors.bounded_sensors import BoundedSensors, bounded
 from plugin.sensors.energy import measure_energy, measure_idle_power
@@ -187,7 +187,7 @@ def frozen(monkeypatch):
     """An H200 whose every call blocks from the moment `freeze` is set until the test ends."""
     monkeypatch.setattr(bounded_sensors, "LIMIT_S", 0.2)  # on a busy machine a thread that is not frozen waits, too
     monkeypatch.setattr(sensor_log, "JOIN_S", 0.02)
-    monkeypatch.setattr("plugin.run.telemetry.JOIN_S", 0.02)
+    monkeypatch.setattr("plugin.run.observe.JOIN_S", 0.02)
     freeze, thaw = threading.Event(), threading.Event()
     library = FakeNvml.h200()
     original = library._call

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import warm_start
 
 from results import open_store
 
@@ -166,9 +167,7 @@ def leftovers(folder):
 
 def run_suite(folder, text, *options):
     (folder / "test_hostile.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS, *options], cwd=folder, capture_output=True, text=True, timeout=300
-    )
+    done = warm_start.run("pytest", *OPTIONS, *options, cwd=folder)
     return done.returncode, done.stdout + done.stderr
 
 

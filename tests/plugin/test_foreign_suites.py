@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 PROBE = """
@@ -93,5 +95,5 @@ def test_help_imports_nothing_heavy_and_lists_the_options(pytester):
         "import sys\ndef pytest_unconfigure():\n"
         "    print('HEAVY', sorted({'torch', 'numpy', 'sqlalchemy', 'plugin.pytest_glue.hooks', 'pynvml'} & set(sys.modules)))\n"
     )
-    result = pytester.runpytest_subprocess("--help")
+    result = pytester.run(sys.executable, "-m", "pytest", "--help")
     result.stdout.fnmatch_lines(["roofline:*", "*--roofline-hw=NAME|FILE|auto*", "*--hw=*", "HEAVY []"])

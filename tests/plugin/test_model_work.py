@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import textwrap
+from pathlib import Path
+
 import pytest
+import warm_start
 
 from results import open_store
 from results.records.model_figures import model_figures
@@ -43,34 +48,11 @@ SUITE = """
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory, request):
     """Run the suite once on a simulated H100; return what pytest printed, and the records by test."""
-    import os
-    import subprocess
-    import sys
-    import textwrap
-    from pathlib import Path
-
     folder = tmp_path_factory.mktemp("model_work")
     (folder / "test_model.py").write_text(textwrap.dedent(SUITE))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--roofline-db",
-        "r.db",
-        "--hw",
-        "h100-sxm",
-        "--roofline-timer",
-        "simulated",
-        "--roofline-no-canary",
-        "-q",
-        "test_model.py",
-    ]
+    options = "-p no:cacheprovider --roofline-db r.db --hw h100-sxm --roofline-timer simulated --roofline-no-canary -q"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = warm_start.run("pytest", *options.split(), "test_model.py", cwd=folder, env=environment)
     with open_store(folder / "r.db", read_only=True) as store:
         records = store.records(store.runs()[0].run_id)
     return done.stdout, {record.test_id.rpartition("::")[2]: record for record in records}

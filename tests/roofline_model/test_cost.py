@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError, OpCost, total_cost
@@ -36,7 +36,6 @@ def test_adding_sums_by_name() -> None:
     assert both == OpCost({"BF16": 3, "INT8": 3}, {"A": 10, "B": 20}, {"C": 12})
 
 
-@settings(max_examples=60, deadline=None)
 @given(COSTS, COSTS, COSTS)
 def test_addition_is_commutative_and_associative(a: OpCost, b: OpCost, c: OpCost) -> None:
     assert a + b == b + a
@@ -45,7 +44,6 @@ def test_addition_is_commutative_and_associative(a: OpCost, b: OpCost, c: OpCost
     assert (a + b).total_bytes == a.total_bytes + b.total_bytes
 
 
-@settings(max_examples=60, deadline=None)
 @given(COSTS, st.integers(min_value=1, max_value=7))
 def test_times_n_is_n_additions_and_keeps_the_intensity(cost: OpCost, n: int) -> None:
     assert cost * n == total_cost([cost] * n) == n * cost

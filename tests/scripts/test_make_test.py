@@ -31,6 +31,7 @@ def test_tests_under_xdist(pytester, monkeypatch):
     pytester.makeconftest((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
     pytester.makepyfile(**FILES)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-n 1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests" / "fakes"))  # what the conftest imports
     result = pytester.runpytest_subprocess(*options.split(), "--timeout", "2", "-v")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*Failed: Timeout*", "FAILED test_b.py::test_hangs - Failed: Timeout*"])

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from loaded_scripts import load_script
 
-from reports.page.interactive.page_script import script_policy, scripts
+from reports.page.page_script import script_policy, scripts
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
 from bench_cases.kernels.attention.spec import AttentionKernel, mask_kind
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.products.quantizers import scaled_rows
+from bench_cases.kernels.reference import HeldMatrix
 from roofline_model.core.errors import UnsupportedError
 
 

@@ -19,7 +19,7 @@ from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttenti
 from bench_cases.kernels.attention.sdpa import DTYPES, refusal
 from bench_cases.kernels.attention.spec import AttentionKernel, value_size
 from bench_cases.kernels.attention.widened import packed_cache
-from bench_cases.kernels.held import HeldMatrix
+from bench_cases.kernels.reference import HeldMatrix
 
 
 def unfused(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from bench_cases.kernels.attention.reference import AttentionReference, attention_tolerance
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, stored_keys, value_size
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.inputs import uniform
 from bench_cases.kernels.products.prepare import PreparedKernel, Settings, argument_sets, imported
+from bench_cases.kernels.reference import HeldMatrix
 from bench_cases.kernels.spec import CaseSpec
 from roofline_model.core.errors import UnsupportedError
 

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, stored_keys, value_size, visible_keys
-from bench_cases.kernels.held import HeldMatrix
-from bench_cases.kernels.reference import sample_index
-from bench_cases.kernels.row_reference import largest_row_error
+from bench_cases.kernels.reference import HeldMatrix, largest_row_error, sample_index
 
 MAX_ROWS = 64
 LEAST_ROWS = 8

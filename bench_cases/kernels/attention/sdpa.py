@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from bench_cases.kernels.attention.mask import visible
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, mask_kind, value_size
-from bench_cases.kernels.held import HeldMatrix
+from bench_cases.kernels.reference import HeldMatrix
 
 DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 

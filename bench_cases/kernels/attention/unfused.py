@@ -11,7 +11,7 @@ from bench_cases.kernels.attention.mask import visible
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
 from bench_cases.kernels.attention.sdpa import DTYPES
 from bench_cases.kernels.attention.spec import AttentionKernel, mask_kind
-from bench_cases.kernels.held import HeldMatrix
+from bench_cases.kernels.reference import HeldMatrix
 
 
 def unfused(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:

@@ -14,9 +14,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
 from bench_cases.kernels.attention.sdpa import Sdpa
 from bench_cases.kernels.attention.spec import AttentionKernel
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.products.dequantize import Packed, packed_weight
 from bench_cases.kernels.products.quantizers import fp8_tensor
+from bench_cases.kernels.reference import HeldMatrix
 
 
 def widened_flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:

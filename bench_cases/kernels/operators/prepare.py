@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bench_cases.kernels.operators.spec import OperatorKernel
 from bench_cases.kernels.products.prepare import PreparedKernel, argument_sets, imported
-from bench_cases.kernels.row_reference import largest_row_error
+from bench_cases.kernels.reference import largest_row_error
 from bench_cases.kernels.spec import CaseSpec
 
 Sizes = dict[str, int]

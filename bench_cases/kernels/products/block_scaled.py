@@ -11,10 +11,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.packing import pack_nibbles_low_first, swizzle_block_scales
 from bench_cases.kernels.products.prepare import Built
 from bench_cases.kernels.products.quantizers import mx_blocks, nvfp4_blocks
+from bench_cases.kernels.reference import HeldMatrix
 from bench_cases.kernels.spec import KernelSpec
 
 

@@ -12,8 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from bench_cases.kernels.shape_rules import at_least, emulated_small, more_rows_than, multiple_of
-from bench_cases.kernels.spec import CaseSpec, Kernel, KernelSpec, specs_of
+from bench_cases.kernels.spec import (
+    CaseSpec,
+    Kernel,
+    KernelSpec,
+    at_least,
+    emulated_small,
+    more_rows_than,
+    multiple_of,
+    specs_of,
+)
 from bench_cases.shapes.products import Shape
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
@@ -37,7 +45,7 @@ _CPU = (
         "INT8",
         "INT8",
         "FP32",
-        "bench_cases.kernels.products.int8:int_mm",
+        "bench_cases.kernels.products.integers:int_mm",
         ("torch._int_mm",),
         shape_rules=(at_least("K", 2),),
         note="INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1",
@@ -48,7 +56,7 @@ _CPU = (
         "INT8",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.int8:int8pack",
+        "bench_cases.kernels.products.integers:int8pack",
         ("torch._weight_int8pack_mm",),
         shape_rules=(multiple_of("K", 16),),
         note="weight only, one BF16 scale per output channel",
@@ -59,7 +67,7 @@ _CPU = (
         "INT4",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.int4:int4pack_cpu",
+        "bench_cases.kernels.products.integers:int4pack_cpu",
         ("torch._convert_weight_to_int4pack_for_cpu", "torch._weight_int4pack_mm_for_cpu"),
         shape_rules=(multiple_of("N", 16), multiple_of("K", 128)),
         group_size=128,
@@ -72,7 +80,7 @@ _CPU = (
         "FP8_E4M3",
         "FP8_E4M3",
         "BF16",
-        "bench_cases.kernels.products.fp8:scaled_mm_tensorwise",
+        "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
         (_SCALED_MM,),
         shape_rules=(emulated_small,),
         note="decoded in software: a CPU has no FP8 unit",
@@ -90,7 +98,7 @@ _CUDA_PLAIN = (
         "FP8_E4M3",
         "FP8_E4M3",
         "BF16",
-        "bench_cases.kernels.products.fp8:scaled_mm_tensorwise",
+        "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
         (_SCALED_MM,),
         min_capability=(8, 9),
         shape_rules=_N16_K16,
@@ -102,7 +110,7 @@ _CUDA_PLAIN = (
         "FP8_E4M3",
         "FP8_E4M3",
         "BF16",
-        "bench_cases.kernels.products.fp8:scaled_mm_rowwise",
+        "bench_cases.kernels.products.dense:scaled_mm_rowwise",
         (_SCALED_MM,),
         min_capability=(8, 9),
         shape_rules=_N16_K16,
@@ -114,7 +122,7 @@ _CUDA_PLAIN = (
         "INT8",
         "INT8",
         "FP32",
-        "bench_cases.kernels.products.int8:int_mm",
+        "bench_cases.kernels.products.integers:int_mm",
         ("torch._int_mm",),
         ops=("gemm",),
         min_capability=(7, 5),
@@ -127,7 +135,7 @@ _CUDA_PLAIN = (
         "INT8",
         "INT8",
         "FP32",
-        "bench_cases.kernels.products.int8:int_mm_padded",
+        "bench_cases.kernels.products.integers:int_mm_padded",
         ("torch._int_mm",),
         ops=("gemv",),
         min_capability=(7, 5),
@@ -140,7 +148,7 @@ _CUDA_PLAIN = (
         "INT8",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.int8:int8pack",
+        "bench_cases.kernels.products.integers:int8pack",
         ("torch._weight_int8pack_mm",),
         note="torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9)",
     ),
@@ -150,7 +158,7 @@ _CUDA_PLAIN = (
         "INT4",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.int4:tinygemm",
+        "bench_cases.kernels.products.integers:tinygemm",
         ("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"),
         min_capability=(8, 0),
         shape_rules=(multiple_of("N", 8), multiple_of("K", 128)),

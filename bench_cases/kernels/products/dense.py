@@ -1,14 +1,19 @@
-"""Products in the formats that torch multiplies directly: FP32, TF32, BF16, FP16."""
+"""Products in the formats that torch multiplies directly: FP32, TF32, BF16, FP16, and FP8 E4M3 with FP32 scales.
+
+FP8 has one scale per tensor, or one per row of A and column of B, and a BF16 result.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.products.prepare import Built, fp32_matmul_precision
+from bench_cases.kernels.products.quantizers import fp8_rows, fp8_tensor
+from bench_cases.kernels.reference import HeldMatrix
 from bench_cases.kernels.spec import KernelSpec
 
 _DTYPES = {"FP32": torch.float32, "TF32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
@@ -28,3 +33,37 @@ def matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
 
 def _copied(source: Tensor, dtype: torch.dtype) -> Tensor:
     return source.to(dtype, copy=True)  # never the shared source itself
+
+
+def scaled_mm_tensorwise(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
+    """Build the scaled product with one scale per operand."""
+    a, w = fp8_tensor(activation), fp8_tensor(weight)
+    assert a.scales is not None
+    assert w.scales is not None
+    scale_a, scale_w = a.scales[0, 0].clone(), w.scales[0, 0].clone()
+    return Built(scaled_product("TensorWise"), (a.codes, w.codes.t(), scale_a, scale_w), a, w)
+
+
+def scaled_mm_rowwise(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
+    """Build the scaled product with scales (M, 1) and (1, N)."""
+    a, w = fp8_rows(activation), fp8_rows(weight)
+    assert a.scales is not None
+    assert w.scales is not None
+    return Built(scaled_product("RowWise"), (a.codes, w.codes.t(), a.scales, w.scales.t().contiguous()), a, w)
+
+
+def scaled_product(recipe_name: str) -> Callable[..., Tensor]:
+    """Return the public call of torch ≥ 2.10, or the private one it replaces."""
+    functional = torch.nn.functional
+    if not hasattr(functional, "scaled_mm"):
+
+        def old(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:
+            return torch._scaled_mm(a, w_t, scale_a, scale_w, out_dtype=torch.bfloat16)
+
+        return old
+    recipe = getattr(functional.ScalingType, recipe_name)
+
+    def public(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:
+        return functional.scaled_mm(a, w_t, scale_a, recipe, scale_w, recipe, output_dtype=torch.bfloat16)
+
+    return public

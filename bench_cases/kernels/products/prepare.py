@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.inputs import activation_source, copy_of, weight_source
-from bench_cases.kernels.reference import ProductReference, tolerance_for
+from bench_cases.kernels.reference import HeldMatrix, ProductReference, tolerance_for
 from bench_cases.kernels.spec import CaseSpec, KernelSpec, product_size
 
 Settings = Callable[[], AbstractContextManager[Any]]

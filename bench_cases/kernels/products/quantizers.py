@@ -15,7 +15,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.held import HeldMatrix
+from bench_cases.kernels.reference import HeldMatrix
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.formats.codecs.elements.elements import FloatElement, IntElement, TableElement, element_of
 from roofline_model.formats.codecs.layout import Layout, layout_of

@@ -9,8 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.held import HeldMatrix
 from bench_cases.kernels.products.quantizers import mx_blocks, nf4_blocks, nvfp4_blocks, rounding
+from bench_cases.kernels.reference import HeldMatrix
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.formats.catalog import get_format
 from roofline_model.formats.codecs.elements.elements import element_of

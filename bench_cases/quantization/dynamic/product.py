@@ -22,8 +22,8 @@ from bench_cases.kernels.products.block_scaled import (
     two_level_product,
 )
 from bench_cases.kernels.products.catalog import kernels_for
-from bench_cases.kernels.products.fp8 import scaled_product
-from bench_cases.kernels.products.int8 import PADDED_ROWS
+from bench_cases.kernels.products.dense import scaled_product
+from bench_cases.kernels.products.integers import PADDED_ROWS
 from bench_cases.kernels.spec import KernelSpec
 from bench_cases.quantization.dynamic.operand import WIDE_DTYPES, Operand
 

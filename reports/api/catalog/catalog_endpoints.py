@@ -10,23 +10,22 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from reports.api.answer_models import answer_bytes, answer_model
-from reports.api.catalog.catalog_models import ModelPredictRequest
-from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
+from reports.api.catalog.chip_lookup import DEFAULT_CHIP, asked_chip, find_chip
 from reports.api.http.entity_tag import tagged
-from reports.api.http.problem import naming
 from reports.api.http.strict_route import StrictRoute
-from reports.api.predict.model_prediction import prediction_json
-from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.predictions import catalog
-from roofline_model.predictions.catalog import FormatList, HardwareDetail, HardwareList, HardwareSummary, ModelList
-from roofline_model.predictions.model import PassPrediction
+from roofline_model.predictions.catalog import (
+    FindingList,
+    FormatList,
+    HardwareDetail,
+    HardwareList,
+    HardwareSummary,
+    ModelList,
+)
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 
 Key = Annotated[str, Path(min_length=1, max_length=100, description="key or alias", examples=["gb10"])]
-ModelKey = Annotated[
-    str, Path(min_length=1, max_length=100, description="name of a shipped model", examples=["llama-3.1-8b"])
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,25 +59,16 @@ def formats(request: Request) -> Response:
     return tagged(request, answer_bytes(catalog.format_list()))
 
 
+@router.get("/api/findings", response_model=answer_model(FindingList), summary="Explain the codes of findings")
+def findings(request: Request) -> Response:
+    """Severity, line and explanation of every code that an answer may carry, as `roofline explain` has them."""
+    return tagged(request, answer_bytes(catalog.finding_list()))
+
+
 @router.get("/api/models", response_model=answer_model(ModelList), summary="List the language models")
 def models(request: Request) -> Response:
     """The shipped models with their sizes."""
     return tagged(request, _model_list())
-
-
-@router.post(
-    "/api/models/{key}/predict", response_model=answer_model(PassPrediction), summary="Predict one pass of a model"
-)
-def model_predict(
-    request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
-) -> Response:
-    """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the memory."""
-    shape, chip = find_model(key), asked_chip(request, hardware_key)
-    with naming("attention_kernel"):
-        if body.attention_kernel is not None:
-            find_attention_kernel(body.attention_kernel)
-    with naming("formats"):
-        return Response(prediction_json(shape.name, chip, body), media_type="application/json")
 
 
 @lru_cache(16)

@@ -1,40 +1,12 @@
-"""What the catalogs are asked with, and the answers of the sensors and the server itself."""
+"""The answers of the sensors and of the server itself."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from reports.api.predict.base_models import Answer, Dimension, FormatName, PhaseName, Request
-
-
-class ModelPredictRequest(Request):
-    """One pass of a whole model."""
-
-    model_config = ConfigDict(
-        **Request.model_config,
-        json_schema_extra={"examples": [{"phase": "decode", "context_tokens": 4096, "formats": "INT4.BF16"}]},
-    )
-
-    phase: PhaseName = Field(default="decode", description="decode: one new token per sequence; prefill: the prompt")
-    batch_count: Dimension = Field(default=1, description="sequences, count")
-    context_tokens: Dimension | None = Field(
-        default=None, description="tokens per sequence; default 4096, or the model's longest"
-    )
-    formats: Annotated[str, Field(strict=True, min_length=1, max_length=81)] | None = Field(
-        default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
-    )
-    kv_format: FormatName | None = Field(default=None, description="format of the KV cache; default: the activations'")
-    attention_kernel: Annotated[str, Field(strict=True, min_length=1, max_length=40)] | None = Field(
-        default=None,
-        description="kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer; default: trtllm's",
-    )
-    wide_head: bool = Field(
-        default=False,
-        strict=True,
-        description="keep head and embedding in 16 bit, as /recommend does; else `formats` holds for every matrix",
-    )
+from reports.api.base_models import Answer
 
 
 class NvmlReading(Answer):

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import gc
 import importlib
+import pkgutil
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
@@ -28,18 +30,17 @@ try:
 except ModuleNotFoundError as error:
     raise MissingDependencyError(error.name or "fastapi", "api", "the HTTP API") from None
 
+from reports.api import predict
 from reports.api.catalog import catalog_endpoints, telemetry_endpoints
 from reports.api.catalog.catalog_models import Health
 from reports.api.catalog.sensors import GpuSensors, SharedSensors
 from reports.api.catalog.this_machine import ThisMachine
 from reports.api.http import explorer_files, problem
 from reports.api.http.guard import Guard
-from reports.api.http.limits import Limits
 from reports.api.http.openapi import describe
-from reports.api.http.service import Service
+from reports.api.http.service import Limits, Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.http.worker_pool import WorkerPool
-from reports.api.predict import analysis, analysis_endpoints, attention, figure_endpoint, model_advice, sweep_endpoint
 from reports.api.stored import comparison_endpoints, run_endpoints, stored_advice
 from reports.api.stored.store_access import StoreAccess
 
@@ -96,21 +97,10 @@ def create_app(
         workers=WorkerPool(workers_count),
         this_machine=ThisMachine(this_chip),
     )
-    for module in (
-        analysis_endpoints,
-        attention,
-        sweep_endpoint,
-        catalog_endpoints,
-        model_advice,
-        run_endpoints,
-        stored_advice,
-        comparison_endpoints,
-        telemetry_endpoints,
-        figure_endpoint,
-    ):
+    stored = (run_endpoints, stored_advice, comparison_endpoints)
+    for module in (*_endpoints_of(predict), catalog_endpoints, *stored, telemetry_endpoints, explorer_files):
         app.include_router(module.router)
     app.include_router(health_router)
-    app.include_router(explorer_files.router)
     app.add_exception_handler(problem.ProblemError, problem.on_problem)
     app.add_exception_handler(RooflineError, problem.on_roofline_error)
     app.add_exception_handler(RequestValidationError, problem.on_invalid_request)
@@ -191,13 +181,21 @@ def _warm_up(service: Service) -> None:
         service.workers.close()
 
 
+def _endpoints_of(package: ModuleType) -> list[ModuleType]:
+    """Return the modules of a folder that holds nothing but endpoints: each has a `router`."""
+    return [
+        importlib.import_module(f"{package.__name__}.{name}") for _, name, _ in pkgutil.iter_modules(package.__path__)
+    ]
+
+
 def _warm_model() -> None:
     """Read a chip, its constants and numpy: what every recommendation and sweep needs."""
     from reports.api.catalog.chip_lookup import DEFAULT_CHIP, find_chip
+    from reports.api.predict.product import recommendation_json
     from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 
     chip = find_chip(DEFAULT_CHIP)
-    analysis.recommendation_json(chip.key, (1, 4096, 4096), None, None, None, None)
+    recommendation_json(chip.key, (1, 4096, 4096), None, None, None, None)
     sweep_gemm(GemmGrid((1,), (4096,), (4096,), (chip,), format_pairs(["FP16"])))
 
 

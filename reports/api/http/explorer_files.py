@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
 from fastapi import APIRouter, Request
@@ -47,12 +48,21 @@ def page_files() -> Mapping[str, PageFile]:
         place = resources.files("reports").joinpath(folder)
         if not place.is_dir():
             continue
-        for entry in place.iterdir():
+        for path, entry in _entries(place):
             kind = CONTENT_TYPES.get(f".{entry.name.rpartition('.')[2]}")
-            if kind is not None and entry.is_file():
+            if kind is not None:
                 content = entry.read_bytes()
-                files[f"{name}/{entry.name}"] = PageFile(content, kind, tag_of(content))
+                files[f"{name}/{path}"] = PageFile(content, kind, tag_of(content))
     return MappingProxyType(files)
+
+
+def _entries(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Yield every file of a folder and of those in it, with its path inside."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _entries(entry, f"{prefix}{entry.name}/")
+        else:
+            yield f"{prefix}{entry.name}", entry
 
 
 @router.get("/")
@@ -61,7 +71,7 @@ async def index(request: Request) -> Response:
     return _sent(request, "explorer/index.html")
 
 
-@router.get("/explorer/{name}")
+@router.get("/explorer/{name:path}")
 async def explorer_file(request: Request, name: str) -> Response:
     """Answer with one of the page's own files."""
     return _sent(request, f"explorer/{name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import anyio
 
@@ -12,10 +12,30 @@ from reports.api.catalog.sensors import SharedSensors
 from reports.api.catalog.this_machine import ThisMachine
 from reports.api.http.closing import Closing
 from reports.api.http.compute_limiter import ComputeLimiter
-from reports.api.http.limits import Limits
 from reports.api.http.worker_pool import AnswerCache, WorkerPool
 from reports.api.stored.run_cache import RunCache
 from reports.api.stored.store_access import StoreAccess
+from roofline_model.core.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a server. Everything beyond is refused with a problem that names the limit."""
+
+    max_body_bytes: int = 1_048_576
+    max_sweep_points_count: int = 100_000
+    max_page_count: int = 1_000
+    max_streams_count: int = 16
+    """Live streams of the sensors at a time."""
+    min_stream_interval_s: float = 0.2
+    """Time between two readings of a stream; the sensors are asked no more often, however many streams there are."""
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+                raise InvalidValueError(f"{limit.name} must be a positive number, got {str(value)[:40]!r}")
+
 
 KEPT_RECOMMENDATIONS = 4_096
 """A few kilobytes each."""

@@ -31,7 +31,7 @@ WORKER_NICENESS = 10
 
 SETTLE_S = 0.1
 
-PRELOADED = ("reports.api.predict.analysis", "reports.api.predict.sweep_endpoint", "roofline_model.sweep", "pandas")
+PRELOADED = ("reports.api.predict.product", "reports.api.predict.sweep", "roofline_model.sweep", "pandas")
 """Imported once by the process that workers are forked from."""
 
 

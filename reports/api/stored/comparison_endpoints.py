@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
+from reports.api.base_models import NAME_PATTERN
 from reports.api.http.entity_tag import tagged
 from reports.api.http.problem import naming
 from reports.api.http.strict_route import StrictRoute
-from reports.api.predict.base_models import NAME_PATTERN
 from reports.api.stored.run_endpoints import resolved
 from reports.api.stored.stored_models import DiffAnswer, HistoryAnswer
 from roofline_model.core.errors import UnknownNameError

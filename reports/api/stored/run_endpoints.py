@@ -13,11 +13,11 @@ import anyio
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from reports.api.base_models import NAME_PATTERN
 from reports.api.http.entity_tag import tagged
 from reports.api.http.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
-from reports.api.predict.base_models import NAME_PATTERN
 from reports.api.stored.run_cache import ReadRun
 from reports.api.stored.store_access import without_place
 from reports.api.stored.stored_models import CaseList, RunDetail, RunList

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
+from reports.api.base_models import NAME_PATTERN, PhaseName
 from reports.api.catalog.chip_lookup import asked_chip, find_chip
 from reports.api.catalog.this_machine import AUTO
 from reports.api.http.entity_tag import tagged
 from reports.api.http.problem import FieldProblem, ProblemError, naming
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
-from reports.api.predict.base_models import NAME_PATTERN, PhaseName
 from reports.api.stored.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
 from reports.api.stored.stored_advice_models import StoredRecommendationList
 from reports.text.display_text import shown
@@ -118,7 +118,7 @@ def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict
     found = recommend_from_store(store, question)
     answer: dict[str, Any] = _cleaned(recommendations_json(found))
     for ranking, body in zip(found.rankings, answer["rankings"], strict=True):
-        for row, row_body in zip(ranking.rows, body["rows"], strict=True):
+        for row, row_body in zip(ranking.options, body["rows"], strict=True):
             case_key = row.key if _CASE_KEY.fullmatch(row.key) else ""
             row_body["history_url"] = f"/api/cases/{case_key}/history" if case_key and row.is_measured else None
             for night in row_body["evidence"]:

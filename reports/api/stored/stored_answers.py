@@ -20,7 +20,7 @@ from reports.api.stored.stored_models import (
     RunBody,
     SegmentBody,
 )
-from reports.cases.energy import case_energy
+from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
 from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff

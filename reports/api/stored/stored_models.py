@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from reports.api.predict.base_models import Answer
+from reports.api.base_models import Answer
 
 
 class RunBody(Answer):

@@ -59,7 +59,7 @@ export function drawFigure(plot, figure, { isDark, passes = () => true, ranges =
   const narrow = isNarrow(plot);
   const ours = merged(figure.layout, layout);
   if (figure.height) plot.style.height = `${figure.height[narrow ? "narrow" : "wide"]}px`;
-  const made = merged(ours, { width: plot.clientWidth, height: plot.clientHeight, margin: figure.margin[narrow ? "narrow" : "wide"], ...(narrow ? narrowed(ours) : {}) });
+  const made = merged(ours, { width: plot.clientWidth, height: plot.clientHeight, margin: figure.margin[narrow ? "narrow" : "wide"], ...(narrow ? narrowed(ours, figure.brief_titles || {}) : {}) });
   for (const [axis, range] of Object.entries(ranges || {})) made[axis].range = range;
   for (const axis of [made.xaxis, made.yaxis]) if (axis.type === "log" && !axis.tickvals) axis.dtick = decadeStep(axis.range);
   const data = [...figure.data.map((trace) => sized(filtered(trace, passes), narrow)), ...extra];
@@ -73,9 +73,9 @@ function sized(trace, narrow) {
   return { ...trace, type, ...(small ? { marker: { ...trace.marker, size: trace.marker.size * NARROW_MARKS } } : {}) };
 }
 
-function narrowed(layout) {
-  const axis = { title: { font: { size: 11 }, standoff: 6 }, tickfont: { size: 10.5 } };
-  return Object.fromEntries(Object.keys(layout).filter((name) => /^[xy]axis/.test(name)).map((name) => [name, axis]));
+function narrowed(layout, briefTitles) {
+  const axis = (name) => ({ title: { font: { size: 11 }, standoff: 6, ...(briefTitles[name] ? { text: briefTitles[name] } : {}) }, tickfont: { size: 10.5 } });
+  return Object.fromEntries(Object.keys(layout).filter((name) => /^[xy]axis/.test(name)).map((name) => [name, axis(name)]));
 }
 
 // Powers of ten; 2 and 5 too where few of them are seen, and whatever fits where none is.
@@ -91,9 +91,9 @@ function placedLabels(plot, labels, data, layout, ground) {
   const size = [plot.clientWidth - l - r, plot.clientHeight - t - b];
   const along = (axis, value) => ((axis.type === "log" ? Math.log10(value) : value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
   const pixel = (x, y) => [along(layout.xaxis, x) * size[0], (1 - along(layout.yaxis, y)) * size[1]];
-  const plane = { size, pixel, marks: markSpots(data, pixel), lines: lineSpots(data, pixel), ground, narrow: isNarrow(plot), bottom: -Infinity };
-  const writers = { margin: inMargin, along: alongLine, callout: asCallout, top: atTop };
-  const order = ["top", "margin", "along", "callout"];
+  const plane = { size, pixel, marks: markSpots(data, pixel), taken: markBoxes(data, pixel), lines: lineSpots(data, pixel), ground, narrow: isNarrow(plot), bottom: -Infinity };
+  const writers = { margin: inMargin, along: alongLine, callout: asCallout, top: atTop, around: aroundMark };
+  const order = ["top", "margin", "along", "callout", "around"];
   const found = [...labels].sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place));
   return found.flatMap((label) => {
     const note = writers[label.place](label, plane, found);
@@ -108,6 +108,13 @@ function markSpots(data, pixel) {
   const every = Math.ceil(spots.length / MOST_MARKS);
   return spots.filter((_, at) => at % every === 0);
 }
+
+// What the marks cover: [left, top, right, bottom].
+function markBoxes(data, pixel) {
+  return data.filter((trace) => trace.mode === "markers").flatMap((trace) => trace.x.map((x, at) => boxAround(pixel(x, trace.y[at]), trace.marker.size / 2)));
+}
+
+const boxAround = ([x, y], half) => [x - half, y - half, x + half, y + half];
 
 function lineSpots(data, pixel) {
   const lines = data.filter((trace) => trace.mode === "lines" && trace.hoverinfo !== "skip");
@@ -153,6 +160,26 @@ function alongLine(label, plane, labels) {
     x: value(layout.xaxis, x / plane.size[0]), y: value(layout.yaxis, 1 - y / plane.size[1]), textangle: (angle * 180) / Math.PI, xanchor: "center", yanchor: "middle",
     xshift: 10 * Math.sin(angle), yshift: 10 * Math.cos(angle), text: label.lines[0], font: { size: plane.narrow ? 9.5 : 11, color: label.color },
   });
+}
+
+// Beside, below or above its mark, on the nearest side that is free; nowhere where none is.
+function aroundMark(label, plane) {
+  const [x, y] = plane.pixel(label.x, label.y);
+  const long = label.lines[0].length * 6.4;
+  const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
+  const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"]];
+  const cellAt = ([across, down, anchor]) => {
+    const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
+    return [left, y + down - 8, left + long, y + down + 8];
+  };
+  const place = places.find((one) => {
+    const [left, top, right, bottom] = cellAt(one);
+    const isInside = left > 2 && right < plane.size[0] - 2 && top > 0 && bottom < plane.size[1];
+    return isInside && plane.taken.every((box) => right < box[0] || left > box[2] || bottom < box[1] || top > box[3]);
+  });
+  if (!place) return null;
+  plane.taken.push(cellAt(place));
+  return () => ({ xanchor: place[2], yanchor: "middle", xshift: place[0], yshift: -place[1], text: label.lines[0], font: { size: 11.5, color: label.color } });
 }
 
 // In a box with an arrow to its point: the box covers no mark, and the arrow crosses none. A phone has no room for it.

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reports.stored.answer import StoredRanking
+from reports.ranking.case_ranking import CaseRanking, doubts_to_mend
 from results.verdicts.gain import Gain, GainSide, gain_of
 from roofline_model.core.answer import CONFIDENCES, Option
-
-_OF_THE_TIMER = frozenset({"simulated"})
-"""Among the doubts of a row, what no second measurement mends."""
 
 
 def with_baseline_trust(options: Sequence[Option], baseline: Option | None) -> list[Option]:
@@ -18,11 +15,6 @@ def with_baseline_trust(options: Sequence[Option], baseline: Option | None) -> l
     if baseline is None or not baseline.is_measured:
         return list(options)
     return [option if option is baseline or not option.is_measured else _over(option, baseline) for option in options]
-
-
-def doubts_to_mend(doubts: Sequence[str]) -> tuple[str, ...]:
-    """Return what puts a time in doubt that measuring again may mend."""
-    return tuple(doubt for doubt in doubts if doubt not in _OF_THE_TIMER)
 
 
 def _over(option: Option, baseline: Option) -> Option:
@@ -43,7 +35,7 @@ def _over(option: Option, baseline: Option) -> Option:
     return replace(option, trust=trust)
 
 
-def told_gain(option: Option, ranking: StoredRanking) -> Gain | None:
+def told_gain(option: Option, ranking: CaseRanking) -> Gain | None:
     """Return the measured gain of an option that `with_baseline_trust` gave; None of the baseline and of what was not measured."""
     if option.speedup_ratio is None or not option.is_measured or ranking.is_baseline(option):
         return None
@@ -53,7 +45,7 @@ def told_gain(option: Option, ranking: StoredRanking) -> Gain | None:
         trust.speedup_low_ratio,
         trust.speedup_high_ratio,
         doubts_to_mend(trust.doubts),
-        doubts_to_mend(ranking.baseline_doubts),
+        ranking.baseline_doubts,
     )
 
 

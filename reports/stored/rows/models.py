@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reports.ranking.losses import StoredLosses, pass_loss
-from reports.stored.answer import Refused
+from reports.ranking.shape_ranking import NO_REASON
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
 from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
-from results.verdicts.gain import times_faster
 from results.verdicts.model_results import PassResult, PhaseResult
 from results.verdicts.shape_verdict import Totals
-from roofline_model.core.answer import Estimate, Evidence, Loss, Memory, Option, Times, Trust
+from roofline_model.core.answer import Estimate, Evidence, Exclusion, Loss, Memory, Option, Times, Trust
 from roofline_model.core.finding import finding
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
@@ -30,14 +29,16 @@ def model_options(
     speedups: NightSpeedups,
     *,
     is_calibration_doubtful: bool = False,
-) -> tuple[StoredOptions, list[Refused]]:
+) -> tuple[StoredOptions, list[Exclusion]]:
     """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the intervals
     over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
-    options, reasons, refused = [], {}, []
+    options, excluded = [], []
     baseline = phase.of(phase.judged.baseline)
     for one in phase.passes:
         if one.contender is None:
-            refused.append(Refused(shown(one.label, 100), shown(one.reason)))
+            lead = one.records[0]
+            reason = finding("not-timed", one.label, status=lead.status, reason=lead.reason or NO_REASON)
+            excluded.append(Exclusion(shown(one.label, 100), (reason,)))
             continue
         case_key = one.records[0].case.case_key
         speedup = None
@@ -48,9 +49,8 @@ def model_options(
         trust = trust_of(times.best, level, reference, is_calibration_doubtful=is_calibration_doubtful)
         loss = pass_loss(one, known, losses)
         options.append(_option(one, times, evidence_of(level), trust, loss, speedup))
-        reasons[case_key] = _reason(one, baseline, speedup)
     key = "" if baseline is None else baseline.records[0].case.case_key
-    return StoredOptions(options, next((option for option in options if option.key == key), None), reasons), refused
+    return StoredOptions(options, next((option for option in options if option.key == key), None)), excluded
 
 
 def _option(
@@ -81,7 +81,9 @@ def _option(
         loss=loss,
         speedup_ratio=1.0 if one.is_baseline else speedups[estimate.source],
         ideal_speedup_ratio=one.ideal_speedup,
+        expected_speedup_ratio=one.expected_speedup,
         label=shown(one.label, 100),
+        precision=shown(one.label, 100),
         kernel=shown(case.kernel, 60),
         tokens_per_s=figures.tokens_per_call / estimate.time_s,
         evidence=evidence,
@@ -110,25 +112,3 @@ def _times(one: PassResult, total: TotalInterval | None) -> Times:
 def _path(one: PassResult) -> str:
     ideal = one.records[0].ideal
     return "" if ideal is None else shown(ideal.path, 30)
-
-
-def _reason(one: PassResult, baseline: PassResult | None, speedup: NightSpeedup | None) -> str:
-    if one.is_baseline:
-        return "the baseline"
-    words = []
-    name = "" if baseline is None else f" {baseline.label}"
-    measured = one.measured_speedup if speedup is None else speedup.ratio
-    kind = "across runs" if speedup is not None and speedup.is_across_runs else "measured"
-    told = [(kind, measured), ("expected", one.expected_speedup), ("ideal", one.ideal_speedup)]
-    known = [f"{source} {times_faster(ratio)}" for source, ratio in told if ratio is not None]
-    if known:
-        words.append(f"{known[0]}{name}" + (f" ({', '.join(known[1:])})" if known[1:] else ""))
-    if one.measured_s is None:
-        words.append("not measured")
-    elif speedup is not None and not speedup.is_across_runs:
-        words.append(f"speed-up: {speedup.basis}")
-    if one.figures.is_emulated:
-        words.append("emulated: every call decodes the weights")
-    if one.figures.held_ratio is not None:
-        words.append(f"holds {one.figures.held_ratio * 100:.0f} % of its 16-bit bytes")
-    return shown(", ".join(words) or "no baseline to compare with")

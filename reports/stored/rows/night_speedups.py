@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from reports.stored.answer import ACROSS_RUNS
+from reports.ranking.case_ranking import ACROSS_RUNS
 from reports.stored.rows.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
 from reports.text.display_text import counted
 from results.history.nights import UNUSABLE_FLAGS, main_branch

@@ -21,8 +21,6 @@ class StoredOptions(NamedTuple):
     options: list[Option]
     baseline: Option | None
     """What speed-ups are counted against, one of the options."""
-    reasons: Mapping[str, str]
-    """Key → why an option stands where it stands."""
 
 
 def measured_interval(records: Iterable[Record], total: TotalInterval | None) -> tuple[float | None, float | None]:
@@ -82,7 +80,7 @@ def evidence_of(level: CaseLevel | None) -> tuple[Evidence, ...]:
         Evidence(
             run.run_id,
             run.started_at,
-            shown(run.label, 60),
+            shown(run.label, 60) or None,
             tuple(by_run[run.run_id]),
             len(processes.get(run.run_id, ())),
         )

@@ -142,7 +142,7 @@ def test_formats_choose_by_the_cache_and_by_the_narrow_side_of_a_cast():
     assert attention_cases("cpu", attention_shapes("quick"), ["INT4"]) == []  # products have it, attention does not
     with pytest.raises(UnknownNameError, match="FP8"):
         operator_cases("cpu", operator_shapes("quick"), ["FP9"])
-    with pytest.raises(InvalidValueError, match="no cpu kernel has NF4 weights"):
+    with pytest.raises(InvalidValueError, match=r"cpu.*NF4"):
         selected_cases("quick", "cpu", ["NF4"], "cold", ("eager",))
 
 

@@ -147,7 +147,7 @@ def test_torch_accepts_the_tinygemm_calls():
 
 def test_tinygemm_and_the_cpu_kernel_share_codes_scales_and_zero_points():
     """The CPU kernel is compared with the reference elsewhere; this carries that proof to tinygemm's operands."""
-    from bench_cases.kernels.products.int4 import _quantized
+    from bench_cases.kernels.products.integers import _quantized
 
     _, held, scales_and_zeros, group = _quantized(
         TINYGEMM, activation_source(3, 256, "cpu"), weight_source(64, 256, "cpu")

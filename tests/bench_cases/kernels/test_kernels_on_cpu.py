@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import pytest
+from counts import sampled
 
 torch = pytest.importorskip("torch")
 
@@ -70,9 +72,15 @@ def test_the_operands_occupy_what_the_prediction_counts(spec):
     assert counted <= held <= counted + 4 * (256 + 8)
 
 
-@pytest.mark.parametrize("spec", specs([(3, 64, 256), (64, 64, 256)]), ids=lambda spec: spec.case.id)
+FAULTS = ("one column", "one row", "scaled", "nan", "inf", "transposed", "nothing", "swapped operand")
+
+
 @pytest.mark.parametrize(
-    "fault", ["one column", "one row", "scaled", "nan", "inf", "transposed", "nothing", "swapped operand"]
+    ("spec", "fault"),
+    [
+        pytest.param(spec, fault, id=f"{spec.case.id}-{fault}")
+        for spec, fault in sampled(itertools.product(specs([(3, 64, 256), (64, 64, 256)]), FAULTS), 40)
+    ],
 )
 def test_a_wrong_kernel_is_caught(spec, fault):
     kernel = prepare(spec, "cpu")

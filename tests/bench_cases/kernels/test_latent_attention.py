@@ -16,8 +16,8 @@ from bench_cases.kernels.attention.latent import LatentSdpa  # noqa: E402
 from bench_cases.kernels.attention.prepare import attention_error, build_attention  # noqa: E402
 from bench_cases.kernels.attention.reference import AttentionReference, attention_tolerance  # noqa: E402
 from bench_cases.kernels.guards import MachineFacts, read_machine_facts, skip_reason  # noqa: E402
-from bench_cases.kernels.held import HeldMatrix  # noqa: E402
 from bench_cases.kernels.products.prepare import prepare  # noqa: E402
+from bench_cases.kernels.reference import HeldMatrix  # noqa: E402
 from bench_cases.shapes.attention import LATENT_MODELS, AttentionShape, attention_shapes  # noqa: E402
 from bench_cases.shapes.products import models  # noqa: E402
 from roofline_model import get_hardware, predict, predict_expected  # noqa: E402

@@ -6,9 +6,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.kernels.held import HeldMatrix  # noqa: E402
 from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
-from bench_cases.kernels.reference import MAX_OPERAND_ELEMENTS, MAX_ROWS, ProductReference, sample_index, tolerance_for  # noqa: E402
+from bench_cases.kernels.reference import (  # noqa: E402
+    MAX_OPERAND_ELEMENTS,
+    MAX_ROWS,
+    HeldMatrix,
+    ProductReference,
+    sample_index,
+    tolerance_for,
+)
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 5), (5, 5), (1000, 2), (4096, 977), (128256, 1000)])

@@ -65,9 +65,7 @@ def test_a_pass_without_room_is_refused_with_both_figures():
     case = cases(1_000_000, 512)["decode"]
     needed = pass_bytes_of(case)
     assert _has_room_for_both(case, needed * 1.01 / HEADROOM_RATIO, 0, needed)
-    with pytest.raises(
-        UnsupportedError, match=r"1,000,000 × 512 tokens need about 791 GB for cache and logits, 9 GB are there"
-    ):
+    with pytest.raises(UnsupportedError, match=r"1,000,000 × 512.*791 GB.*9 GB"):
         _has_room_for_both(case, 1e10, 0, needed)
 
 

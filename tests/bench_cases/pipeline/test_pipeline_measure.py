@@ -257,10 +257,27 @@ def test_a_gpu_runs_others_and_ranks_by_expected_times():
     assert {"FP8", "INT4", "INT8.INT8"} <= {candidate.precision for candidate in recommendation.candidates}
     assert "NVFP4" in dict(recommendation.left_out)
     assert all(
-        candidate.note
+        candidate.time_finding
         for candidate in recommendation.candidates
         if candidate.expected_s is None or candidate.host_s is None
     )
+
+
+def test_a_recommendation_of_an_older_version_still_loads():
+    candidate = {
+        "precision": "INT4", "method": "", "kernel": "tinygemm", "is_emulated": False, "ideal_s": 1.0, "expected_s": None,
+        "low_s": None, "high_s": None, "host_s": None, "memory_bytes": None, "note": "no model of this kernel",
+    }  # fmt: skip
+    old = {
+        "baseline": {**candidate, "note": ""},
+        "candidates": [candidate],
+        "left_out": [["FP8", "text"]],
+        "too_large": [],
+    }
+    recommendation = recommendation_from_plain(old)
+    assert recommendation.baseline.time_finding is None
+    assert recommendation.candidates[0].time_finding == finding("legacy-note", text="no model of this kernel")
+    assert recommendation_from_plain(json.loads(json.dumps(recommendation.plain()))) == recommendation
 
 
 def test_what_disturbed_the_baseline_alone_is_no_speedup():
@@ -304,7 +321,7 @@ def test_the_methods_are_those_of_the_quantizer():
 
 
 def test_nothing_to_run_is_said_with_every_reason():
-    with pytest.raises(UnsupportedError, match=r"cpu runs none of the formats asked for: FP8: .*; NVFP4: "):
+    with pytest.raises(UnsupportedError, match=r"cpu.*FP8.*NVFP4"):
         recommend_precisions(
             find_model("seeded-llama-1m"), settings(formats=("FP8", "NVFP4")), cpu_chip(), Target("cpu"), host_unknown
         )

@@ -14,8 +14,7 @@ from bench_cases.pipeline.measure import MeasuredPair
 from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
 from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
-from bench_cases.pipeline.speedup import measured_speedup
-from bench_cases.pipeline.verdict import judge
+from bench_cases.pipeline.verdict import judge, measured_speedup
 from bench_cases.pipeline.words import how_it_misses, prediction_sentence, quality_sentence, verdict_sentence
 from roofline_model.core.finding import finding
 

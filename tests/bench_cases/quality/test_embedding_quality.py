@@ -145,7 +145,7 @@ def test_models_and_texts_that_have_no_embedding(encoder):
         compare_embeddings(encoder, encoder, TextWindows(rows, tuple(range(8)), 0))
     broken = copy.deepcopy(encoder)
     nn.init.constant_(broken.encoder.layer[1].output.LayerNorm.weight, math.nan)
-    with pytest.raises(InvalidValueError, match="of the quantised model is zero, NaN"):
+    with pytest.raises(InvalidValueError, match="NaN"):
         compare_embeddings(encoder, broken, windows)
 
 

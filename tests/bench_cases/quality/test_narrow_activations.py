@@ -51,7 +51,7 @@ values_of_any_size = st.floats(-(2.0**100), 2.0**100, width=32) | st.sampled_fro
 
 
 @pytest.mark.parametrize("format", ACTIVATIONS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=70), elements=values_of_any_size))
 def test_rows_are_the_codecs_bit_for_bit(format, rows):
     found = round_trip_rows(torch.from_numpy(rows.copy()), format).numpy()
@@ -176,5 +176,5 @@ def test_sensitivities_say_which_operands_they_saw(small_llama, few_windows, unt
     assert table.scores("FP8")[DOWN, "FP8_E4M3"] > table.scores("FP8.BF16")[DOWN, "FP8_E4M3.BF16"] > 0
     assert fisher.formats == ("FP8_E4M3.BF16", "INT8")
     for method in (prior_sensitivity, lambda *more: fisher_sensitivity(more[0], few_windows, *more[1:])):
-        with pytest.raises(InvalidValueError, match=r"sees weights only; ask for INT8\.BF16"):
+        with pytest.raises(InvalidValueError, match=r"INT8\.BF16"):
             method(small_llama, ["INT8.INT8"])

@@ -22,7 +22,7 @@ def estimate(tops, bottoms, clusters=None, **more):
     return ratio_estimate(tops, bottoms, clusters or windows(len(tops)), **options)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.5, 10)), min_size=2, max_size=20))
 def test_the_figure_is_the_ratio_of_sums_and_lies_inside_what_rows_say(rows):
     tops, bottoms = [a for a, _ in rows], [b for _, b in rows]

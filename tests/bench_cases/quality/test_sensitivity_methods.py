@@ -151,7 +151,7 @@ def test_bad_input_is_one_line(small_llama, few_windows, method):
             method(small_llama, few_windows, formats)
     with pytest.raises(InvalidValueError, match=r"token .* knows 512"):
         method(small_llama, synthetic_windows(4096), ["INT8"])
-    with pytest.raises(InvalidValueError, match=r"no nn\.Linear of the model"):
+    with pytest.raises(InvalidValueError, match=r"nn\.Linear"):
         method(small_llama, few_windows, ["INT8"], layers=("head",))
     small_llama.lm_head.weight.data[0, 0] = math.nan
     with pytest.raises(InvalidValueError, match="lm_head holds NaN"):

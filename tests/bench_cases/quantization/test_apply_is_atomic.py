@@ -130,7 +130,7 @@ def test_calibration_leaves_hooks_and_mode_alone(small_llama, token_ids):
 
 def test_a_bad_plan_key_touches_nothing(small_llama):
     before = Snapshot(small_llama)
-    with pytest.raises(InvalidValueError, match="matches none of the 15 Linear layers"):
+    with pytest.raises(InvalidValueError, match="15 Linear"):
         apply_plan(small_llama, {"lm_head": "INT8", "model.layers.9.mlp.up_proj": "INT4"})
     before.assert_unchanged()
 

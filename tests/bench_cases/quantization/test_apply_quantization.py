@@ -105,7 +105,7 @@ def _decoded(weight):
 
 
 def test_a_format_without_a_recipe_takes_the_nearest(small_llama):
-    with pytest.raises(UnsupportedError, match="torchao has no Linear recipe for NF4: INT4 instead"):
+    with pytest.raises(UnsupportedError, match=r"torchao.*Linear.*NF4: INT4"):
         apply_quantization(small_llama, "NF4", strict=True)
     result = apply_quantization(small_llama, "NF4")
     assert {(layer.asked, layer.became, layer.reason) for layer in result.layers} == {
@@ -134,16 +134,14 @@ def test_decoded_weights_are_within_half_a_step():
 def test_strict_refuses_and_leaves_the_model_alone():
     model = nn.Sequential(nn.Linear(128, 64), nn.Linear(100, 64)).bfloat16()
     weights = [layer.weight for layer in model]
-    with pytest.raises(
-        UnsupportedError, match=r"1 of 2 layers cannot become .*; the model is unchanged\. 1: kept: group 128"
-    ):
+    with pytest.raises(UnsupportedError, match=r"1 of 2.*group 128"):
         apply_quantization(model, "INT4", strict=True)
     assert all(layer.weight is weight for layer, weight in zip(model, weights, strict=True))
     assert apply_quantization(model, "INT4", strict=True, exclude=["1"])
 
 
 def test_a_device_that_lacks_the_format(small_llama):
-    with pytest.raises(UnsupportedError, match="torchao has no cpu kernel for FP8"):
+    with pytest.raises(UnsupportedError, match=r"torchao.*cpu.*FP8"):
         apply_quantization(small_llama, "FP8", strict=True)
     result = apply_quantization(small_llama, "FP8")
     assert {layer.became for layer in result.layers} == {"FP8.BF16"}
@@ -196,15 +194,13 @@ def test_shared_modules_and_shared_weights_are_quantised_once():
 def test_sharing_layers_cannot_have_two_precisions():
     model = nn.ModuleDict({"a": nn.Linear(128, 64), "b": nn.Linear(128, 64)})
     model["b"].weight = model["a"].weight
-    with pytest.raises(
-        InvalidValueError, match="layers that share one weight need one precision, the plan says a: INT8, b: INT4"
-    ):
+    with pytest.raises(InvalidValueError, match=r"INT8.*INT4"):
         apply_plan(model, {"a": "INT8", "b": "INT4"})
     assert apply_plan(model, {"a": "INT8"}).layers[0].is_quantized
 
 
 def test_a_model_without_linears():
-    with pytest.raises(UnsupportedError, match=r"Sequential has no nn\.Linear layer"):
+    with pytest.raises(UnsupportedError, match=r"Sequential.*nn\.Linear"):
         apply_quantization(nn.Sequential(nn.Conv1d(3, 3, 1), nn.ReLU()), "INT8")
 
 
@@ -221,7 +217,7 @@ def test_weights_that_are_no_numbers(small_llama, value):
     with torch.no_grad():
         layer.weight[3, 5] = value
     weight = layer.weight
-    with pytest.raises(InvalidValueError, match=r"the weight of model\.layers\.1\.mlp\.up_proj holds NaN or infinity"):
+    with pytest.raises(InvalidValueError, match=r"model\.layers\.1\.mlp\.up_proj.*NaN"):
         apply_quantization(small_llama, "INT8")
     assert layer.weight is weight
     assert type(small_llama.lm_head.weight) is nn.Parameter
@@ -302,7 +298,7 @@ def test_other_weight_dtypes(dtype):
 
 @pytest.mark.parametrize("group_size", [0, -128, 1.5, True, "128"])
 def test_group_sizes_that_are_none(small_llama, group_size):
-    with pytest.raises(InvalidValueError, match="group_size must be a whole number of at least 1"):
+    with pytest.raises(InvalidValueError, match=r"group_size.*1"):
         apply_quantization(small_llama, "INT4", group_size)
 
 
@@ -341,7 +337,7 @@ def test_compile_is_declared_and_needs_a_compiler(monkeypatch):
 def test_a_recipe_chosen_for_another_device_fails_as_a_whole(small_llama):
     """Tinygemm on a CPU: torchao raises for every layer, and the model is as it was."""
     weights = dict(small_llama.named_parameters())
-    with pytest.raises(UnsupportedError, match=r"15 of 15 layers .*torchao cannot quantise it"):
+    with pytest.raises(UnsupportedError, match=r"15.*15.*torchao"):
         apply_quantization(small_llama, "INT4", targets={"cpu": Target("cuda", (9, 0))}, strict=True)
     assert not apply_quantization(small_llama, "INT4", targets={"cpu": Target("cuda", (9, 0))})
     assert all(value is weights[name] for name, value in small_llama.named_parameters())

@@ -66,7 +66,7 @@ def test_tiny_and_huge_values_never_become_nan(key: str, scale: float) -> None:
     values = matrix(4, 64) * scale
     values[1] = 0
     if key == "NF4" and scale > 1:
-        with pytest.raises(RooflineError, match="NF4 keeps its block maxima in FP16, which ends at 65504"):
+        with pytest.raises(RooflineError, match=r"NF4.*FP16.*65504"):
             quantize_rows(values, key)
         return
     decoded = quantize_rows(values, key).decoded()

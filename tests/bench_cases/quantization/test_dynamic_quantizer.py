@@ -200,7 +200,7 @@ def test_what_fp16_cannot_hold_is_a_fallback_or_an_error(x, w) -> None:
     assert "is beyond the range of FP16" in metadata["reason"]
     assert relative_error(found, 1e5 * (x.double() @ w.double().t())) < 0.01
     one = quantizer("INT8.FP16", fallback_to_fp16=False)
-    with pytest.raises(InvalidValueError, match=r"FP16 ends at 65504, and a value is .*; choose BF16 or FP32"):
+    with pytest.raises(InvalidValueError, match=r"FP16.*65504.*BF16.*FP32"):
         one.quantize_dynamic(x * 1e5, w, "a")
     assert not one.states
 
@@ -328,18 +328,18 @@ def test_bad_input_is_refused_and_nothing_is_remembered(x, w, changes: dict, wor
 
 def test_blocks_that_do_not_divide_k_are_refused(x, w) -> None:
     one = quantizer("NVFP4")
-    with pytest.raises(RooflineError, match="K = 500 is no multiple of 16"):
+    with pytest.raises(RooflineError, match=r"K = 500.*16"):
         one.quantize_dynamic(x[:, :500], w[:, :500], "a")
     assert not one.states
 
 
 def test_a_config_of_another_kind_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="config must be a DynamicQuantConfig, got a str"):
+    with pytest.raises(InvalidValueError, match="DynamicQuantConfig"):
         DynamicQuantizer("FP8_E4M3")  # type: ignore[arg-type]
 
 
 def test_another_device_is_refused(x, w) -> None:
-    with pytest.raises(InvalidValueError, match="the activation is on cpu, the weight on meta; move one"):
+    with pytest.raises(InvalidValueError, match=r"cpu.*meta"):
         quantizer().quantize_dynamic(x, w.to("meta"), "a")
 
 

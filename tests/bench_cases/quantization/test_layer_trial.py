@@ -102,7 +102,7 @@ def test_8_bit_floats_beside_others_are_kept():
 def test_a_lazy_layer_is_told_before_anything_changes():
     model = nn.Sequential(nn.Linear(64, 64), nn.LazyLinear(64))
     weight = model[0].weight
-    with pytest.raises(UnsupportedError, match=r"1\.weight of the model has no shape yet"):
+    with pytest.raises(UnsupportedError, match=r"1\.weight"):
         apply_quantization(model, "INT8")
     assert model[0].weight is weight
 
@@ -110,7 +110,7 @@ def test_a_lazy_layer_is_told_before_anything_changes():
 def test_a_bias_with_nan_is_refused():
     bias = torch.zeros(64, dtype=torch.bfloat16)
     bias[3] = float("nan")
-    with pytest.raises(InvalidValueError, match="the bias of 0 holds NaN or infinity"):
+    with pytest.raises(InvalidValueError, match=r"0.*NaN"):
         apply_quantization(layer_of(drawn(64, 64), bias), "INT8")
 
 
@@ -141,7 +141,7 @@ def test_a_plan_that_is_no_mapping_of_text(plan):
 
 
 def test_arguments_of_the_wrong_kind():
-    with pytest.raises(InvalidValueError, match="model must be a torch module, got str"):
+    with pytest.raises(InvalidValueError, match="got str"):
         apply_quantization("x", "INT8")
     for method in (None, 5):
         with pytest.raises(InvalidValueError, match="unknown method"):

@@ -74,15 +74,13 @@ def test_a_plain_module_is_filled(tmp_path):
     model = build()
     folder = save_quantized(model, tmp_path / "m", apply_quantization(model, "INT4", group_size=32))
     x = torch.randn(4, 128).bfloat16()
-    with pytest.raises(InvalidValueError, match="holds a Sequential, which transformers cannot build: pass model="):
+    with pytest.raises(InvalidValueError, match=r"Sequential.*transformers.*model="):
         load_quantized(folder)
     fresh = build()
     assert torch.equal(load_quantized(folder, model=fresh)(x), model(x))
     other = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 48)).bfloat16()
     weight = other[0].weight
-    with pytest.raises(
-        InvalidValueError, match=r"2\.weight is \(32, 64\), the model has \(48, 64\); the model is unchanged"
-    ):
+    with pytest.raises(InvalidValueError, match=r"2\.weight.*\(32, 64\).*\(48, 64\)"):
         load_quantized(folder, model=other)
     with pytest.raises(InvalidValueError, match="1 tensors missing"):
         load_quantized(folder, model=nn.Sequential(nn.Linear(128, 64), nn.LayerNorm(64, bias=False), nn.Linear(64, 32)))
@@ -100,7 +98,7 @@ def test_the_report_says_what_is_inside(small_llama, tmp_path):
 def test_weights_packed_for_another_processor(small_llama, tmp_path, monkeypatch):
     folder = save_quantized(small_llama, tmp_path / "m", apply_quantization(small_llama, "INT4"))
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SVE256")
-    with pytest.raises(UnsupportedError, match=r"is packed for cpu .*, this machine is cpu SVE256"):
+    with pytest.raises(UnsupportedError, match=r"cpu.*cpu SVE256"):
         load_quantized(folder)
     described = json.loads((folder / REPORT_FILE).read_text())
     described["packed_for"] = "cuda"

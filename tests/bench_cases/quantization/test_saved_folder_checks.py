@@ -149,7 +149,7 @@ def test_configurations_that_transformers_stumbles_over(folder):
         {"rope_parameters": {"rope_type": "zz"}},
     ):
         (folder / "config.json").write_text(json.dumps(original | entries))
-        with pytest.raises(DefinitionError, match=r"config\.json cannot be used for a LlamaForCausalLM") as caught:
+        with pytest.raises(DefinitionError, match=r"config\.json.*LlamaForCausalLM") as caught:
             load_quantized(folder)
         assert "\n" not in str(caught.value)
     for text in ("null", "[" * 200_000):
@@ -158,7 +158,7 @@ def test_configurations_that_transformers_stumbles_over(folder):
             load_quantized(folder)
     (folder / "config.json").write_text(json.dumps(original))
     change_report(folder, model_class="BertModel")
-    with pytest.raises(DefinitionError, match="cannot be used for a BertModel: AttributeError"):
+    with pytest.raises(DefinitionError, match="BertModel: AttributeError"):
         load_quantized(folder)
 
 
@@ -168,9 +168,9 @@ def test_devices_that_are_not_here(folder, monkeypatch):
 
 
 def test_models_and_folders_of_the_wrong_kind(folder):
-    with pytest.raises(InvalidValueError, match="model must be a torch module to fill, got str"):
+    with pytest.raises(InvalidValueError, match="got str"):
         load_quantized(folder, model="x")
-    with pytest.raises(InvalidValueError, match="must be a path, got NoneType"):
+    with pytest.raises(InvalidValueError, match="NoneType"):
         load_quantized(None)
 
 
@@ -196,7 +196,7 @@ def test_a_save_that_fails_leaves_nothing(saved, tmp_path, monkeypatch, is_there
 
     with monkeypatch.context() as patched:
         patched.setattr(torch, "save", full)
-        with pytest.raises(InvalidValueError, match=r"cannot be written: .enforce fail at inline_container") as caught:
+        with pytest.raises(InvalidValueError, match="inline_container") as caught:
             save_quantized(model, target, result)
     assert "\n" not in str(caught.value)
     assert save_quantized(model, target, result) == target
@@ -236,7 +236,7 @@ def test_places_that_cannot_be_written(saved, tmp_path):
 
 
 def test_a_result_or_model_that_cannot_be_saved(saved, tmp_path):
-    with pytest.raises(InvalidValueError, match=r"result must be what apply_quantization returned .* got 'False'"):
+    with pytest.raises(InvalidValueError, match=r"apply_quantization.*'False'"):
         save_quantized(saved[0], tmp_path / "m", False)
     model = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64))
     result = apply_quantization(model, "INT8")

@@ -59,7 +59,7 @@ def _aliases(key):
 
 @pytest.mark.parametrize("text", ["FP8.INT8", "INT8.FP8", "NVFP4.INT8", "BF16.INT8", "MXFP4.FP8"])
 def test_pairs_that_no_kernel_multiplies(text):
-    with pytest.raises(UnsupportedError, match="no torchao kernel multiplies"):
+    with pytest.raises(UnsupportedError, match="torchao"):
         parse_precision(text)
 
 
@@ -122,7 +122,7 @@ def test_the_map_says_why():
 
 
 def test_a_device_nobody_knows():
-    with pytest.raises(UnsupportedError, match="no torchao recipe is known for device 'mps'"):
+    with pytest.raises(UnsupportedError, match="mps"):
         Target("mps")
 
 

@@ -38,7 +38,7 @@ def test_what_an_a100_runs():
 
 
 def test_the_seeds_placeholder_chip_and_chips_without_cuda():
-    with pytest.raises(UnsupportedError, match="declares no CUDA compute capability"):
+    with pytest.raises(UnsupportedError, match="CUDA"):
         target_of_chip(get_hardware("mi300x"))
 
 
@@ -71,7 +71,7 @@ def test_cuda_that_is_not_there(monkeypatch):
     from bench_cases.quantization.target import read_target
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UnsupportedError, match="torch sees no CUDA device here"):
+    with pytest.raises(UnsupportedError, match=r"torch.*CUDA"):
         read_target("cuda:0")
     assert read_target("auto").device == "cpu"
 
@@ -151,11 +151,11 @@ def test_get_quantize_config():
 
 
 def test_get_quantize_config_never_falls_back():
-    with pytest.raises(UnsupportedError, match="FP8 does not run on cpu"):
+    with pytest.raises(UnsupportedError, match=r"FP8.*cpu"):
         get_quantize_config("FP8", Target("cpu"))
-    with pytest.raises(UnsupportedError, match="NF4: torchao has no Linear recipe"):
+    with pytest.raises(UnsupportedError, match=r"NF4: torchao.*Linear"):
         get_quantize_config("NF4", Target("cpu"))
-    with pytest.raises(UnsupportedError, match=r"compute capability ≥ 10\.0, this is cuda 9\.0"):
+    with pytest.raises(UnsupportedError, match=r"≥ 10\.0.*cuda 9\.0"):
         get_quantize_config("NVFP4", Target("cuda", (9, 0)))
     with pytest.raises(InvalidValueError, match="group size 100: PrototypeInt4WeightOnlyConfig takes 32, 64, 128"):
         get_quantize_config("INT4", Target("cpu"), group_size=100)

@@ -42,7 +42,7 @@ def test_a_plan_keeps_its_layers(small_llama, token_ids, tmp_path):
 
 def test_packed_cpu_weights_have_no_such_form(small_llama, tmp_path):
     result = apply_quantization(small_llama, "INT4")
-    with pytest.raises(UnsupportedError, match="held as Int4OpaqueTensor, which has no safetensors form"):
+    with pytest.raises(UnsupportedError, match="Int4OpaqueTensor"):
         export_transformers(small_llama, tmp_path / "m", result)
     assert not (tmp_path / "m").exists()
 
@@ -50,7 +50,7 @@ def test_packed_cpu_weights_have_no_such_form(small_llama, tmp_path):
 def test_what_cannot_be_exported(small_llama, tmp_path):
     model = nn.Sequential(nn.Linear(128, 64))
     result = apply_quantization(model, "INT8")
-    with pytest.raises(UnsupportedError, match="Sequential is no transformers model"):
+    with pytest.raises(UnsupportedError, match=r"Sequential.*transformers"):
         export_transformers(model, tmp_path / "m", result)
     (tmp_path / "mine").write_text("notes")
     with pytest.raises(InvalidValueError, match="is not an empty folder"):

@@ -177,12 +177,12 @@ def test_a_csv_file_of_more_shapes_than_a_night_can_measure_is_refused(tmp_path)
     path.write_text(f"m,n,k\n{lines}\n")
     assert len(resolve_shapes(str(path))) == MAX_CSV_SHAPES
     path.write_text(f"m,n,k\n{lines}\n2,2,2\n")
-    with pytest.raises(InvalidValueError, match="line 20002: more than 20,000 shapes"):
+    with pytest.raises(InvalidValueError, match=r"20002.*20,000"):
         resolve_shapes(str(path))
 
 
 def test_a_csv_path_of_nobody_and_one_that_is_too_long_are_one_short_line():
-    with pytest.raises(InvalidValueError, match=r"'~nobodyx/s\.csv' begins with a home folder"):
+    with pytest.raises(InvalidValueError, match=r"'~nobodyx/s\.csv'"):
         resolve_shapes("~nobodyx/s.csv")
     with pytest.raises(InvalidValueError) as caught:
         resolve_shapes("s" * 100_000 + ".csv")

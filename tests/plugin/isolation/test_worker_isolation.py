@@ -83,7 +83,7 @@ def test_where_cases_are_measured(options, target, configured, kind):
 @pytest.mark.parametrize("obstacle", [{"isolate": "none"}, {"usepdb": True}])
 def test_processes_need_workers(obstacle):
     options = replace(OPTIONS, process_count=2, **{k: v for k, v in obstacle.items() if k == "isolate"})
-    with pytest.raises(InvalidValueError, match="--roofline-processes measures in worker processes"):
+    with pytest.raises(InvalidValueError, match="--roofline-processes"):
         decide(options, HERE, config(options={k: v for k, v in obstacle.items() if k == "usepdb"}))
 
 
@@ -215,7 +215,7 @@ def test_a_device_in_use_is_not_exchanged(monkeypatch):
 
 def test_more_workers_than_devices_is_one_line():
     refuse_too_many(2, ["0", "1"])
-    with pytest.raises(UnsupportedError, match=r"-n 3: 3 xdist workers would share 2 visible GPUs.*use -n 2") as found:
+    with pytest.raises(UnsupportedError, match=r"-n 3: 3.*2.*GPUs.*-n 2") as found:
         refuse_too_many(3, ["0", "1"])
     assert "\n" not in str(found.value)
 

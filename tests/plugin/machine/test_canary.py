@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from plugin.machine.canary import EVERY_S, CanaryKeeper, CanaryLedger, reference_s
-from plugin.machine.canary_kernel import make_canary_kernel
+from plugin.machine.canary import EVERY_S, CanaryKeeper, CanaryLedger, make_canary_kernel, reference_s
 from results.records.state_records import CanaryReading
 
 KERNEL = "gemv"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from plugin.machine import environment, host_facts, software_facts
+from plugin.machine import environment
 from plugin.machine.environment import capture_environment, class_facts, command_line
 from plugin.machine.facts import Machine
 from roofline_model.chips.hardware import DeviceFacts
@@ -216,13 +216,13 @@ def test_speed_variables_come_from_a_closed_list():
         "NVIDIA_TF32_OVERRIDE": "",
         "CUDA_LAUNCH_BLOCKING": "1",
     }
-    assert host_facts.speed_variables(told) == {
+    assert environment.speed_variables(told) == {
         "OMP_NUM_THREADS": "4",
         "KMP_AFFINITY": "granularity=fine,compact,1,0",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "CUDA_LAUNCH_BLOCKING": "1",
     }
-    assert host_facts.speed_variables({}) == {}
+    assert environment.speed_variables({}) == {}
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_speed_variables_come_from_a_closed_list():
 )
 def test_containers_are_told_apart(tmp_path, files, variables, kind):
     write(tmp_path, **files)
-    assert host_facts.container(variables, tmp_path) == kind
+    assert environment.container(variables, tmp_path) == kind
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,11 @@ def test_containers_are_told_apart(tmp_path, files, variables, kind):
 def test_an_image_is_named_without_its_registry(tmp_path, text, variables, image):
     if text is not None:
         write(tmp_path, **{"run__.containerenv": text})
-    assert host_facts.container_image(variables, tmp_path) == image
+    assert environment.container_image(variables, tmp_path) == image
 
 
 def test_memory_settings_and_microcode(tmp_path):
-    assert host_facts.host_facts({}, tmp_path) == {
+    assert environment.host_facts({}, tmp_path) == {
         "microcode": None,
         "transparent_huge_pages": None,
         "container": None,
@@ -272,7 +272,7 @@ def test_memory_settings_and_microcode(tmp_path):
         sys__kernel__mm__transparent_hugepage__enabled="always [madvise] never\n",
         proc__cpuinfo="processor : 0\nmicrocode\t: 0xa10113e\n",
     )
-    facts = host_facts.host_facts({"LD_PRELOAD": "libtcmalloc.so.4 libiomp5.so"}, tmp_path)
+    facts = environment.host_facts({"LD_PRELOAD": "libtcmalloc.so.4 libiomp5.so"}, tmp_path)
     assert (facts["transparent_huge_pages"], facts["microcode"]) == ("madvise", "0xa10113e")
     assert facts["malloc_preload"] == ["libtcmalloc.so.4", "libiomp5.so"]
 
@@ -292,22 +292,22 @@ hip: Optional[str] = {hip}
     ("cuda", "hip", "build"), [("None", "None", "cpu"), ("'13.0'", "None", "cu130"), ("None", "'6.4.1'", "rocm6.4.1")]
 )
 def test_the_build_of_torch_is_read_without_importing_it(monkeypatch, cuda, hip, build):
-    monkeypatch.setattr(software_facts, "_version_file", lambda: VERSION_FILE.format(local="", cuda=cuda, hip=hip))
-    found = software_facts.torch_build()
+    monkeypatch.setattr(environment, "_version_file", lambda: VERSION_FILE.format(local="", cuda=cuda, hip=hip))
+    found = environment.torch_build()
     assert (found["torch_build"], found["torch_commit"]) == (build, "cf30153c")
 
 
 def test_without_torch_nothing_is_claimed(monkeypatch):
-    monkeypatch.setattr(software_facts, "_version_file", lambda: "")
-    assert set(software_facts.torch_build().values()) - {software_facts._loaded_blas()} <= {None}
+    monkeypatch.setattr(environment, "_version_file", lambda: "")
+    assert set(environment.torch_build().values()) - {environment._loaded_blas()} <= {None}
 
 
 def test_this_environments_own_torch_is_found():
-    version = software_facts.installed_version("torch")
+    version = environment.installed_version("torch")
     if version is None:
         pytest.skip("no torch here")
-    assert software_facts.torch_build()["torch_build"] is not None
-    assert software_facts.torch_build()["torch_commit"]
+    assert environment.torch_build()["torch_build"] is not None
+    assert environment.torch_build()["torch_commit"]
 
 
 def test_libraries_are_listed_where_they_are_installed(monkeypatch):
@@ -318,8 +318,8 @@ def test_libraries_are_listed_where_they_are_installed(monkeypatch):
         "nvidia-cudnn-cu13": "9.13",
         "nvidia-cudnn-cu12": "9.10",
     }
-    monkeypatch.setattr(software_facts, "installed_version", installed.get)
-    facts = software_facts.software_facts()
+    monkeypatch.setattr(environment, "installed_version", installed.get)
+    facts = environment.software_facts()
     assert (facts["torch"], facts["triton"], facts["cublas"], facts["cudnn"]) == ("2.13.0", None, "12.9.1", "9.13")
     assert facts["kernel_libraries"] == {"flash-attn": "2.8.3"}
 
@@ -327,8 +327,8 @@ def test_libraries_are_listed_where_they_are_installed(monkeypatch):
 def test_math_libraries_are_told_by_a_loaded_torch_only(monkeypatch):
     text = "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product\n - Intel(R) MKL-DNN v3.12.0 (Git\n BLAS_INFO=mkl, x"
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__config__=SimpleNamespace(show=lambda: text)))
-    assert software_facts._loaded_blas() == "BLAS mkl, MKL 2024.2-Product, oneDNN 3.12.0"
+    assert environment._loaded_blas() == "BLAS mkl, MKL 2024.2-Product, oneDNN 3.12.0"
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
-    assert software_facts._loaded_blas() is None
+    assert environment._loaded_blas() is None
     monkeypatch.delitem(sys.modules, "torch")
-    assert software_facts._loaded_blas() is None
+    assert environment._loaded_blas() is None

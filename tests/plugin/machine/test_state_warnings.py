@@ -7,8 +7,16 @@ import pytest
 
 from plugin.machine import load
 from plugin.machine import state_warnings as machine_state
-from plugin.machine.cgroup import CpuQuota, read_quota
-from plugin.machine.cpu_state import allowed_cpus, cpu_facts, hypervisor, mean_clock_hz, ranges, throttle_s
+from plugin.machine.cpu_state import (
+    CpuQuota,
+    allowed_cpus,
+    cpu_facts,
+    hypervisor,
+    mean_clock_hz,
+    ranges,
+    read_quota,
+    throttle_s,
+)
 from plugin.machine.load import CpuTimes, LoadWatch
 from plugin.machine.state_warnings import StateWatch, cpu_warnings, gpu_warnings, load_warnings, warnings
 from plugin.sensors.nvml import NvmlDevice

@@ -12,7 +12,7 @@ from plugin.run.pending import Pending
 from plugin.run.runner import run_case
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.stopping import MedianInterval
+from plugin.samples.series import MedianInterval
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.state_records import MachineState
 from roofline_model import gemm, predict

@@ -8,6 +8,8 @@ import sys
 import tempfile
 import time
 
+import warm_start
+
 from plugin.run.rescue import rescue
 from results import open_store
 
@@ -97,16 +99,9 @@ def test_a_database_that_cannot_grow_says_so_and_names_what_it_lacks(pytester):
                 resource.setrlimit(resource.RLIMIT_FSIZE, (os.stat("r.db-wal").st_size, resource.RLIM_INFINITY))
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *OPTIONS],
-        cwd=pytester.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-    )
+    done = warm_start.run("pytest", "-q", *OPTIONS, cwd=pytester.path)
     assert done.returncode == 2, done.stdout
-    (line,) = [line for line in done.stdout.splitlines() if "ERROR: " in line]
+    (line,) = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR: " in line]
     (rescued,) = pytester.path.glob("r.db.????????.rescued.json")
     assert line.startswith("ERROR: ")
     assert "(disk I/O error)" in line or "disk is full" in line
@@ -150,6 +145,7 @@ def test_a_file_that_cannot_be_written_whole_leaves_no_part(tmp_path):
     program = """
 import resource, signal, sys
 from pathlib import Path
+
 from plugin.run.rescue import write_json
 from roofline_model.core.errors import StoreError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

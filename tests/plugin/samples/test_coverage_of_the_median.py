@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from scipy.stats import binom
 
+from plugin.samples.series import MedianInterval
 from plugin.samples.stats import estimate_median
-from plugin.samples.stopping import MedianInterval
 from plugin.simulate.simulated_timer import SimulatedTimer
 
 TRUE_S = 1e-3

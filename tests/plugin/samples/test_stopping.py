@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from plugin.samples.stopping import MedianInterval
+from plugin.samples.series import MedianInterval
 from plugin.simulate.simulated_timer import SimulatedTimer
 
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from plugin.run import telemetry
-from plugin.run.telemetry import Telemetry, median_of
+from plugin.run import observe
+from plugin.run.observe import Telemetry, median_of
 from results.records.records import TelemetrySample
 
 
@@ -67,31 +67,31 @@ def test_thread_ends_with_the_window_and_the_next_begins_anew():
 
 
 @pytest.mark.parametrize(
-    ("period_s", "expected_s"), [(0.025, 0.025), (0.3, telemetry.MAX_PERIOD_S), (0.001, telemetry.PERIOD_S)]
+    ("period_s", "expected_s"), [(0.025, 0.025), (0.3, observe.MAX_PERIOD_S), (0.001, observe.PERIOD_S)]
 )
 def test_the_period_becomes_the_sensors_own_and_is_remembered(period_s, expected_s):
     sensors = FakeSensors()
     meter = Telemetry(sensors)
-    assert meter.period_s == telemetry.PERIOD_S
+    assert meter.period_s == observe.PERIOD_S
     samples = [TelemetrySample(0.001 * k, power_w=float(k * 0.001 // period_s)) for k in range(2000)]
     meter._learn(sensors, samples)
     assert meter.period_s == pytest.approx(expected_s, abs=0.0011)
     assert Telemetry(sensors).period_s == meter.period_s
     assert Telemetry(sensors, period_s=0.05).period_s == 0.05
-    assert Telemetry(FakeSensors()).period_s == telemetry.PERIOD_S
+    assert Telemetry(FakeSensors()).period_s == observe.PERIOD_S
 
 
 def test_a_reading_that_never_changes_teaches_nothing():
     sensors = FakeSensors()
     meter = Telemetry(sensors)
     meter._learn(sensors, [TelemetrySample(0.01 * k, power_w=100.0) for k in range(200)])
-    assert meter.period_s == Telemetry(sensors).period_s == telemetry.PERIOD_S
+    assert meter.period_s == Telemetry(sensors).period_s == observe.PERIOD_S
 
 
 def test_learning_happens_by_itself_once(monkeypatch):
     learnt = []
-    monkeypatch.setattr(telemetry, "PERIOD_S", 0.0005)
-    monkeypatch.setattr(telemetry, "LEARNING_READINGS", 20)
+    monkeypatch.setattr(observe, "PERIOD_S", 0.0005)
+    monkeypatch.setattr(observe, "LEARNING_READINGS", 20)
     monkeypatch.setattr(Telemetry, "_learn", lambda self, sensors, samples: learnt.append(len(samples)))
     sensors = FakeSensors(count=60)
     with Telemetry(sensors):
@@ -122,7 +122,7 @@ def test_sensors_that_tell_nothing_are_not_read_on():
     with Telemetry(sensors, period_s=0.001) as meter:
         assert sensors.enough.wait(10)
         time.sleep(0.02)
-    assert (meter.samples, sensors.readings) == ((), telemetry.SILENT_READINGS)
+    assert (meter.samples, sensors.readings) == ((), observe.SILENT_READINGS)
 
 
 def test_sensors_may_name_their_own_period():

@@ -39,9 +39,7 @@ def factors(text, count, case="case"):
     "text", ["noise", "noise=x", "speed=3", "noise=nan", "noise=inf", "=1", "seed=1.5", "noise=0.1;x=2"]
 )
 def test_bad_settings_name_the_known_ones(text):
-    with pytest.raises(
-        InvalidValueError, match=r"simulated:noise=0\.02,seed=1 with efficiency, .*noise, kind.*fault_share"
-    ) as caught:
+    with pytest.raises(InvalidValueError, match=r"simulated:noise=0\.02,seed=1.*fault_share") as caught:
         SimulatedSettings.from_text(text)
     assert "\n" not in str(caught.value)
 

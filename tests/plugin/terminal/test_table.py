@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.terminal.table import (
@@ -40,7 +40,6 @@ def tables(draw):
     return columns, rows
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables(), st.integers(40, 200))
 def test_a_table_loses_no_letter_and_is_wider_than_the_screen_only_by_what_may_not_fold(table, width):
     columns, rows = table
@@ -54,7 +53,6 @@ def test_a_table_loses_no_letter_and_is_wider_than_the_screen_only_by_what_may_n
         assert all(size <= LEAST_PROSE for one, size in zip(columns, widths, strict=True) if one.is_prose)
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables(), st.integers(40, 200))
 def test_columns_leave_in_their_order_and_only_while_there_is_no_room(table, width):
     columns, rows = table
@@ -65,7 +63,6 @@ def test_columns_leave_in_their_order_and_only_while_there_is_no_room(table, wid
     assert fitting_columns(columns, rows, 10_000) == list(range(len(columns)))
 
 
-@settings(max_examples=80, deadline=None)
 @given(TEXTS, st.integers(12, 80))
 def test_folded_lines_fit_and_hold_the_text(text, width):
     lines = folded(text, width, "  ")

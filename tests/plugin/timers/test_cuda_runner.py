@@ -12,7 +12,7 @@ from plugin.run.runner import run_case
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import make_kernel_call
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.stopping import MedianInterval
+from plugin.samples.series import MedianInterval
 from plugin.timers.cuda import CudaEventTimer
 from plugin.timers.cuda_graph import CudaGraphTimer
 

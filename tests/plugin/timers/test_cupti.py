@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import fake_cupti
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.timers import cupti as attribution
@@ -39,7 +39,6 @@ def test_union_and_span(intervals, busy_ns, latency_ns):
 
 
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(1, 60)), min_size=1, max_size=30))
-@settings(max_examples=150, deadline=None)
 def test_the_union_is_the_count_of_covered_nanoseconds(pairs):
     kernels = [interval(start, start + length) for start, length in pairs]
     covered = {ns for kernel in kernels for ns in range(kernel.start_ns, kernel.end_ns)}

@@ -45,7 +45,7 @@ def test_replay_gives_back_samples_and_clocks_and_then_ends():
     assert timer.now() == pytest.approx(1.5)  # two calls a sample
     with pytest.raises(StopIteration):
         timer.sample(None, [()])
-    with pytest.raises(UnsupportedError, match=r"run\.json holds no samples of this case"):
+    with pytest.raises(UnsupportedError, match=r"run\.json"):
         timer.begin_case("p", None)
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.advice.recommend import recommend_from_run
+from reports.cases.rows import saved_ratio
 from reports.ranking.losses import product_loss
+from reports.ranking.shape_ranking import recommend_from_run
+from reports.ranking.words import excluded_texts, shape_reason, shape_summary
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
@@ -17,7 +19,7 @@ DECODE = (1, 4096, 4096)
 
 
 def labels(one):
-    return [(row.label, row.source) for row in one.rows]
+    return [(row.label, row.estimate.source) for row in one.options]
 
 
 def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
@@ -32,16 +34,16 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
         ("INT8 (int_mm)", "measured"),
         ("BF16 (matmul)", "measured"),
     ]
-    assert {row.source for row in one.rows[3:]} <= {"ideal"}
-    assert [row.rank for row in one.rows] == list(range(1, len(one.rows) + 1))
-    assert one.best.speedup == pytest.approx(2.0)
-    assert one.best.memory_saved_ratio == 0.75
-    assert one.best.record_ids == (f"{2:032x}",)
+    assert {row.estimate.source for row in one.options[3:]} <= {"ideal"}
+    assert [one.rank_of(row) for row in one.options] == list(range(1, len(one.options) + 1))
+    assert one.first.speedup_ratio == pytest.approx(2.0)
+    assert one.first.memory.saved_ratio == 0.75
+    assert one.first.record_ids == (f"{2:032x}",)
     assert one.phase == "decode"
     assert one.baseline_label == "BF16 (matmul)"
-    assert one.summary.startswith("INT4 W4A16 (tinygemm): measured 1 ms, 2.0× BF16")
-    assert one.best.reason.startswith("measured 2.0× BF16 (ideal 4.0×)")
-    assert "widened to BF16 first" in one.best.reason
+    assert shape_summary(one).startswith("INT4 W4A16 (tinygemm): measured 1 ms, 2.0× BF16")
+    assert shape_reason(one.first, one).startswith("measured 2.0× BF16 (ideal 4.0×)")
+    assert "widened to BF16 first" in shape_reason(one.first, one)
 
 
 def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activation(make):
@@ -51,29 +53,29 @@ def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activa
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3),
     ]
     (one,) = recommend_from_run(records, make.CPU)
-    assert sum(row.weight_format == "INT4" for row in one.rows) == 1
-    assert one.best.method == "AWQ"  # the model's method and quality for the format are carried over
-    assert one.best.loss.source == "claimed"
+    assert sum(row.weight_format == "INT4" for row in one.options) == 1
+    assert one.first.method == "AWQ"  # the model's method and quality for the format are carried over
+    assert one.first.loss.source == "claimed"
 
 
 def test_predicted_speedups_are_ideal_against_ideal(make):
     # Measured far below the roof: mixing the sources would make INT8's prediction look 8 times faster.
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 4 * 33_570_816 / 76e9)]
     (one,) = recommend_from_run(records, make.CPU)
-    int8 = next(row for row in one.rows if row.weight_format == "INT8")
-    assert int8.source == "ideal"
+    int8 = next(row for row in one.options if row.weight_format == "INT8")
+    assert int8.estimate.source == "ideal"
     assert int8.record_ids == ()
-    assert int8.speedup == pytest.approx(2.0, rel=0.01)
-    assert one.best.label == "BF16 (matmul)"
-    assert "worth trying: INT4 W4A16, ideal 3.9× and not measured here" in one.summary
+    assert int8.speedup_ratio == pytest.approx(2.0, rel=0.01)
+    assert one.first.label == "BF16 (matmul)"
+    assert "worth trying: INT4 W4A16, ideal 3.9× and not measured here" in shape_summary(one)
 
 
 def test_predictions_only_are_ranked_and_marked(make):
     records = [make.record(DECODE, b, a, "k") for b, a in (("BF16", "BF16"), ("INT4", "BF16"), ("INT8", "INT8"))]
     (one,) = recommend_from_run(records, make.CPU)
-    assert {row.source for row in one.rows} == {"ideal"}
-    assert one.best.weight_format == "INT4"
-    assert one.summary.startswith("INT4 W4A16 (k): not measured, ideal ")
+    assert {row.estimate.source for row in one.options} == {"ideal"}
+    assert one.first.weight_format == "INT4"
+    assert shape_summary(one).startswith("INT4 W4A16 (k): not measured, ideal ")
 
 
 def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make):
@@ -83,16 +85,16 @@ def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make
         make.record(DECODE, "INT4", "BF16", "tinygemm", status="skipped", reason="no package", device=None),
     ]
     (one,) = recommend_from_run(records, make.CPU)
-    assert ("INT8 (int_mm)", "failed: relative error 3") in one.excluded
-    assert ("INT4 W4A16 (tinygemm)", "skipped: no package") in one.excluded
-    assert not {row.weight_format for row in one.rows} & {"INT8", "INT4"}
+    assert ("INT8 (int_mm)", "failed: relative error 3") in excluded_texts(one)
+    assert ("INT4 W4A16 (tinygemm)", "skipped: no package") in excluded_texts(one)
+    assert not {row.weight_format for row in one.options} & {"INT8", "INT4"}
 
 
 def test_without_a_chip_only_the_run_is_ranked(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
     (one,) = recommend_from_run(records, None)
     assert labels(one) == [("INT8 (int_mm)", "measured"), ("BF16 (matmul)", "measured")]
-    assert one.best.loss == product_loss("INT8", "INT8")
+    assert one.first.loss == product_loss("INT8", "INT8")
 
 
 def test_a_chip_is_not_used_for_another_chips_records(make):
@@ -107,9 +109,9 @@ def test_cold_is_preferred_and_warm_used_when_it_is_all_there_is(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, cache="warm"),
     )
     (both,) = recommend_from_run([warm, cold], None)
-    assert (both.cache, both.best.time_s) == ("cold", 2e-3)
+    assert (both.cache, both.first.estimate.time_s) == ("cold", 2e-3)
     (only,) = recommend_from_run([warm], None)
-    assert (only.cache, only.best.time_s) == ("warm", 1e-3)
+    assert (only.cache, only.first.estimate.time_s) == ("warm", 1e-3)
 
 
 def test_a_lead_inside_the_intervals_is_called_level(make):
@@ -119,9 +121,9 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
     (found,) = recommend_from_run(near, None)
-    assert "level with INT8 (int_mm) within the intervals" in found.summary
-    assert [row.label for row in found.rows] == ["BF16 (matmul)", "INT8 (int_mm)"]  # level: the smaller loss
-    assert "level" not in recommend_from_run(far, None)[0].summary
+    assert "level with INT8 (int_mm) within the intervals" in shape_summary(found)
+    assert [row.label for row in found.options] == ["BF16 (matmul)", "INT8 (int_mm)"]  # level: the smaller loss
+    assert "level" not in shape_summary(recommend_from_run(far, None)[0])
 
 
 def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
@@ -133,7 +135,7 @@ def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
     (one,) = recommend_from_run([odd], make.CPU)
     assert one.phase == ""
     assert labels(one) == [("BF16 (mine)", "measured")]
-    assert one.best.memory_saved_ratio is None
+    assert saved_ratio(one.first) is None
 
 
 def test_nothing_to_rank(make):
@@ -141,16 +143,16 @@ def test_nothing_to_rank(make):
     (one,) = recommend_from_run(
         [make.record(DECODE, "BF16", "BF16", "k", status="failed", reason="x", device=None)], None
     )
-    assert one.rows == ()
-    assert one.best is None
-    assert one.summary.startswith("nothing could be ranked")
+    assert one.options == ()
+    assert one.first is None
+    assert shape_summary(one).startswith("nothing could be ranked")
 
 
 def test_a_chip_without_a_sixteen_bit_rate_still_ranks_what_was_measured(make):
     chip = make.device("odd", bandwidth_gb_s=100, tflops={"INT8": 4.0}, paths={})
     (one,) = recommend_from_run([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)], chip)
     assert labels(one) == [("INT8 (int_mm)", "measured")]
-    assert one.best.speedup is None
+    assert one.first.speedup_ratio is None
 
 
 def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
@@ -161,10 +163,10 @@ def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
     fp8 = replace(predicted[1], predictions=(replace(predicted[1].ideal, time_s=1e-9),))
     (one,) = recommend_from_run([predicted[0], fp8], None)
     assert labels(one) == [("BF16 (matmul)", "ideal"), ("FP8_E4M3 (scaled_mm_emulated)", "ideal")]
-    assert "leaves out what emulating costs" in one.rows[1].reason
+    assert "leaves out what emulating costs" in shape_reason(one.options[1], one)
     measured = make.record((64, 512, 512), "BF16", "BF16", "matmul", 1e-3)
-    assert "worth trying" not in recommend_from_run([measured, fp8], None)[0].summary
-    alone = recommend_from_run([fp8], None)[0].summary
+    assert "worth trying" not in shape_summary(recommend_from_run([measured, fp8], None)[0])
+    alone = shape_summary(recommend_from_run([fp8], None)[0])
     assert alone == "only emulated kernels were predicted (FP8_E4M3 (scaled_mm_emulated)), without what emulating costs"
 
 
@@ -175,19 +177,19 @@ def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
     likely = predict_expected(gemm(*DECODE, a="FP16"), chip)
     stored = replace(baseline.predictions[0], kind="expected", time_s=likely.time_s)
     (one,) = recommend_from_run([replace(baseline, predictions=(*baseline.predictions, stored))], chip)
-    assert one.rows[0].source == "measured"
-    rest = one.rows[1:]
-    assert {row.source for row in rest} == {"expected"}
+    assert one.options[0].estimate.source == "measured"
+    rest = one.options[1:]
+    assert {row.estimate.source for row in rest} == {"expected"}
     # By the end of the 80 % interval; level ends go by the time, and level times by the loss.
-    assert all(first.high_s <= second.high_s * 1.0501 for first, second in itertools.pairwise(rest))
+    assert all(first.estimate.high_s <= second.estimate.high_s * 1.0501 for first, second in itertools.pairwise(rest))
     fp8 = next(row for row in rest if row.weight_format == "FP8_E4M3")
     times = predict_expected(gemm(*DECODE, a="FP8", c="FP16"), chip)
-    assert fp8.time_s == times.time_s > fp8.ideal_s
-    assert fp8.speedup == pytest.approx(likely.time_s / times.time_s)
+    assert fp8.estimate.time_s == times.time_s > fp8.times.ideal.time_s
+    assert fp8.speedup_ratio == pytest.approx(likely.time_s / times.time_s)
     # INT4's ideal is the shortest of all, its expected time is not: it is not what is worth trying.
-    assert min(rest, key=lambda row: row.ideal_s).weight_format == "INT4"
+    assert min(rest, key=lambda row: row.times.ideal.time_s).weight_format == "INT4"
     assert rest[0].weight_format != "INT4"
-    assert f"worth trying: {rest[0].label}, expected" in one.summary
+    assert f"worth trying: {rest[0].label}, expected" in shape_summary(one)
 
 
 def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
@@ -199,11 +201,13 @@ def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
         stored = replace(record.predictions[0], kind="expected", time_s=likely.time_s)
         records.append(replace(record, predictions=(*record.predictions, stored)))
     (one,) = recommend_from_run(records, None)
-    assert [(row.weight_format, row.source) for row in one.rows] == [
+    assert [(row.weight_format, row.estimate.source) for row in one.options] == [
         ("FP8_E4M3", "expected"),
         ("INT4", "expected"),
         ("FP16", "expected"),
     ]
-    assert one.best.speedup == pytest.approx(one.rows[2].time_s / one.best.time_s)
-    assert one.best.reason.startswith(f"expected {one.best.speedup:.1f}× FP16 (ideal 2.0×), not measured")
-    assert one.summary.startswith("FP8_E4M3 (k): not measured, expected")
+    assert one.first.speedup_ratio == pytest.approx(one.options[2].estimate.time_s / one.first.estimate.time_s)
+    assert shape_reason(one.first, one).startswith(
+        f"expected {one.first.speedup_ratio:.1f}× FP16 (ideal 2.0×), not measured"
+    )
+    assert shape_summary(one).startswith("FP8_E4M3 (k): not measured, expected")

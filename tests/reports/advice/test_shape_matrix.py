@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from reports.advice.recommend import recommend_from_run
 from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
 from reports.document.advice_blocks import matrix_blocks, to_do
 from reports.document.blocks import TableBlock, plain_text
 from reports.document.report import Report
 from reports.page.html import render_page
+from reports.ranking.shape_ranking import recommend_from_run
+from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
 from roofline_model.chips.hardware import get_hardware
 
@@ -42,10 +43,10 @@ def test_a_cell_holds_the_speedup_of_the_ranking_and_its_evidence(view):
         for recommendation in view.chips[0].recommendations
         if recommendation.shape_label == "1x4096x4096"
     ]
-    for row in ranking.rows:
+    for row in ranking.options:
         if row.kernel is not None:
             cell = cells[row.label.removesuffix(f" ({row.kernel})"), row.kernel]
-            assert (cell.speedup, cell.time_s) == (row.speedup, row.time_s)
+            assert (cell.speedup, cell.time_s) == (row.speedup_ratio, row.estimate.time_s)
             assert cell.state == "measured"
     assert cells["BF16", "matmul"].is_baseline != cells["FP16", "matmul"].is_baseline
     best = [key for key, cell in cells.items() if cell.is_best]
@@ -79,18 +80,22 @@ def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
     assert [name for name, _ in matrix.barred] == ["MXFP4"]
     assert "MXFP4" not in {column.precision for column in matrix.columns}
     (ranking,) = view.chips[0].recommendations
-    assert "10.x" in ranking.rows[-1].kernel_gap
-    assert "MXFP4" not in ranking.summary
-    assert ranking.rows[-1].kernel_gap in render_page(view)
+    assert "10.x" in kernel_gap_text(ranking.options[-1])
+    assert "MXFP4" not in shape_summary(ranking)
+    assert kernel_gap_text(ranking.options[-1]) in render_page(view)
     (text,) = [block.text for block in blocks_of(view, matrix) if not isinstance(block, TableBlock)]
     assert "MXFP4" in plain_text(text)
 
 
 def test_nothing_that_cannot_run_is_worth_trying_on_a_cpu(make):
     (one,) = recommend_from_run([make.record(DECODE, "BF16", "BF16", "matmul", 2e-3)], make.CPU)
-    barred = [row for row in one.rows if row.kernel_gap]
-    assert [row.rank for row in one.rows][-len(barred) :] == [row.rank for row in barred] if barred else True
-    assert "worth trying: INT4 W4A16" in one.summary
+    barred = one.barred
+    assert (
+        [one.rank_of(row) for row in one.options][-len(barred) :] == [one.rank_of(row) for row in barred]
+        if barred
+        else True
+    )
+    assert "worth trying: INT4 W4A16" in shape_summary(one)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +108,10 @@ def test_a_cell_says_and_colours_its_speedup(speedup, tone, text):
 
 def test_a_reason_said_of_neighbours_is_said_once(make):
     (one,) = recommend_from_run([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)], make.CPU)
-    spans = reason_spans([row.reason for row in one.rows])
-    assert sum(spans) == len(one.rows)
-    assert all(
-        (span == 0) == (at > 0 and one.rows[at - 1].reason == one.rows[at].reason) for at, span in enumerate(spans)
-    )
+    reasons = [shape_reason(option, one) for option in one.options]
+    spans = reason_spans(reasons)
+    assert sum(spans) == len(one.options)
+    assert all((span == 0) == (at > 0 and reasons[at - 1] == reasons[at]) for at, span in enumerate(spans))
 
 
 def test_many_configurations_are_left_to_the_rankings(make):
@@ -261,8 +265,8 @@ def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(ma
     ]
     view = report_view(make.run(), records)
     total = {case.lead.case_key: case.total_ratio for case in view.cases}
-    rows = view.chips[0].recommendations[0].rows
-    assert {row.interval_ratio for row in rows if row.case_key} == set(total.values())
+    rows = view.chips[0].recommendations[0].options
+    assert {row.estimate.half_width_ratio for row in rows if row.kernel} == set(total.values())
     assert all(ratio > 0.05 for ratio in total.values())
 
 

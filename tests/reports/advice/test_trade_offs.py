@@ -13,7 +13,7 @@ from model_records import CHIP, model_profile, model_run, model_run_records
 
 from reports.advice.trade_offs import on_front, trade_groups
 from reports.formats.report_json import report_json
-from reports.page.interactive.page_data import page_data, script_json
+from reports.page.page_data import page_data, script_json
 from reports.stored import StoredQuestion, recommend_from_runs
 from reports.stored.question import subject_of
 from reports.view.views import report_view
@@ -75,8 +75,10 @@ def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     fp8 = found["FP8_E4M3 (scaled_mm_row)"]
     assert fp8.loss_source == "claimed"
     assert 0 < fp8.loss_pct < 5
-    row = next(recommendation for recommendation in view.chips[0].recommendations if recommendation.op == "gemv").rows
-    assert fp8.memory_bytes == next(one.memory_bytes for one in row if one.label == fp8.label) > 28672 * 8192
+    row = next(
+        recommendation for recommendation in view.chips[0].recommendations if recommendation.op == "gemv"
+    ).options
+    assert fp8.memory_bytes == next(one.memory.total_bytes for one in row if one.label == fp8.label) > 28672 * 8192
     assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
     assert found["BF16 (matmul)"].speedup_ratio == 1.0
 
@@ -100,7 +102,7 @@ def test_what_stored_runs_say_is_no_question_of_its_own_where_this_run_is_all_th
     run, records, profiles = make.run(), make.gpu_records(), make.profiles(make.GPU)
     view = report_view(run, records, profiles)
     stored, (own, repeated) = with_stored(view, [run], records, profiles)
-    assert sum(len(ranking.rows) > 1 for ranking in stored.rankings) == len(own) > 1
+    assert sum(len(ranking.options) > 1 for ranking in stored.rankings) == len(own) > 1
     assert repeated == []
     # Another night measured one of the shapes: that answer is another one, the others still repeat.
     other = make.run(run_id="f" * 32, started_at="2026-11-01T00:00:00.000000+00:00")
@@ -117,8 +119,8 @@ def test_a_loss_that_another_run_measured_is_told(model_view):
     stored, (own, repeated) = with_stored(model_view, [run], records, profiles)
     assert len(stored.rankings) == len(own) > 0
     assert repeated == []
-    rows = [replace(row, loss=replace(row.loss, pct=9.0)) for row in stored.rankings[0].rows]
-    changed = replace(stored, rankings=(replace(stored.rankings[0], rows=tuple(rows)), *stored.rankings[1:]))
+    rows = [replace(row, loss=replace(row.loss, pct=9.0)) for row in stored.rankings[0].options]
+    changed = replace(stored, rankings=(replace(stored.rankings[0], options=tuple(rows)), *stored.rankings[1:]))
     chip = model_view.chips[0]
     groups = trade_groups(model_view.run, chip.models, chip.recommendations, chip.cases, changed, chip.hardware_key)
     assert [group.title for group in groups if group.origin == "all stored runs"] == [stored.rankings[0].title]
@@ -150,5 +152,5 @@ def test_page_and_document_hold_the_same_points(model_view):
                 if name != "record_ids" and value is not None and value is not False and value != []
             }
             assert {name: point[name] for name in told} == told
-            assert set(point) - {"ink", "number", "speedup_text", "loss_shown", "is_over_doubt"} <= set(same)
+            assert set(point) - {"number", "texts", "is_over_doubt"} <= set(same)
             assert point["number"] is not None

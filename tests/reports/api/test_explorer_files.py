@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from html.parser import HTMLParser
 from importlib import resources
@@ -10,7 +11,12 @@ import pytest
 
 FOLDER = resources.files("reports").joinpath("explorer")
 SHARED = "../figures/figure.js"
-MODULES = [*sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".js")), SHARED]
+VIEWS = FOLDER.joinpath("views")
+MODULES = [
+    *sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".js")),
+    *sorted(f"views/{entry.name}" for entry in VIEWS.iterdir()),
+    SHARED,
+]
 
 
 def text_of(name: str) -> str:
@@ -18,16 +24,21 @@ def text_of(name: str) -> str:
     return place.read_text(encoding="utf-8")
 
 
+def resolved(module: str, importer: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), module))
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_parses_no_text_as_markup_or_code_and_imports_what_exists(name):
     text = text_of(name)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc", text)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
-    imported = re.findall(r'from "(?:\./)?([^"]+)"', text)
-    assert set(imported) <= set(MODULES)
-    for names, module in re.findall(r'import \{([^}]+)\} from "(?:\./)?([^"]+)"', text):
-        for one in names.split(","):
-            assert re.search(rf"export (async )?(const|function|class) {one.strip()}\b", text_of(module)), one
+    imported = {resolved(module, name) for module in re.findall(r'from "([^"]+)"', text)}
+    assert imported <= set(MODULES)
+    for names, module in re.findall(r'import \{([^}]+)\} from "([^"]+)"', text):
+        exporting = text_of(resolved(module, name))
+        for export in filter(None, map(str.strip, names.split(","))):
+            assert re.search(rf"export (async )?(const|function|class) {export}\b", exporting), export
     assert text.count("\n") < 400
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.gap import case_gap, expected_gap
+from reports.cases.errors import case_gap, expected_gap
 from reports.cases.rows import case_rows
 from reports.cases.summary import case_summaries
 from reports.page.html import render_page

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.energy import case_energy
 from reports.cases.rows import case_rows
-from reports.cases.state import case_state
+from reports.cases.state import case_energy, case_state
 from reports.cases.summary import case_summaries
 from reports.text.display_text import prefixed
 from results.records.state_records import EnergyReading, MachineState

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.error_summary import error_summaries, overall_error, reason_counts, status_counts
+from reports.cases.errors import error_summaries, overall_error, reason_counts, status_counts
 from reports.cases.rows import case_rows
 
 

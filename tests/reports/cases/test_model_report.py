@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from model_records import CHIP, model_profile, model_record, model_run, model_run_records
 
-from reports.advice.recommend import recommend_from_run
-from reports.cases.gap import case_gap
+from reports.cases.errors import case_gap
 from reports.page.html import render_page
 from reports.ranking.model_results import model_json, part_columns
+from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.views import report_view
 
 

@@ -8,8 +8,18 @@ import sys
 
 import pytest
 
-from reports.figures.label_layout import Field, callout_place, first_free, overlap, rectangle, spread
-from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg, pixels
+from reports.figures.matplotlib_drawer import (
+    Field,
+    callout_place,
+    draw_figure,
+    figure_png,
+    figure_svg,
+    first_free,
+    overlap,
+    pixels,
+    rectangle,
+    spread,
+)
 from reports.figures.palette import ACCENT, SURFACE, all_colours, format_colours, operator_shapes
 from reports.figures.plotly_drawer import plotly_json
 from reports.figures.roofline import roofline_figure

@@ -13,7 +13,7 @@ from reports.figures.palette import format_colours
 from reports.figures.plotly_drawer import stack_json
 from reports.figures.spec import Bars, Line
 from reports.figures.timeline import timeline_stack
-from reports.view.run_timeline import CHANNELS, spans_over_time
+from reports.view.run_state import CHANNELS, spans_over_time
 from results.records.records import TelemetrySample
 from results.records.state_records import EnergyReading, MachineState
 

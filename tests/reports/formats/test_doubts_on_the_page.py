@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.shape_matrix import entries_and_matrices
-from reports.cases.calibration_doubt import profile_doubts
+from reports.cases.errors import profile_doubts
 from reports.formats.markdown import markdown_report
 from reports.formats.report_json import report_json
 from reports.page.html import render_page
+from reports.ranking.words import shape_summary
 from reports.view.views import report_view
 from roofline_model.chips.machine_constants import Calibration, Constant
 
@@ -47,7 +48,7 @@ def doubtful(make):
 def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     (chip,) = doubtful.chips
     (one,) = chip.recommendations
-    assert one.summary == (
+    assert shape_summary(one) == (
         "INT4 W4A16 (tinygemm): measured 1 ms, about 2.0× BF16; the baseline's time is doubtful (noisy): measure it again"
     )
     (matrix,) = entries_and_matrices(chip.shapes, chip.recommendations)[1]

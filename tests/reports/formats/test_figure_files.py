@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.gap import LABELS
+from reports.cases.errors import LABELS
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
 from reports.figures.matplotlib_drawer import draw_figure, draw_rows, figure_png, figure_svg

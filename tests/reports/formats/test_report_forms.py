@@ -14,8 +14,8 @@ from reports.document.blocks import Bullets, Column, Heading, plain_text, table,
 from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
 from reports.formats.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown, markdown_report
-from reports.formats.print_page import print_page
 from reports.formats.report_json import SCHEMA_VERSION, report_json
+from reports.page.html import print_page
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 from roofline_model.core.units import format_time
@@ -221,7 +221,7 @@ def test_every_key_is_documented(rich, pytestconfig):
 
 @pytest.mark.parametrize("records", ["none", "predicted"])
 def test_poor_runs_have_every_form(make, monkeypatch, records):
-    monkeypatch.setattr("reports.formats.print_page.report_figures", lambda view: [])
+    monkeypatch.setattr("reports.page.html.report_figures", lambda view: [])
     found = [] if records == "none" else [make.record((1, 64, 64), "BF16", "BF16", "k", number=1)]
     view = view_of(make, found)
     data = report_json(view)
@@ -258,7 +258,7 @@ def test_the_page_for_paper_is_whole_and_inert(rich):
 
 def test_hostile_names_are_text_on_paper(make, monkeypatch):
     monkeypatch.setattr(
-        "reports.formats.print_page.figure_svg", lambda figure: "<svg/>"
+        "reports.page.html.figure_svg", lambda figure: "<svg/>"
     )  # test_figure_files draws hostile names
     text = print_page(hostile_view(make))
     page = Page(text)

@@ -137,7 +137,7 @@ def test_processes_are_pooled_by_the_median_of_their_medians(make):
     ]
     (result,) = judged(*records)
     assert result.best.measured_s == 2e-3
-    assert len(result.best.rows) == 3
+    assert len(result.best.records) == 3
 
 
 def test_best_overall_prefers_the_largest_measured_gain(make):

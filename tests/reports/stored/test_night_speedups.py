@@ -11,13 +11,14 @@ from reports.document.advice_blocks import stored_section
 from reports.document.report import Report
 from reports.formats.markdown import markdown
 from reports.stored.rows.rows import measured_interval
+from reports.stored.words import reason_text, summary_of
 
 BF16, INT4 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm")
 
 
 def best_of(answer):
     [ranking] = answer.rankings
-    return next(row for row in ranking.rows if row.weight_format == "INT4"), ranking
+    return next(row for row in ranking.options if row.weight_format == "INT4"), ranking
 
 
 def disturbed(night, day, times_s, *kernels):
@@ -44,8 +45,8 @@ def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(night, recomm
     assert row.estimate.time_s == pytest.approx(10e-6, rel=1e-3)
     assert row.speedup_ratio == pytest.approx(1.8)  # of 2.0, 1.6 and 1.8; the levels say 2.7
     assert row.trust.speedup_basis == "median of 3 nights, all disturbed"
-    assert ranking.reasons[row.key].startswith("measured 1.8× BF16")
-    assert "1.8× BF16 (matmul) (median of 3 nights, all disturbed)" in ranking.summary
+    assert reason_text(row, ranking).startswith("measured 1.8× BF16")
+    assert "1.8× BF16 (matmul) (median of 3 nights, all disturbed)" in summary_of(ranking)
 
 
 def test_undisturbed_nights_go_before_disturbed_ones(night, recommend) -> None:
@@ -61,8 +62,8 @@ def test_undisturbed_nights_go_before_disturbed_ones(night, recommend) -> None:
 def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night, recommend) -> None:
     row, ranking = best_of(recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})]))
     assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.2), "across runs")
-    assert ranking.reasons[row.key].startswith("across runs 2.2× BF16")
-    assert "2.2× BF16 (matmul) (across runs)" in ranking.summary
+    assert reason_text(row, ranking).startswith("across runs 2.2× BF16")
+    assert "2.2× BF16 (matmul) (across runs)" in summary_of(ranking)
     assert (row.trust.confidence, row.trust.reason.endswith(", speed-up across runs")) == ("medium", True)
     # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
     found = recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})])

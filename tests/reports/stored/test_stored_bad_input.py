@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from reports.formats.ranking_json import recommendations_json
+from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_runs, recommend_from_store
+from reports.stored.words import summary_of
 from results import open_store
 from results.exchange.exported.load import import_file
 from roofline_model.core.errors import InvalidValueError
@@ -34,42 +36,42 @@ def test_nothing_of_what_was_asked(night, recommend) -> None:
 def test_predictions_only(night, recommend) -> None:
     found = recommend([night(1, {BF16: None, INT4: None})], with_chip=True)
     [ranking] = found.rankings
-    assert ranking.rows
-    assert not any(row.is_measured for row in ranking.rows)
+    assert ranking.options
+    assert not any(row.is_measured for row in ranking.options)
     assert (
         found.missing[0]
         == "no record is measured: every time is a prediction, nothing is known of this machine's kernels"
     )
     assert ranking.missing[0] == finding("none-measured")
-    assert ranking.summary.startswith("try ")
+    assert summary_of(ranking).startswith("try ")
 
 
 def test_one_case_alone_and_no_wide_baseline(night, recommend) -> None:
     [ranking] = recommend([night(1, {INT4: 9e-6})]).rankings
     assert ranking.missing[:2] == (finding("one-measured", "INT4 W4A16 (tinygemm)"), finding("baseline-missing"))
-    assert ranking.best.speedup_ratio is None
+    assert ranking.first.speedup_ratio is None
 
 
 def test_everything_failed(night, recommend) -> None:
     [ranking] = recommend([night(1, {BF16: "failed: out of memory", INT4: "skipped: no kernel"})]).rankings
-    assert ranking.rows == ()
-    assert ranking.best is None
-    assert {one.reason for one in ranking.refused} == {"failed: out of memory", "skipped: no kernel"}
-    assert ranking.summary == "nothing is left to recommend: see what was refused and why"
+    assert ranking.options == ()
+    assert ranking.first is None
+    assert {reason for _, reason in excluded_texts(ranking)} == {"failed: out of memory", "skipped: no kernel"}
+    assert summary_of(ranking) == "nothing is left to recommend: see what was refused and why"
 
 
 def test_what_was_measured_and_fails_now_is_not_ranked_even_alone(night, recommend) -> None:
     failing = {BF16: "failed: wrong result", INT4: "failed: wrong result"}
     [ranking] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, failing)]).rankings
-    assert ranking.rows == ()
-    assert {one.label for one in ranking.refused} == {"BF16 (matmul)", "INT4 W4A16 (tinygemm)"}
+    assert ranking.options == ()
+    assert {label for label, _ in excluded_texts(ranking)} == {"BF16 (matmul)", "INT4 W4A16 (tinygemm)"}
     [kept] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, failing, git_branch="idea")]).rankings
-    assert len(kept.rows) == 2, "what fails on another branch says nothing of this one"
+    assert len(kept.options) == 2, "what fails on another branch says nothing of this one"
 
 
 def test_mixed_chips_are_never_mixed(make, night, recommend) -> None:
     found = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, {BF16: 1e-3, INT8: 2e-4}, device=make.CPU)])
-    assert [(ranking.hardware_key, ranking.best.label) for ranking in found.rankings] == [
+    assert [(ranking.hardware_key, ranking.first.label) for ranking in found.rankings] == [
         ("h200-sxm", "INT4 W4A16 (tinygemm)"),
         ("this-cpu", "INT8 (int_mm)"),
     ]
@@ -107,5 +109,5 @@ def test_records_of_older_schemas(tmp_path, name: str) -> None:
         import_file(store, GOLDEN / name)
         recommendations = recommend_from_store(store)
     assert recommendations.record_count
-    assert all(ranking.summary for ranking in recommendations.rankings)
+    assert all(summary_of(ranking) for ranking in recommendations.rankings)
     json.dumps(recommendations_json(recommendations), allow_nan=False)

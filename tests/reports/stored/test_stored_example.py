@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_store
+from reports.stored.words import summary_of
 from results import open_store
 from results.exchange.exported.load import import_file
 from roofline_model.recommend.loss import loss_doubt, loss_finding
@@ -27,7 +29,7 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
     recommendations = recommend_from_store(store)
     assert recommendations.missing == ()
     assert {ranking.hardware_key for ranking in recommendations.rankings} == {CPU}
-    assert {ranking.title: ranking.best.label for ranking in recommendations.rankings} == {
+    assert {ranking.title: ranking.first.label for ranking in recommendations.rankings} == {
         "seeded-llama-156m, decode, batch 1, 128 tokens": "INT4 W4A16",
         "seeded-llama-156m, prefill, batch 1, 128 tokens": "BF16",
         "gemm 64x1024x1024": "INT8 (int_mm)",
@@ -37,7 +39,7 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
         "gemv 1x11264x2048": "INT4 W4A16 (int4pack)",
         "gemv 8x4096x4096": "INT4 W4A16 (int4pack)",
     }
-    decode = recommendations.rankings[0].best
+    decode = recommendations.rankings[0].first
     assert (decode.estimate.time_s, decode.trust.confidence, decode.loss.source) == (
         0.010614638000000001,
         "medium",
@@ -46,7 +48,7 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
     assert decode.loss.kl_nats_per_token == pytest.approx(0.0354, abs=5e-4)
     assert decode.memory.total_bytes == 130885888 + 1048576
     assert decode.evidence[0].label == "model_quant"
-    assert recommendations.rankings[0].summary.startswith("take INT4 W4A16: measured 10.61 ms, 2.4× BF16")
+    assert summary_of(recommendations.rankings[0]).startswith("take INT4 W4A16: measured 10.61 ms, 2.4× BF16")
 
 
 def test_the_store_gives_the_same_as_its_records(store) -> None:
@@ -66,8 +68,8 @@ def test_a_loss_limit_and_a_chip_of_none(store) -> None:
     recommendations = recommend_from_store(
         store, StoredQuestion(max_loss_pct=1.0, phase="decode", model="seeded-llama-156m")
     )
-    assert [row.label for row in recommendations.rankings[0].rows] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
-    assert recommendations.rankings[0].refused[0].reason == "loses 3.6 %, the limit is 1 %"
+    assert [row.label for row in recommendations.rankings[0].options] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
+    assert excluded_texts(recommendations.rankings[0])[0][1] == "loses 3.6 %, the limit is 1 %"
     none = recommend_from_store(store, StoredQuestion(hardware_key="gb10"))
     assert none.rankings == ()
     assert none.missing == (f"no record on gb10 is stored; stored chips: {CPU}; `roofline runs` lists what is",)
@@ -76,12 +78,12 @@ def test_a_loss_limit_and_a_chip_of_none(store) -> None:
 def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides(store) -> None:
     recommendations = recommend_from_store(store, StoredQuestion(phase="decode", model="seeded-llama-156m"))
     [ranking] = recommendations.rankings
-    best = ranking.best.loss
+    best = ranking.first.loss
     assert loss_finding(best).code == "loss-measured-over-tokens"
     assert (best.text, best.low_pct < best.pct < best.high_pct) == ("", True), "random tokens"
-    assert "its likeliest next token is the 16-bit model's on 26.6 % of the tokens only" in ranking.summary
-    assert "3.6 %" not in ranking.summary
-    gentle = next(row.loss for row in ranking.rows if row.label == "INT8 W8A16")
+    assert "its likeliest next token is the 16-bit model's on 26.6 % of the tokens only" in summary_of(ranking)
+    assert "3.6 %" not in summary_of(ranking)
+    gentle = next(row.loss for row in ranking.options if row.label == "INT8 W8A16")
     assert loss_doubt(gentle) is None
     assert gentle.top1_agreement_ratio == pytest.approx(0.9, abs=0.05)
 
@@ -120,23 +122,24 @@ def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(
     (chip,) = report_view(run, records, profiles).chips
     recommendations = recommend_for_run(all_runs, records)
     places = {
-        (recommendation.op, recommendation.shape_label): [row.label for row in recommendation.rows]
+        (recommendation.op, recommendation.shape_label): [row.label for row in recommendation.options]
         for recommendation in chip.recommendations
     }
     assert {
-        (ranking.op, ranking.shape_label): [row.label for row in ranking.rows] for ranking in recommendations.rankings
+        (ranking.op, ranking.shape_label): [row.label for row in ranking.options]
+        for ranking in recommendations.rankings
     } == places
     shown = {case.lead.case_key: case.plus_minus_ratio for case in chip.cases}
     stored = {
         row.key: row.estimate.half_width_ratio
         for ranking in recommendations.rankings
-        for row in ranking.rows
+        for row in ranking.options
         if row.is_measured
     }
     ranked = {
-        row.case_key: row.interval_ratio
+        row.key: row.estimate.half_width_ratio
         for recommendation in chip.recommendations
-        for row in recommendation.rows
+        for row in recommendation.options
         if row.record_ids
     }
     assert stored == {key: shown[key] for key in stored}
@@ -161,7 +164,9 @@ def test_places_that_only_noise_exchanged_are_no_news(all_runs) -> None:
 def test_a_faster_median_whose_interval_overlaps_is_told_and_not_taken(all_runs) -> None:
     recommendations = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
     summaries = {
-        ranking.title: ranking.summary for ranking in recommendations.rankings if "may be faster" in ranking.summary
+        ranking.title: summary_of(ranking)
+        for ranking in recommendations.rankings
+        if "may be faster" in summary_of(ranking)
     }
     assert list(summaries) == ["gemv 8x4096x4096"]
     assert summaries["gemv 8x4096x4096"].startswith("stay at BF16 (matmul): measured 2.013 ms")

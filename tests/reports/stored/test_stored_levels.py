@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reports.ranking.words import excluded_texts
 from reports.stored.rows.levels import POOLED_COUNT, case_level, stale_reason
 from roofline_model.core.finding import finding, has_code
 
@@ -59,12 +60,12 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
         night(2, {BF16: 22e-6, INT4: "failed: relative error 0.3 exceeds 0.08"}, driver="590.12"),
     ]
     [ranking] = recommend(nights).rankings
-    rows = {row.label: row for row in ranking.rows}
+    rows = {row.label: row for row in ranking.options}
     assert rows["INT8 (int_mm)"].trust.stale_reason == "measured before driver 580.95 → 590.12"
     assert rows["INT8 (int_mm)"].trust.confidence == "medium"
     assert not rows["BF16 (matmul)"].trust.stale_reason
     assert "INT4 W4A16 (tinygemm)" not in rows, "what fails now is not recommended"
-    assert next(one for one in ranking.refused if one.label == "INT4 W4A16 (tinygemm)").reason == (
+    assert dict(excluded_texts(ranking))["INT4 W4A16 (tinygemm)"] == (
         "failed in run 00000002, after it was measured: relative error 0.3 exceeds 0.08"
     )
     assert "INT8 (int_mm)" in next(one for one in ranking.missing if one.code == "stale").value("options")
@@ -73,14 +74,14 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
 
 def test_a_forced_measurement_is_none_of_the_chip(night, recommend) -> None:
     [ranking] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}, is_forced=True)], with_chip=True).rankings or [None]
-    assert ranking is None or not any(row.is_measured for row in ranking.rows)
+    assert ranking is None or not any(row.is_measured for row in ranking.options)
 
 
 def test_interval_and_time_are_over_the_processes_of_all_pooled_nights(night, recommend) -> None:
     nights = [
         night(day, {BF16: 22e-6, INT8: 14e-6, INT4: time_s}) for day, time_s in enumerate((9.0e-6, 9.2e-6, 9.1e-6))
     ]
-    best = recommend(nights).rankings[0].best
+    best = recommend(nights).rankings[0].first
     assert sum(run.process_count for run in best.evidence) == 9
     assert best.estimate.time_s == pytest.approx(9.1e-6, rel=0.005)
     assert best.estimate.low_s < 9.1e-6 < best.estimate.high_s

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from reports.ranking.words import excluded_texts
 from results.records.case_names import PassName
 from roofline_model.operators.case import Case
 from roofline_model.recommend.search.losses_file import MeasuredLosses
@@ -74,7 +75,7 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
         ("model", "decode", "tiny, decode, batch 1, 128 tokens"),
         ("model", "prefill", "tiny, prefill, batch 1, 128 tokens"),
     ]
-    best = found.rankings[0].best
+    best = found.rankings[0].first
     assert (best.label, best.memory.total_bytes, best.memory.is_measured, best.memory.saved_ratio) == (
         "INT4 W4A16",
         70,
@@ -90,11 +91,11 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     assert best.loss.run_id == run.run_id
     assert best.tokens_per_s == pytest.approx(125)
     # Quality is the model's: measured in decode, it is known of prefill.
-    assert found.rankings[1].rows[1].loss.source == "measured"
+    assert found.rankings[1].options[1].loss.source == "measured"
     assert [
         ranking.phase for ranking in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings
     ] == ["prefill"]
-    assert recommend([(run, decode + prefill)], phase="prefill").rankings[0].rows[1].loss.source == "measured"
+    assert recommend([(run, decode + prefill)], phase="prefill").rankings[0].options[1].loss.source == "measured"
 
 
 def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(passes, recommend) -> None:
@@ -106,16 +107,16 @@ def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(p
     }
     values |= {("lm_head", "INT4.FP16"): 5.0, ("layers.0.kv", "INT8"): 5.0}
     losses = MeasuredLosses(values, NAME, "kl", text="a text", tokens_count=2048)
-    rows = {row.label: row for row in recommend(nights, losses=(losses,)).rankings[0].rows}
+    rows = {row.label: row for row in recommend(nights, losses=(losses,)).rankings[0].options}
     assert rows["INT4 W4A16"].loss.source == "measured"
     assert rows["INT4 W4A16"].loss.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
     assert rows["INT8 W8A16"].loss.source == "claimed"
     [ranking] = recommend(nights, losses=(losses,), max_loss_pct=1).rankings
-    assert [row.label for row in ranking.rows] == ["INT4 W4A16", "INT8 W8A16", "BF16"]
+    assert [row.label for row in ranking.options] == ["INT4 W4A16", "INT8 W8A16", "BF16"]
     [strict] = recommend(nights, losses=(losses,), max_loss_pct=0.1).rankings
-    assert "loses 0.2 %, the limit is 0.1 %" in [one.reason for one in strict.refused]
+    assert "loses 0.2 %, the limit is 0.1 %" in [reason for _, reason in excluded_texts(strict)]
     others = MeasuredLosses(values, "another", "kl", text="a text", tokens_count=2048)
-    assert recommend(nights, losses=(others,)).rankings[0].best.loss.source == "claimed"
+    assert recommend(nights, losses=(others,)).rankings[0].first.loss.source == "claimed"
 
 
 def test_the_newest_measured_loss_counts(passes, recommend, make) -> None:
@@ -126,5 +127,5 @@ def test_the_newest_measured_loss_counts(passes, recommend, make) -> None:
     [newer] = [one for one in second[1] if one.case.formats[1] == ("b", "INT4")]
     better = {**newer.extra["quality"], "kl_nats_per_token": {"value": 0.01}, "perplexity_ratio": {"value": 1.002}}
     changed = [replace(one, extra={**one.extra, "quality": better}) if one is newer else one for one in second[1]]
-    best = recommend([first, (second[0], changed)]).rankings[0].best
+    best = recommend([first, (second[0], changed)]).rankings[0].first
     assert (best.loss.kl_nats_per_token, best.loss.run_id) == (0.01, second[0].run_id)

@@ -51,7 +51,7 @@ def test_it_is_what_the_store_recommends_for_the_runs_questions(database, found)
     (mine,) = found.rankings
     assert mine in every.rankings
     assert len(every.rankings) == 2
-    assert mine.best.label == "FP8_E4M3 (scaled_mm_row)"
+    assert mine.first.label == "FP8_E4M3 (scaled_mm_row)"
     assert found.run_count == 3
     assert any("driver 580.95 → 590.12" in change.sentence or "590.12" in change.sentence for change in mine.changes)
 
@@ -99,11 +99,11 @@ def test_the_page_has_answers_changes_and_evidence(page, found, nights):
     assert "What moved since the last run" in section
     assert section.count('id="stored-1"') == 1
     for value in re.findall(r'<tr class="best">.*?data-value="([^"]+)"', section, re.DOTALL):
-        assert float(value) == ranking.best.estimate.time_s
+        assert float(value) == ranking.first.estimate.time_s
     link = re.search(r'<a class="evidence measured" href="#(case-\d+)">', section)[1]
     assert f'id="{link}"' in page
     assert nights[1][0].run_id[:8] in section  # evidence of another run is named
-    assert f">{loss_text(ranking.best.loss)}</span>" in section
+    assert f">{loss_text(ranking.first.loss)}</span>" in section
     assert f"From {found.basis_words}, " in section
 
 

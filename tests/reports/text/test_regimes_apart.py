@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from reports.advice.headlines import operator_headlines
-from reports.advice.recommend import recommend_from_run
-from reports.cases.error_summary import error_summaries, overall_error
+from reports.cases.errors import error_summaries, overall_error
 from reports.cases.rows import case_rows
 from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
+from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import best_overall, shape_results
-from reports.text.regime import regime_meanings, regime_title, regime_words
+from reports.text.labels import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
 
@@ -57,7 +57,7 @@ def test_words(cache, mode, words, title):
 
 def test_only_what_occurs_is_explained():
     assert [word for word, _ in regime_meanings([("none", "eager")])] == []
-    assert [word for word, _ in regime_meanings([("cold", "graph"), ("warm", "eager"), ("cold", "eager")])] == [
+    assert [word for word, _ in regime_meanings([("cold", "eager"), ("warm", "eager"), ("cold", "graph")])] == [
         "cold",
         "hot (warm)",
         "graph",
@@ -69,7 +69,7 @@ def test_every_shape_result_holds_one_regime(make):
     assert [(result.cache, result.mode) for result in results] == REGIMES
     assert [round(one.measured_speedup) for one in results] == [2, 3, 4, 5, 6, 7, 8]
     for result in results:
-        assert {(row.cache, row.mode) for each in result.ranked for row in each.rows} == {(result.cache, result.mode)}
+        assert {(each.case.cache, each.case.mode) for each in result.ranked} == {(result.cache, result.mode)}
 
 
 def test_headlines_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(make):
@@ -96,18 +96,18 @@ def test_rankings_rank_one_regime_each(make):
     assert [(one.cache, one.mode) for one in recommendations] == [
         ("cold", mode) for mode in ("eager", "graph", "sustained", "burst", "mine")
     ]
-    assert [round(one.best.speedup) for one in recommendations] == [2, 5, 6, 7, 8]
+    assert [round(one.first.speedup_ratio) for one in recommendations] == [2, 5, 6, 7, 8]
     records = {one.record_id: one for one in everything(make)}
     assert len(records) == 2  # ids repeat over the regimes: what counts is that times do not mix
     for one in recommendations:
-        assert len([row for row in one.rows if row.source == "measured"]) == 2
+        assert len([option for option in one.options if option.is_measured]) == 2
 
 
 def test_flushed_is_ranked_before_warm_and_after_cold(make):
     flushed, warm = pair(make, "flushed", "eager", 3e-3, 1e-3), pair(make, "warm", "eager", 4e-3, 1e-3)
     (one,) = recommend_from_run([*warm, *flushed], None)
     assert one.cache == "flushed"
-    assert one.best.speedup == pytest.approx(3.0)
+    assert one.first.speedup_ratio == pytest.approx(3.0)
 
 
 def test_prediction_errors_are_summed_up_per_regime(make):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -69,7 +69,6 @@ def test_moving_from_run_to_run_is_allowed_for_where_no_data_span_runs():
     assert floors[1] == pytest.approx(1.1 * floors[0])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     step=st.floats(0, 0.2),
     more=st.floats(0.001, 0.2),

@@ -89,7 +89,7 @@ def test_no_run_yet_is_none_and_a_branch_nobody_knows_is_an_error(tmp_path):
     assert compared(tmp_path, "baseline", sides[0], after=sides[0]) is None
     path = runs.stored(tmp_path / "more.db", *sides)
     with open_store(path, create=False, read_only=True) as store:
-        with pytest.raises(UnknownNameError, match=r"unknown branch 'typo'\. Known: main"):
+        with pytest.raises(UnknownNameError, match=r"'typo'.*main"):
             baseline_side(store, "branch:typo", sides[1], {}, DiffRules())
         # The very first night of a database cannot know any branch.
         assert baseline_side(store, "branch:typo", sides[0], {}, DiffRules()) is None

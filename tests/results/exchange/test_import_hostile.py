@@ -70,7 +70,7 @@ def test_a_file_of_a_billion_rows_is_refused_unread(tmp_path: Path, name: str, s
     path.write_bytes(start)
     os.truncate(path, 40 * 2**30)  # sparse: takes no space
     tracemalloc.start()
-    with pytest.raises(InvalidValueError, match=r"holds 40\.0 GiB, more than an import reads"):
+    with pytest.raises(InvalidValueError, match=r"40\.0 GiB"):
         read_any(path)
     os.truncate(path, limit + 1)
     with pytest.raises(InvalidValueError, match="more than an import reads"):
@@ -92,7 +92,7 @@ def test_our_own_parquet_is_no_table_of_kernels(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({name: ["x"] for name in COLUMNS}), tmp_path / "run.parquet")
-    with pytest.raises(InvalidValueError, match=r"is a Parquet export: Parquet cannot be imported, .* --format json"):
+    with pytest.raises(InvalidValueError, match=r"Parquet.*Parquet.*--format"):
         read_any(tmp_path / "run.parquet")
 
 
@@ -104,7 +104,7 @@ def test_a_small_parquet_file_of_many_rows_is_refused_unread(tmp_path: Path) -> 
     table = pyarrow.table({name: pyarrow.array(values).dictionary_encode() for name, values in columns.items()})
     parquet.write_table(table, tmp_path / "many.parquet", compression="zstd")
     assert (tmp_path / "many.parquet").stat().st_size < 2**20
-    with pytest.raises(InvalidValueError, match="holds 500,001 rows, more than an import reads"):
+    with pytest.raises(InvalidValueError, match="500,001"):
         read_any(tmp_path / "many.parquet")
 
 
@@ -139,7 +139,7 @@ LEAVES = st.one_of(
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_field_may_be_anything(tmp_path: Path, data: st.DataObject) -> None:
     """Whatever one field is turned into, the file is read or refused in one line; nothing else comes out."""
     document = json.loads(json.dumps(data.draw(st.sampled_from([[PP, TG], SERVE, OLD_SERVE, PYTEST_BENCHMARK]))))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from foreign_files import PYTEST_BENCHMARK
 
 from results.exchange.exported.export import export_documents
@@ -58,10 +57,7 @@ def test_what_was_imported_can_be_exported_and_imported_again(write: Write) -> N
 def test_a_file_that_pytest_benchmark_really_wrote(tmp_path: Path) -> None:
     pytest.importorskip("pytest_benchmark")
     (tmp_path / "test_it.py").write_text("def test_sum(benchmark):\n    benchmark(sum, range(100))\n")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
+    options = [
         "-q",
         "-p",
         "no:cacheprovider",
@@ -73,7 +69,7 @@ def test_a_file_that_pytest_benchmark_really_wrote(tmp_path: Path) -> None:
         "--benchmark-min-rounds=3",
         "--benchmark-disable-gc",
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = warm_start.run("pytest", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     foreign = read_any(tmp_path / "out.json").foreign
     assert foreign is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from results.history.change_points import CONFIRMING_NIGHTS, LEAST_NIGHTS, find_steps
@@ -150,7 +150,6 @@ def test_a_step_that_lasts_two_nights_is_withdrawn():
     assert (judged.start_index, judged.is_withdrawn) == (60, True)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     night=st.integers(20, 60),

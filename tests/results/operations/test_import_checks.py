@@ -213,7 +213,7 @@ def test_times_of_every_offset_sort_like_times(tmp_path: Path, document: dict[st
     assert [run.started_at for run in runs] == sorted(started.values(), reverse=True)
     assert {run.finished_at for run in runs} == {"2026-11-03T00:00:00.000000+00:00"}
     document["run"]["started_at"] = "0001-01-01T00:00:00+05:00"
-    with pytest.raises(StoreError, match=r"run\.started_at is '0001-01-01T00:00:00\+05:00', not a date and time"):
+    with pytest.raises(StoreError, match=r"run\.started_at.*'0001-01-01T00:00:00\+05:00'"):
         imported(tmp_path, document)
 
 

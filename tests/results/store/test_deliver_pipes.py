@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from results.store.delivery.deliver import deliver_files, deliver_waiting
+from results.store.delivery.outbox import deliver_files, deliver_waiting
 from results.store.store import open_store
 
 

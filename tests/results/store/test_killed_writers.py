@@ -17,7 +17,7 @@ import pytest
 
 import results
 from results.store.connection import RETRY_WAITS_S
-from results.store.delivery.deliver import deliver_waiting
+from results.store.delivery.outbox import deliver_waiting
 from results.store.delivery.spool import spool_files
 from results.store.store import open_store
 

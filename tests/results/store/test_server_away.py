@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import warm_start
 
 import results
 from results.records.records import ProcessInfo, Record, RunInfo
@@ -25,9 +26,8 @@ from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import connection
 from results.store.connection import is_passing
 from results.store.delivery import outbox
-from results.store.delivery.changes import Change
-from results.store.delivery.deliver import deliver_files, deliver_waiting
-from results.store.delivery.spool import Spool, read_spool, spool_files
+from results.store.delivery.outbox import deliver_files, deliver_waiting
+from results.store.delivery.spool import Change, Spool, read_spool, spool_files
 from results.store.store import ResultStore, open_store
 from roofline_model.core.errors import DatabaseAwayError, StoreError
 
@@ -186,16 +186,8 @@ def test_a_run_whose_server_dies_ends_as_it_would_have_and_the_next_one_delivers
 
     def run(**environment: str) -> subprocess.CompletedProcess[str]:
         options = "--hw b10 --roofline-timer simulated --roofline-json run.json -p no:cacheprovider"
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *options.split()],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_DB": url, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_DB": url, **environment}
+        return warm_start.run("pytest", "-q", *options.split(), cwd=tmp_path, env=env)
 
     done = run(POSTMASTER=str(mortal_postgres.pid))
     assert done.returncode == 0, done.stdout
@@ -348,7 +340,7 @@ def test_a_file_for_another_database_or_in_use_is_left_alone(
 
 def test_the_file_of_a_killed_writer_is_free(tmp_path: Path, store: ResultStore) -> None:
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom results.store.delivery.spool import Spool\nfrom results.store.delivery.changes import Change\n"
+        "import sys, time\nfrom pathlib import Path\nfrom results.store.delivery.spool import Spool\nfrom results.store.delivery.spool import Change\n"
         "from results.records.records import RunInfo\n"
         "run = RunInfo('a' * 32, '2026-03-01T10:00:00')\nspool = Spool(Path(sys.argv[1]), sys.argv[2])\n"
         "spool.add(Change(run.run_id, run))\nprint('kept', flush=True)\ntime.sleep(60)\n"

@@ -157,6 +157,6 @@ def test_a_reader_of_postgres_cannot_write(postgres_server: Callable[..., str]) 
         assert (
             store.query(lambda connection: connection.execute(sa.text("SHOW transaction_read_only")).scalar()) == "on"
         )
-        with pytest.raises(StoreError, match="was opened read-only: nothing was changed"):
+        with pytest.raises(StoreError, match="read-only"):
             store.query(lambda connection: connection.execute(sa.text("DELETE FROM run")))
         assert store.runs() == []

@@ -117,7 +117,7 @@ RECORDS = fields_of(Record)
 PROFILES = fields_of(HardwareProfile)
 # Not shrunk: whole runs shrink for minutes, and the first difference is plain to see.
 MANY = settings(
-    max_examples=25,
+    max_examples=settings.default.max_examples // 2,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

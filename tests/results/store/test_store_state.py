@@ -217,12 +217,10 @@ def test_a_flag_nobody_explains_and_a_record_nobody_stored(
     store.begin_run(run)
     record = make_record(run.run_id)
     store.add_record(record)
-    with pytest.raises(
-        InvalidValueError, match="cannot carry the flag 'quarantine': known are noisy, few-samples, drift"
-    ) as caught:
+    with pytest.raises(InvalidValueError, match="few-samples") as caught:
         store.flag_records([record.record_id], "quarantine")
     assert "\n" not in str(caught.value)
-    with pytest.raises(StoreError, match=r"record '0000.*' is not in the database"):
+    with pytest.raises(StoreError, match="'0000"):
         store.flag_records([record.record_id, "0" * 32], "quarantined")
     assert flags_of(store, run.run_id) == [("noisy",)]
 

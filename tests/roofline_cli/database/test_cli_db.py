@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from results.records.records import RunInfo
-from results.store.delivery.changes import Change
-from results.store.delivery.spool import Spool
+from results.store.delivery.spool import Change, Spool
 from results.store.schema import SCHEMA_VERSION
 from results.store.store import open_store
 from results.store.target import parse_target

@@ -46,6 +46,19 @@ def test_a_chip(client, key):
     assert ask_command("hardware", "show", key) == client.get(f"/api/hardware/{key}").json()
 
 
+def test_codes_of_findings(client):
+    assert ask_command("explain") == client.get("/api/findings").json()
+
+
+@pytest.mark.parametrize("chip", ["gb10", "a100-sxm-80gb"])
+def test_a_recommendation_for_a_model(client, chip):
+    answer = ask_command("recommend", "--model", "llama-3.1-8b", "--hw", chip, "--batch", "4")
+    assert (
+        answer == client.post(f"/api/models/llama-3.1-8b/recommend?hardware_key={chip}", json={"batch_count": 4}).json()
+    )
+    assert answer["prediction"]["expected"]["time_s"] == answer["candidates"][0]["time_s"]
+
+
 def test_formats(client):
     assert ask_command("formats") == client.get("/api/formats").json()
 

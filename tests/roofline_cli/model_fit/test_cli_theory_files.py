@@ -147,7 +147,7 @@ def test_a_program_asked_to_end_leaves_nothing_behind(tmp_path, number):
 
 
 def test_a_failure_names_the_option_it_came_with(tmp_path):
-    with pytest.raises(InvalidValueError, match="name another file with --predictions"):
+    with pytest.raises(InvalidValueError, match="--predictions"):
         write_text(tmp_path / ("n" * 300), "x", "--predictions")
 
 

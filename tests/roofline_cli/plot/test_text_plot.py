@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_cli.plot.axes import rate_tick, tick_values
@@ -139,7 +139,6 @@ points = st.builds(PlotPoint, st.sampled_from("ABCDEFGH*"), intensities, rates, 
 roofs = st.builds(PlotRoof, st.text(min_size=1, max_size=40), st.floats(1e8, 1e14), rates)
 
 
-@settings(max_examples=60)
 @given(st.lists(roofs, max_size=6), st.lists(points, max_size=20), st.integers(20, 250), st.booleans())
 def test_every_plot_fits_and_every_letter_is_drawn_or_said_to_be_hidden(found_roofs, found_points, width, is_ascii):
     memory = PlotSlope("DRAM", found_roofs[0].bandwidth_bytes_per_s) if found_roofs else None

@@ -15,7 +15,7 @@ from reports.figures.history import MOST_NIGHTS, history_figure
 from reports.figures.matplotlib_drawer import draw_figure, figure_svg
 from reports.figures.palette import ACCENT
 from reports.figures.spec import Marks
-from reports.page.interactive.page_data import history_data
+from reports.page.page_data import history_data
 from reports.view.comparison import Comparison, compare_with_baseline, compared_rows, compared_texts
 from results.store.store import open_store
 from roofline_cli.main import app

@@ -69,10 +69,10 @@ def test_json_on_stdout_is_one_document_with_the_numbers_of_show(database):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("md", "# Roofline report: quick"), ("json", "{"), ("pdf-ready", "<!DOCTYPE html>")]
+    ("name", "start"), [("md", "# Roofline report: quick"), ("json", "{"), ("pdf-ready", "<!doctype html>")]
 )
 def test_every_form_can_be_a_file(database, tmp_path, monkeypatch, name, start):
-    monkeypatch.setattr("reports.formats.print_page.report_figures", lambda view: [])
+    monkeypatch.setattr("reports.page.html.report_figures", lambda view: [])
     place = tmp_path / "report.out"
     data = json.loads(invoke("--run", "quick", "--format", name, "-o", str(place), "--json", "--db", database))
     assert data["path"] == str(place)

@@ -220,7 +220,7 @@ def test_a_duplicate_key_is_refused_by_toml_itself() -> None:
 
 def test_a_file_without_peaks() -> None:
     head = GOOD[: GOOD.index("[[peak]]")]
-    with pytest.raises(DefinitionError, match=r"no \[\[peak\]\]: give at least one"):
+    with pytest.raises(DefinitionError, match=r"\[\[peak\]\]"):
         read_device_text(head, "x.toml")
 
 
@@ -307,7 +307,7 @@ def test_rates_may_be_written_as_vendors_do(value: float, unit: str) -> None:
 
 
 def test_a_range_error_is_readable() -> None:
-    with pytest.raises(DefinitionError, match=r"memory bandwidth: 1\.2 PB/s is outside 1 GB/s to 1 PB/s"):
+    with pytest.raises(DefinitionError, match=r"1\.2 PB/s.*1 GB/s.*1 PB/s"):
         read_device_text(edited(BW, f'bandwidth = {{value = 1200, unit = "TB/s", {Q}}}'), "x.toml")
 
 
@@ -337,7 +337,7 @@ def test_only_regular_files_of_a_sane_size_are_opened(tmp_path: Path) -> None:
 def test_deep_nesting_is_refused_in_one_line() -> None:
     with pytest.raises(DefinitionError, match="nested too deeply"):
         read_device_text("x = " + "[" * 50_000, "x.toml")
-    with pytest.raises(DefinitionError, match="schema must be 1, got a deeply nested table"):
+    with pytest.raises(DefinitionError, match=r"x.toml.*32"):
         read_device_text("schema." + ".".join("a" * 3000) + " = 1", "x.toml")
 
 

@@ -324,7 +324,7 @@ def test_a_custom_chip_keeps_what_it_was_told() -> None:
     assert chip.declares("FP8")
     assert not chip.declares("INT8")
     assert chip.path("INT8").kind == "dequantize"
-    with pytest.raises(UnsupportedError, match=r"no rate for FP64. Declared: FP16, FP8_E4M3"):
+    with pytest.raises(UnsupportedError, match=r"FP64.*FP16, FP8_E4M3"):
         chip.path("FP64")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core.elementwise import (
@@ -21,7 +21,6 @@ from roofline_model.core.elementwise import (
 POSITIVE = st.floats(1e-12, 1e12)
 
 
-@settings(max_examples=40)
 @given(POSITIVE, POSITIVE, st.sampled_from([3, 4, 10.0, 12.0, 40.0]))
 def test_numbers_and_arrays_round_alike(x, limit, exponent):
     one = np.array([x])

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import (
@@ -67,7 +67,6 @@ def test_at_the_ridge_both_terms_are_equal_and_the_bound_is_called_memory() -> N
     assert predict(OpCost({"FP16": 100e9 + 1e6}, read_bytes=1e9), chip()).bound == "compute"
 
 
-@settings(max_examples=80, deadline=None)
 @given(CHIPS, SIZES, SIZES, SIZES, KEYS)
 def test_time_is_the_larger_term_and_the_bound_follows_the_ridge(
     key: str, m: int, n: int, k: int, precision: str
@@ -81,7 +80,6 @@ def test_time_is_the_larger_term_and_the_bound_follows_the_ridge(
     assert (found.read_bytes + found.write_bytes) / found.time_s <= found.bandwidth_bytes_per_s * (1 + 1e-12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(CHIPS, SIZES, SIZES, SIZES, KEYS, st.floats(1.0, 10.0), st.floats(1.0, 10.0))
 def test_a_faster_chip_is_never_slower(
     key: str, m: int, n: int, k: int, precision: str, more_memory: float, more_compute: float
@@ -95,7 +93,6 @@ def test_a_faster_chip_is_never_slower(
     assert predict_gemm(fast, m, n, k, precision).time_s <= predict_gemm(slow, m, n, k, precision).time_s
 
 
-@settings(max_examples=60, deadline=None)
 @given(CHIPS, SIZES, SIZES, SIZES, KEYS)
 def test_more_work_never_takes_less_time(key: str, m: int, n: int, k: int, precision: str) -> None:
     here = predict_gemm(key, m, n, k, precision).time_s
@@ -104,7 +101,6 @@ def test_more_work_never_takes_less_time(key: str, m: int, n: int, k: int, preci
     assert predict_gemm(key, m, n, k + 1, precision).time_s >= here
 
 
-@settings(max_examples=60, deadline=None)
 @given(CHIPS, SIZES, SIZES, SIZES, KEYS, st.integers(2, 9))
 def test_repeating_the_work_repeats_the_time_and_fusing_is_never_slower(
     key: str, m: int, n: int, k: int, precision: str, n_times: int
@@ -115,7 +111,6 @@ def test_repeating_the_work_repeats_the_time_and_fusing_is_never_slower(
     assert max(one, other) <= predict(first + second, key).time_s <= (one + other) * (1 + 1e-12)
 
 
-@settings(max_examples=40, deadline=None)
 @given(CHIPS, SIZES, SIZES, KEYS)
 def test_gemv_equals_gemm_at_one_row(key: str, n: int, k: int, precision: str) -> None:
     assert predict_gemv(key, n, k, precision) == predict_gemm(key, 1, n, k, precision)

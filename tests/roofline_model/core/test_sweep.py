@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_hardware, predict
@@ -64,7 +64,6 @@ def one_row(chip, shape, label, cache="cold"):
     return row
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["gb10", "h100", "b200", "a100"]),
     st.tuples(*[st.integers(1, 30000)] * 3),

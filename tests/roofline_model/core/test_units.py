@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core import units
@@ -72,7 +72,6 @@ def test_ratios_become_percent_only_in_print(ratio: float | None, signed: bool, 
     assert units.format_percent(ratio, signed=signed) == text
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.floats(min_value=1e-12, max_value=900.0), st.integers(min_value=2, max_value=6))
 def test_a_printed_time_is_the_time_and_reads_between_1_and_1000(time_s: float, digits: int) -> None:
     text = units.format_time(time_s, digits)

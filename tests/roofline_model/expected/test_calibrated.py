@@ -292,5 +292,5 @@ def test_a_slip_in_a_file_is_named_with_the_file():
     text = device_text(CHIP).replace("[calibration.dram]", "[calibration.dram]\nspeed = 3")
     with pytest.raises(DefinitionError, match=r"^here.toml: \[calibration\] dram has an unknown field 'speed'"):
         read_device_text(text, "here.toml")
-    with pytest.raises(DefinitionError, match=r"here.toml: not valid TOML: .*line "):
+    with pytest.raises(DefinitionError, match=r"here.toml.*TOML"):
         read_device_text("broken = \n" + text, "here.toml")

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
@@ -32,14 +32,12 @@ def cases(shape: tuple[int, int, int], pairs, cache: str = "cold") -> list[Case]
     return [gemm(*shape, a=a, b=b, c="FP16").case("*", cache=cache) for a, b in pairs]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(CHIPS), st.lists(st.sampled_from(PAIRS), min_size=1, max_size=7), ROWS, SIZES, SIZES)
 def test_many_are_the_same_as_each(chip: str, pairs, m: int, n: int, k: int):
     times, asked = expected_times(get_hardware(chip)), cases((m, n, k), pairs)
     assert times.many(asked) == [times(case) for case in asked]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(CHIPS),
     ROWS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import (
@@ -143,7 +143,6 @@ def test_storage_by_hand(key: str, shape: tuple[int, ...], size: int) -> None:
     assert get_format(key).storage_bytes(shape) == size
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(KEYS), st.integers(1, 300), st.integers(1, 300))
 def test_storage_is_never_less_than_the_elements_and_close_to_nominal_for_whole_blocks(
     key: str, rows: int, blocks: int
@@ -160,7 +159,6 @@ def test_storage_is_never_less_than_the_elements_and_close_to_nominal_for_whole_
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(KEYS), st.integers(1, 100), st.integers(1, 500))
 def test_storage_grows_with_the_shape(key: str, rows: int, columns: int) -> None:
     fmt = get_format(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.chips.hardware import create_custom_asic, get_hardware, list_hardware
@@ -22,7 +22,6 @@ def supported(make):
         return None
 
 
-@settings(max_examples=300, deadline=None)
 @given(chip=st.sampled_from(list_hardware()), a=NAMES, b=NAMES, c=NAMES, m=SIZES, n=SIZES, k=SIZES)
 def test_it_is_the_prediction_of_each_shape(chip, a, b, c, m, n, k):
     work = gemm(m, n, k, a=a, b=b, c=c)

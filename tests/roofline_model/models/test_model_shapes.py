@@ -221,7 +221,7 @@ def test_a_shape_is_returned_unchanged() -> None:
 
 
 def test_an_unknown_name_gets_the_nearest_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown model 'llama-3-9b'. Did you mean llama-3-8b") as raised:
+    with pytest.raises(UnknownNameError, match=r"'llama-3-9b'.*llama-3-8b") as raised:
         get_model("llama-3-9b")
     assert "config.json" in str(raised.value)
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
@@ -111,9 +111,7 @@ def test_a_latent_cache_has_one_matrix_for_keys_and_values() -> None:
     assert rows["kv_a_proj", "BF16.BF16", 576] == rows["kv_b_proj", "BF16.BF16", 128 * 256] == 61
     lite = products(predicted(LITE, "k_proj=FP8.BF16", "v_proj=FP8.BF16"))
     assert lite["q_proj", "BF16.BF16", 16 * 192] == lite["kv_a_proj", "FP8_E4M3.BF16", 576] == 27
-    with pytest.raises(
-        InvalidValueError, match=r"k_proj=FP8_E4M3.BF16 and v_proj=BF16: the latent cache of deepseek-v3"
-    ):
+    with pytest.raises(InvalidValueError, match=r"k_proj=FP8_E4M3.BF16.*v_proj=BF16.*deepseek-v3"):
         predicted(DEEPSEEK, "k_proj=FP8.BF16")
 
 
@@ -126,9 +124,7 @@ def test_fewer_parts_are_stronger() -> None:
     assert [plan.of(part, 0).weights for part in ("gate_proj", "up_proj", "down_proj")] == ["INT8", "INT4", "FP8_E4M3"]
     assert plan.of("up_proj", 3).label == "NVFP4.BF16"
     assert plan.of("qkv_proj", 3).label == "BF16"
-    with pytest.raises(
-        InvalidValueError, match=r"parts of ffn differ in this plan \(gate_proj=INT8.BF16, up_proj=NVFP4.BF16"
-    ):
+    with pytest.raises(InvalidValueError, match=r"\(gate_proj=INT8.BF16, up_proj=NVFP4.BF16"):
         plan.of("ffn", 3)
 
 
@@ -144,7 +140,6 @@ def test_a_part_of_a_published_plan_is_replaced_alone() -> None:
 FORMATS = ("BF16", "FP8", "INT4.BF16", "NVFP4.FP8")
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.sampled_from([LLAMA, MIXTRAL, PHI, QWEN_MOE, DEEPSEEK]), st.data())
 def test_every_matrix_is_counted_once_in_its_own_format(model: Any, data: st.DataObject) -> None:
     """FLOPs do not depend on how products split, bytes are those of each matrix, and no part is left out."""

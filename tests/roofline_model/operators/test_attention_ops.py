@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import FORMATS, InvalidValueError, Operator, gemm, total_cost
@@ -108,7 +108,6 @@ def test_scores_of_quantised_queries_are_16_bit() -> None:
 SHAPES = st.tuples(SMALL, HEADS, HEADS, SMALL, SMALL, SMALL)
 
 
-@settings(max_examples=60, deadline=None)
 @given(SHAPES, FLOATS, st.none() | SMALL)
 def test_unfused_attention_is_the_sum_of_its_kernels(
     shape: tuple[int, int, int, int, int, int], key: str, window: int | None
@@ -122,7 +121,6 @@ def test_unfused_attention_is_the_sum_of_its_kernels(
     assert list(parts) == ["qk_scores", "softmax", "scores_value"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(SHAPES, FLOATS)
 def test_fusion_saves_the_scores_and_nothing_else(shape: tuple[int, int, int, int, int, int], key: str) -> None:
     b, hkv, group, sq, more, d = shape
@@ -135,7 +133,6 @@ def test_fusion_saves_the_scores_and_nothing_else(shape: tuple[int, int, int, in
     assert fused.total_bytes == pytest.approx(unfused.total_bytes - saved)
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, HEADS, HEADS, SMALL, SMALL, FLOATS)
 def test_decode_is_prefill_with_one_query(b: int, hkv: int, group: int, skv: int, d: int, key: str) -> None:
     """The only query stands at the end: it sees every key, masked or not."""
@@ -144,7 +141,6 @@ def test_decode_is_prefill_with_one_query(b: int, hkv: int, group: int, skv: int
     assert plain.cost.total_flops == 4 * b * hkv * group * skv * d
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, HEADS, HEADS, SMALL, SMALL, FLOATS)
 def test_decode_steps_add_up_to_causal_prefill(b: int, hkv: int, group: int, s: int, d: int, key: str) -> None:
     steps = [attention(b, hkv * group, hkv, 1, past, d, q=key).cost for past in range(1, s + 1)]
@@ -156,7 +152,6 @@ def test_decode_steps_add_up_to_causal_prefill(b: int, hkv: int, group: int, s: 
     assert whole.total_read_bytes >= prefill.total_read_bytes * (1 - 1e-12)  # each step reads the cache again
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, HEADS, SMALL, SMALL, SMALL, FLOATS)
 def test_grouped_queries_with_a_head_each_are_multi_head(b: int, h: int, sq: int, more: int, d: int, key: str) -> None:
     grouped, full = attention(b, h, 1, sq, sq + more, d, q=key).cost, attention(b, h, h, sq, sq + more, d, q=key).cost
@@ -169,7 +164,6 @@ def test_grouped_queries_with_a_head_each_are_multi_head(b: int, h: int, sq: int
     assert flat.total_bytes == pytest.approx(full.total_bytes)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(min_value=1, max_value=10**5), SMALL)
 def test_causal_halves_the_flops_and_no_byte(s: int, d: int) -> None:
     full, causal = attention(1, 4, 2, s, s, d), attention(1, 4, 2, s, s, d, causal=True)
@@ -178,7 +172,6 @@ def test_causal_halves_the_flops_and_no_byte(s: int, d: int) -> None:
     assert causal.cost.write_bytes == full.cost.write_bytes
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(min_value=1, max_value=10**4), SMALL, st.integers(min_value=1, max_value=2 * 10**4))
 def test_a_window_bounds_the_cost_of_decode(skv: int, d: int, window: int) -> None:
     cost = attention(1, 4, 2, 1, skv, d, window=window).cost
@@ -186,7 +179,6 @@ def test_a_window_bounds_the_cost_of_decode(skv: int, d: int, window: int) -> No
     assert cost == short
 
 
-@settings(max_examples=60, deadline=None)
 @given(SHAPES, FLOATS, FLOATS)
 def test_one_query_head_is_two_products(shape: tuple[int, int, int, int, int, int], q: str, kv: str) -> None:
     _, _, _, sq, skv, d = shape
@@ -198,7 +190,6 @@ def test_one_query_head_is_two_products(shape: tuple[int, int, int, int, int, in
     assert value.cost.total_bytes == pytest.approx(gemm(sq, d, skv, a="FP32", b=kv, c="BF16").cost.total_bytes)
 
 
-@settings(max_examples=60, deadline=None)
 @given(SHAPES, st.booleans(), st.none() | SMALL)
 def test_cost_grows_with_every_size(
     shape: tuple[int, int, int, int, int, int], causal: bool, window: int | None
@@ -220,7 +211,6 @@ def test_cost_grows_with_every_size(
     assert longer >= base
 
 
-@settings(max_examples=40, deadline=None)
 @given(SHAPES, st.sampled_from(sorted(FORMATS)))
 def test_a_narrower_cache_changes_only_what_is_read_of_it(shape: tuple[int, int, int, int, int, int], kv: str) -> None:
     b, hkv, group, sq, more, d = shape
@@ -233,7 +223,6 @@ def test_a_narrower_cache_changes_only_what_is_read_of_it(shape: tuple[int, int,
     assert dict(narrow.read_bytes)["V"] == pytest.approx(dict(plain.read_bytes)["V"] * ratio)
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, st.integers(min_value=0, max_value=4096), st.integers(min_value=1, max_value=256))
 def test_paging_adds_the_block_table_only(sq: int, before: int, page_tokens: int) -> None:
     plain = attention(2, 4, 2, sq, sq + before, 64).cost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError
@@ -21,7 +21,6 @@ def seen(query: int, key: int, sq: int, skv: int, causal: bool, window: int | No
     return window is None or key > position - window
 
 
-@settings(max_examples=150, deadline=None)
 @given(LENGTHS, LENGTHS, st.booleans(), WINDOWS)
 def test_counts_equal_the_mask_pair_by_pair(sq: int, before: int, causal: bool, window: int | None) -> None:
     skv = sq + before - 1
@@ -44,13 +43,11 @@ def test_hand_counts() -> None:
     assert pages_read(1, 100, 16, window=7) == 2  # keys 93 to 99 lie in pages 5 (80 to 95) and 6
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(min_value=1, max_value=10**6))
 def test_causal_is_half_of_full_plus_half_a_diagonal(s: int) -> None:
     assert 2 * visible_pairs(s, s, causal=True) == visible_pairs(s, s) + s
 
 
-@settings(max_examples=60, deadline=None)
 @given(LENGTHS, st.integers(min_value=0, max_value=10**5), st.booleans())
 def test_a_window_as_long_as_the_cache_is_no_window(sq: int, before: int, causal: bool) -> None:
     skv = sq + before
@@ -59,7 +56,6 @@ def test_a_window_as_long_as_the_cache_is_no_window(sq: int, before: int, causal
         assert keys_read(sq, skv, window=window) == skv
 
 
-@settings(max_examples=60, deadline=None)
 @given(LENGTHS, st.integers(min_value=0, max_value=10**5), st.integers(min_value=1, max_value=10**5))
 def test_a_causal_prefill_in_two_chunks_is_the_whole(first: int, second: int, window: int) -> None:
     for size in (None, window):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError, Operator, get_hardware, list_hardware, predict
@@ -60,7 +60,6 @@ def test_the_gain_is_read_once_for_all_rows() -> None:
         assert with_gain.cost.total_bytes - norm(100, 4096).cost.total_bytes == 4096 * 4
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(min_value=1, max_value=10**4), st.integers(min_value=1, max_value=10**4))
 def test_fusing_residual_and_norm_saves_one_read(rows: int, width: int) -> None:
     apart = residual_add(rows, width).cost + rmsnorm(rows, width).cost
@@ -70,7 +69,6 @@ def test_fusing_residual_and_norm_saves_one_read(rows: int, width: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
-@settings(max_examples=25, deadline=None)
 @given(st.integers(min_value=1, max_value=2000), st.integers(min_value=1, max_value=2000))
 def test_rows_and_width_are_interchangeable_and_additive(name: str, rows: int, width: int) -> None:
     operator = ALL[name]

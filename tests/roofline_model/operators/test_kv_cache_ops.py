@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import FORMATS, InvalidValueError
@@ -54,7 +54,6 @@ def test_reading_by_hand() -> None:
     assert kv_read(3, 8, 100, 128, kv="FP8").formats == (("kv", "FP8_E4M3"), ("o", "FP16"))
 
 
-@settings(max_examples=80, deadline=None)
 @given(SMALL, SMALL, SMALL, SMALL, KEYS, st.booleans())
 def test_what_attention_reads_is_what_was_written(b: int, hkv: int, s: int, d: int, kv: str, shared: bool) -> None:
     written = kv_write(b, hkv, s, d, source="BF16", kv=kv, shared_kv=shared).cost.total_write_bytes
@@ -66,7 +65,6 @@ def test_what_attention_reads_is_what_was_written(b: int, hkv: int, s: int, d: i
     ] == pytest.approx(written)
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, SMALL, st.integers(min_value=1, max_value=5000), st.integers(min_value=1, max_value=64), KEYS)
 def test_pages_waste_less_than_one_page_per_sequence(b: int, hkv: int, s: int, page: int, kv: str) -> None:
     plain, paged = kv_cache_bytes(b, hkv, s, 64, kv=kv), kv_cache_bytes(b, hkv, s, 64, kv=kv, page_tokens=page)
@@ -76,7 +74,6 @@ def test_pages_waste_less_than_one_page_per_sequence(b: int, hkv: int, s: int, p
     assert paged - table < plain + (page - 0.999) * per_token
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, SMALL, SMALL, SMALL, KEYS)
 def test_tokens_add_up(b: int, hkv: int, s: int, d: int, kv: str) -> None:
     one, all_at_once = kv_write(b, hkv, 1, d, kv=kv).cost * s, kv_write(b, hkv, s, d, kv=kv).cost

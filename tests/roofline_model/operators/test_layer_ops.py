@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import FORMATS, InvalidValueError, gemm, gemv, total_cost
@@ -36,7 +36,6 @@ def test_projections_by_hand() -> None:
     assert {op.op for op in found.values()} == {"gemv"}
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, SMALL, HEADS, HEADS, SMALL, WEIGHTS)
 def test_fused_projections_read_the_tokens_once(rows: int, hidden: int, hkv: int, group: int, d: int, b: str) -> None:
     apart, fused = (projections(rows, hidden, hkv * group, hkv, d, b=b, fused=flag) for flag in (False, True))
@@ -46,7 +45,6 @@ def test_fused_projections_read_the_tokens_once(rows: int, hidden: int, hkv: int
     assert first.total_bytes - second.total_bytes == pytest.approx(2 * rows * hidden * 2)
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, SMALL, HEADS, SMALL, WEIGHTS)
 def test_as_many_kv_heads_as_heads_is_multi_head(rows: int, hidden: int, heads: int, d: int, b: str) -> None:
     found = projections(rows, hidden, heads, heads, d, b=b)
@@ -87,7 +85,6 @@ def test_a_fused_block_by_hand() -> None:
     assert dict(first.cost.write_bytes) == {"C": 5 * 96 * 2}
 
 
-@settings(max_examples=60, deadline=None)
 @given(SMALL, SMALL, SMALL, WEIGHTS)
 def test_fusion_saves_the_intermediates_and_one_read_of_the_tokens(rows: int, hidden: int, inner: int, b: str) -> None:
     apart = total_cost(op.cost for op in ffn(rows, hidden, inner, b=b))
@@ -123,7 +120,6 @@ def test_lm_head_is_a_product() -> None:
     assert lm_head(3, 32000, 4096, a="BF16", b="FP8", c="FP32") == gemm(3, 32000, 4096, a="BF16", b="FP8", c="FP32")
 
 
-@settings(max_examples=40, deadline=None)
 @given(SMALL, SMALL, SMALL, SMALL)
 def test_rows_cost_no_weights(rows: int, more: int, hidden: int, inner: int) -> None:
     """Tokens share the weights: what grows with them are activations and FLOPs, in proportion."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError, create_custom_asic, gemm, predict, predict_gemm, predict_gemv
@@ -58,7 +58,6 @@ def test_a_gate_less_block_has_two_products() -> None:
     assert named.predict_ffn("b10", 1, 8, 64, 256, gate=False).flops == 4 * 8 * 64 * 256 + 9 * 8 * 256
 
 
-@settings(max_examples=40, deadline=None)
 @given(CHIPS, SMALL, SMALL, SMALL)
 def test_a_sequence_is_the_sum_of_its_parts_and_no_faster_than_their_roofline(
     chip: str, rows: int, hidden: int, inner: int
@@ -75,20 +74,17 @@ def test_a_sequence_is_the_sum_of_its_parts_and_no_faster_than_their_roofline(
     assert prediction.critical_ai == pytest.approx(alone.critical_ai)
 
 
-@settings(max_examples=40, deadline=None)
 @given(CHIPS, SMALL, SMALL, st.sampled_from(["FP16", "FP8", "INT8", "NVFP4"]))
 def test_gemv_is_gemm_at_one_row(chip: str, n: int, k: int, precision: str) -> None:
     assert predict_gemv(chip, n, k, precision) == predict_gemm(chip, 1, n, k, precision)
 
 
-@settings(max_examples=40, deadline=None)
 @given(CHIPS, st.integers(min_value=1, max_value=64), SMALL)
 def test_decode_is_prefill_with_one_query(chip: str, batch: int, context: int) -> None:
     decode = named.predict_attention(chip, batch, 8, 1, 64, kv_len=context, num_kv_heads=2)
     assert named.predict_attention(chip, batch, 8, 1, 64, kv_len=context, num_kv_heads=2, causal=True) == decode
 
 
-@settings(max_examples=40, deadline=None)
 @given(CHIPS, SMALL, st.sampled_from([1, 2, 4, 8]))
 def test_fused_attention_is_never_slower(chip: str, length: int, kv_heads: int) -> None:
     fused = named.predict_attention(chip, 1, 8, length, 64, num_kv_heads=kv_heads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import (
@@ -54,13 +54,11 @@ def test_every_operand_has_its_own_width(
     assert operator.cost.flops == ((computes_in, 2 * 64 * 128 * 256),)
 
 
-@settings(max_examples=40, deadline=None)
 @given(SIZES, SIZES, KEYS, KEYS)
 def test_gemv_is_gemm_at_one_row(n: int, k: int, a: str, b: str) -> None:
     assert gemv(n, k, a=a, b=b) == gemm(1, n, k, a=a, b=b)
 
 
-@settings(max_examples=40, deadline=None)
 @given(SIZES, SIZES, SIZES, KEYS)
 def test_counts_grow_with_every_dimension_and_with_the_width(m: int, n: int, k: int, key: str) -> None:
     small = gemm(m, n, k, a=key).cost
@@ -72,7 +70,6 @@ def test_counts_grow_with_every_dimension_and_with_the_width(m: int, n: int, k: 
     assert wide.total_read_bytes >= small.total_read_bytes
 
 
-@settings(max_examples=40, deadline=None)
 @given(SIZES, SIZES, SIZES)
 def test_transposing_the_product_swaps_the_operands(m: int, n: int, k: int) -> None:
     assert gemm(m, n, k).cost.total_bytes == gemm(n, m, k).cost.total_bytes
@@ -134,7 +131,6 @@ def test_wrong_shapes_are_refused(text: str) -> None:
         parse_shape(text)
 
 
-@settings(max_examples=60, deadline=None)
 @given(KEYS, KEYS)
 def test_the_compute_format_is_one_of_the_operands_and_the_wider_one(a: str, b: str) -> None:
     chosen = compute_format(get_format(a), get_format(b))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import FORMATS, InvalidValueError
@@ -52,7 +52,6 @@ def test_dequantize_by_hand() -> None:
     assert found.shape == (("rows", 64), ("width", 128))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(NARROW), st.integers(min_value=1, max_value=4096), st.integers(min_value=1, max_value=4096))
 def test_there_and_back_moves_the_same_tensors(target: str, rows: int, width: int) -> None:
     there, back = (
@@ -63,7 +62,6 @@ def test_there_and_back_moves_the_same_tensors(target: str, rows: int, width: in
     assert there.total_read_bytes == back.total_write_bytes == rows * width * 2
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(NARROW))
 def test_a_search_never_costs_less_than_a_known_scale(target: str) -> None:
     static = quantize(32, 256, "BF16", target, scale="static").cost

@@ -108,7 +108,7 @@ def test_a_model_that_does_not_fit_says_by_how_much():
     tight = engine.recommend("llama-3-8b", memory_limit_gb=8)
     assert tight.config.strategy_name == "nvfp4_blackwell"
     assert exclusions(tight)["fp16_baseline"].code == "misses-memory-limit"
-    with pytest.raises(InvalidValueError, match=r"no strategy meets both limits: .* more than the limit of 1 GB"):
+    with pytest.raises(InvalidValueError, match="1 GB"):
         engine.recommend("llama-3-8b", memory_limit_gb=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
@@ -77,7 +77,6 @@ def test_a_chip_without_expected_times_keeps_its_ideal_ranking(chip: str, shape:
     assert len(asked.findings) == len(alone.findings) + (chip != "b10")
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(MODELLED), st.integers(1, 8192), st.integers(16, 8192), st.integers(16, 8192))
 def test_laws_of_the_ranking_by_expected_times(chip: str, m: int, n: int, k: int):
     found = expected(chip, m, n, k)

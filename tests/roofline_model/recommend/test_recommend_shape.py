@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import (
@@ -132,7 +132,6 @@ def test_losses_are_published_claims() -> None:
         assert option.loss.source == ("reference" if option.method == "none" else "claimed")
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([device.key for device in list_hardware()]),
     st.integers(1, 8192),

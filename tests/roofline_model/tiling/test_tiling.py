@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_format, get_hardware
@@ -73,7 +73,6 @@ def test_a_gemv_kernel_has_no_tiles_and_other_operators_are_refused():
         gemm_tiling(attention(1, 8, 8, 128, 128, 64), H100)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(CHIPS), *(st.integers(1, 20000) for _ in range(3)))
 def test_laws_of_any_tiling(chip, M, N, K):
     tiling = gemm_tiling(gemm(M, N, K, a="BF16"), get_hardware(chip))
@@ -179,6 +178,6 @@ def test_efficiency_falls_where_a_new_wave_begins():
 
 def test_a_cpu_has_no_tiles_however_well_it_is_calibrated():
     chip = replace(create_custom_asic("test cpu", 50, {"BF16": 0.4}), kind="cpu")
-    with pytest.raises(UnsupportedError, match="is a CPU: tiles, waves and occupancy are of GPU kernels") as told:
+    with pytest.raises(UnsupportedError, match=r"CPU.*GPU") as told:
         gemm_tiling(gemm(64, 64, 64, a="BF16"), chip)
     assert "calibrate" not in str(told.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import get_hardware, predict
@@ -12,7 +12,6 @@ from roofline_model.operators.attention import attention
 from roofline_model.validation.table_ideal import ideal_attention_s
 
 
-@settings(max_examples=80)
 @given(
     st.integers(1, 64),
     st.integers(1, 8),

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from plugin.sensors.nvml import NvmlDevice
 from reports.api.http.app import create_app
 from reports.api.http.guard import LOOPBACK_HOSTS
-from reports.api.http.limits import Limits
+from reports.api.http.service import Limits
 from roofline_model.core.errors import InvalidValueError
 
 TOKEN = "0123456789abcdef0123"

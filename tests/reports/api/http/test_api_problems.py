@@ -223,12 +223,12 @@ def test_a_fault_tells_nothing_of_its_innards(api_database, monkeypatch):
     from fastapi.testclient import TestClient
 
     from reports.api.http.app import create_app
-    from reports.api.predict import analysis
+    from reports.api.predict import product
 
     def broken(*_):
         raise RuntimeError("secret innards")
 
-    monkeypatch.setattr(analysis, "analysis_json", broken)
+    monkeypatch.setattr(product, "analysis_json", broken)
     with TestClient(create_app(api_database), raise_server_exceptions=False) as client:
         response = client.post("/api/analyze", json=SHAPE)
     assert problem(response, 500)["slug"] == "fault"
@@ -240,7 +240,7 @@ def test_what_is_refused_has_the_headers_of_every_answer(api_database):
     from fastapi.testclient import TestClient
 
     from reports.api.http.app import create_app
-    from reports.api.http.limits import Limits
+    from reports.api.http.service import Limits
 
     app = create_app(api_database, allowed_hosts=["testserver"], limits=Limits(max_body_bytes=100))
     with TestClient(app, raise_server_exceptions=False) as client:

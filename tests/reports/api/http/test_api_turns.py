@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from reports.api.http.app import create_app
 from reports.api.http.service import MOST_WAITING_PAGES
-from reports.api.predict import sweep_pieces
+from reports.api.predict import sweep
 from reports.api.stored import run_endpoints
 
 SWEEP = {"M": [1, 2], "N": [64], "K": [64], "formats": ["FP16"]}
@@ -87,8 +87,8 @@ def test_health_waits_for_no_database(api_database, monkeypatch):
 def test_a_sweep_of_a_client_that_went_is_not_computed(api_database, monkeypatch, is_gone):
     app = create_app(api_database)
     planned = []
-    plan = sweep_pieces.plan
-    monkeypatch.setattr(sweep_pieces, "plan", lambda *given: planned.append(1) or plan(*given))
+    plan = sweep.sweep_plan
+    monkeypatch.setattr(sweep, "sweep_plan", lambda *given: planned.append(1) or plan(*given))
     messages = [{"type": "http.request", "body": json.dumps(SWEEP).encode(), "more_body": False}]
     statuses = []
 
@@ -120,7 +120,7 @@ def test_of_many_streams_at_once_only_so_many_are_opened(api_database):
     from fake_nvml import FakeNvml
 
     from plugin.sensors.nvml import NvmlDevice
-    from reports.api.http.limits import Limits
+    from reports.api.http.service import Limits
 
     app = create_app(api_database, telemetry=NvmlDevice(FakeNvml.h200(), object()), limits=Limits(max_streams_count=4))
     service = app.state.service

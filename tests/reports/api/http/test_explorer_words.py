@@ -79,11 +79,6 @@ def test_the_best_format_is_that_of_the_ranking(page, address):
     assert page.locator("#table tr:has(.best)").get_attribute("data-format") == best["format"]
     assert page.text_content("#headline").startswith(f"{best['format']} should take {format_time(best['time_s'])} (")
     assert page.text_content("#advice .pick strong") == f"Use {best['format']}"
-    less_sure = """async () => { const { fasterButLessSure } = await import('./explorer/answers.js');
-        const row = (format, time_s, high_s) => ({ format, expected: { time_s, high_s } });
-        const [sure, wide, slow] = [row('sure', 45e-6, 51e-6), row('wide', 42e-6, 57e-6), row('slow', 60e-6, 61e-6)];
-        return [fasterButLessSure([sure, wide, slow], sure)?.format, fasterButLessSure([sure, slow], sure)]; }"""
-    assert page.evaluate(less_sure) == ["wide", None]
     at(page, address, "op=attention&Skv=128&compare=")
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 128, "D": 128}
     summary = httpx.post(f"{address}/api/attention/recommend", json=body).json()["summary"]
@@ -192,16 +187,6 @@ def test_a_format_without_a_kernel_would_take_its_time(page, address):
     assert said.startswith("INT8 would take ")
     assert "torch alone has one" in said
     assert page.text_content("#table tr[data-format=INT8] .gap") == "no engine"
-
-
-def test_shares_of_a_time_never_come_to_more_than_all(page, address):
-    at(page, address, "compare=")
-    words = """async (parts_s) => { const { why } = await import('./explorer/binding.js');
-        const time_s = Object.values(parts_s).reduce((sum, one) => sum + one);
-        return why({ op: 'product' }, { bound: 'compute', intensity: 1, ridge: null, timeS: 1, expected: { time_s, binding: 'tensor', parts_s } }); }"""
-    said = page.evaluate(words, {"tensor": 90, "launch": 60, "kernel": -50})
-    assert "Arithmetic takes 60 % of the expected time" in said
-    assert "40 % is launch and waiting" in said
 
 
 def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page, address):

@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -17,7 +17,7 @@ import reports.api.http.app as app_module
 import reports.api.http.worker_pool as worker_pool
 from reports.api.answer_models import answer_model
 from reports.api.http.worker_pool import WORKER_NICENESS, WorkerPool
-from reports.api.predict.analysis import analysis_json, recommendation_json
+from reports.api.predict.product import analysis_json, recommendation_json
 from reports.formats.shape_advice import Recommendation
 from roofline_model import gemm, list_hardware, predict_expected
 from roofline_model.predictions.product import ProductPrediction
@@ -26,7 +26,6 @@ CHIPS = [device.key for device in list_hardware()]
 SIZES = st.integers(1, 20_000)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(CHIPS),
     SIZES,
@@ -42,7 +41,6 @@ def test_a_recommendation_is_one_of_its_model(chip, m, n, k, limit_gb, parameter
     assert model.model_validate_json(text, strict=True).model_dump_json().encode() == text
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(CHIPS), SIZES, SIZES, SIZES, st.sampled_from(["cold", "warm"]))
 def test_the_speedup_of_an_analysis_is_of_whole_predictions(chip, m, n, k, cache):
     answer = analysis_json(chip, (m, n, k), "FP16", "INT8", cache)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.api.predict.figure_models import FigureAnswer
+from reports.api.predict.figures import FigureAnswer, RunFigure, RunFigures
 
 OPTION = {
     "key": "INT4.FP16",
@@ -63,3 +63,27 @@ def test_nothing_to_draw_is_no_error_and_an_unknown_run_is_one(api_client):
     response = api_client.post("/api/figures/roofline", json={"run": "no-such-run"})
     assert response.status_code == 404
     assert response.json()["errors"][0]["field"] == "run"
+
+
+def test_the_efficiency_over_n_marks_the_question(api_client):
+    question = {"M": 512, "N": 4096, "K": 4096, "precision": "BF16"}
+    response = api_client.post("/api/figures/tiling", json=question)
+    assert response.status_code == 200, response.text
+    FigureAnswer.model_validate(response.json())
+    answer = api_client.post("/api/tiling", json=question).json()["tiling"]
+    (marked,) = [trace for trace in response.json()["data"] if trace["name"] == "asked for"]
+    assert marked["x"] == [4096]
+    assert marked["y"][0] == pytest.approx(100 * answer["efficiency_ratio"], rel=1e-6)
+    assert api_client.post("/api/figures/tiling?hardware_key=mi300x", json=question).status_code == 422
+
+
+def test_every_figure_of_a_report_is_served_as_it_is_drawn_in_files(api_client):
+    listed = RunFigures.model_validate(api_client.get("/api/runs/cases/figures").json()).figures
+    assert {"roofline", "errors"} <= {figure.name for figure in listed}
+    for figure in listed:
+        answer = api_client.get(f"/api/runs/cases/figures/{figure.name}").json()
+        assert RunFigure.model_validate(answer).kind == figure.kind
+        assert answer["figure"]["data"]
+        assert ("rows" in answer["figure"]) == (figure.kind == "rows")
+    assert api_client.get("/api/runs/cases/figures/no-such-figure").status_code == 404
+    assert api_client.get("/api/runs/no-such-run/figures").status_code == 404

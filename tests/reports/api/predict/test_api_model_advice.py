@@ -7,12 +7,13 @@ import json
 import pytest
 
 from reports.api.answer_models import answer_model
-from reports.api.predict.model_advice_models import ModelRecommendation
+from reports.formats.answer_json import answer_json
 from reports.formats.cache_advice import AttentionRecommendation
-from reports.formats.model_advice_json import model_recommendation_json
+from reports.formats.model_advice import ModelRecommendation, model_advice
 from reports.formats.shape_advice import Recommendation
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
+from roofline_model.models.model_registry import get_model
 from roofline_model.operators.attention import attention
 from roofline_model.recommend.model import recommend_model
 
@@ -23,9 +24,10 @@ def test_a_model_gets_what_the_command_line_says(api_client):
     body = {"phase": "decode", "context_tokens": 2048, "batch_count": 2, "memory_limit_gb": 24, "max_loss_pct": 7}
     answer = api_client.post("/api/models/llama-3.1-8b/recommend?hardware_key=h200", json=body).json()
     found = recommend_model("h200-sxm", "llama-3.1-8b", context=2048, batch=2, memory_limit_bytes=24e9, max_loss_pct=7)
-    whole = json.loads(json.dumps(model_recommendation_json(found, get_hardware("h200-sxm"))))
-    del answer["prediction"]
-    assert answer == {name: value for name, value in whole.items() if name not in ("searches", "front")}
+    whole = json.loads(
+        json.dumps(answer_json(model_advice(found, get_hardware("h200-sxm"), get_model("llama-3.1-8b"))))
+    )
+    assert answer == whole
     assert answer["chosen"] == answer["candidates"][0]["plan"]
     assert {one["kind"] for one in answer["candidates"]} >= {"uniform", "strategy"}
 
@@ -64,7 +66,7 @@ def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client,
 )
 def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
     answer = api_client.post(f"/api/models/{key}/recommend", json=body)
-    found = ModelRecommendation.model_validate_json(answer.text)
+    found = answer_model(ModelRecommendation).model_validate_json(answer.text)
     assert found.chosen is not None or found.candidates == []
     assert [candidate.plan for candidate in found.candidates if candidate.kernel_gap] == []
 

@@ -13,9 +13,8 @@ import pytest
 import reports.api.http.worker_pool as worker_pool
 from reports.api.http.problem import ProblemError
 from reports.api.http.worker_pool import AnswerCache, WorkerPool
-from reports.api.predict.analysis import recommendation_json
-from reports.api.predict.analysis_models import SweepRequest
-from reports.api.predict.sweep_pieces import PIECE_ROWS, plan
+from reports.api.predict.product import recommendation_json
+from reports.api.predict.sweep import PIECE_ROWS, SweepRequest, sweep_plan
 
 QUESTION = ("gb10", (1, 4096, 4096), None, None, None, None)
 
@@ -50,15 +49,15 @@ def test_ctrl_c_in_a_terminal_does_not_reach_the_workers(pool):
 def test_a_problem_found_in_a_worker_is_raised_in_the_server(pool):
     body = SweepRequest(M="1:400:1", N="1:400:1", K=64, formats=["BF16"])
     with pytest.raises(ProblemError, match="160,000 predictions") as found:
-        asyncio.run(pool.run(plan, body, ["gb10"], 100_000))
+        asyncio.run(pool.run(sweep_plan, body, ["gb10"], 100_000))
     assert (found.value.status, found.value.slug, found.value.fields[0].field) == (422, "sweep-too-large", "M")
 
 
 def test_many_small_grids_share_a_piece_and_large_ones_are_cut():
     body = SweepRequest(M=[1, 2], N=64, K=64, formats=["FP16", "FP8", "INT4.BF16"])
-    small = plan(body, ["gb10", "h100-sxm"], 100)
+    small = sweep_plan(body, ["gb10", "h100-sxm"], 100)
     assert (small.point_count, small.series_count, len(small.pieces)) == (12, 6, 1)
-    large = plan(SweepRequest(M="1:300:1", N="64:6400:64", K=[64, 128], formats=["FP16"]), ["gb10"], 60_000)
+    large = sweep_plan(SweepRequest(M="1:300:1", N="64:6400:64", K=[64, 128], formats=["FP16"]), ["gb10"], 60_000)
     sizes = [grid.sizes for piece in large.pieces for grid in piece]
     assert all(len(m) * len(n) * len(k) <= PIECE_ROWS for m, n, k in sizes)
     found = [shape for axes in sizes for shape in itertools.product(*axes)]

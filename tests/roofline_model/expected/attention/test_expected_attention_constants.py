@@ -159,7 +159,7 @@ def test_the_farther_the_source_the_wider_the_interval():
 def test_kernels_of_another_kind_are_refused():
     ada = tuple(attention for attention in shipped_attention() if attention.chip.key == "l40s")
     assert nearest(chip("h100"), "decode", ada) is None
-    with pytest.raises(UnsupportedError, match=r"no chip of its family was measured.*l40s"):
+    with pytest.raises(UnsupportedError, match="l40s"):
         find_attention(chip("h100"), "decode", ada)
     assert nearest(chip("a100"), "decode", ada).provenance == "transferred-class"
 

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.chips.hardware import get_hardware
@@ -30,7 +30,6 @@ def prefill(chip="h100", **call):
     return decode(chip, **{"Sq": size, "Skv": size} | call)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     chip=st.sampled_from(CHIPS),
     batch=st.sampled_from([1, 7, 64]),

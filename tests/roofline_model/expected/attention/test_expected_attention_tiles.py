@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.expected.attention.prefill import count_tiles
@@ -23,7 +23,6 @@ def walked(query, keys, window, causal, rows, columns):
     return len(counts), sum(counts), max(counts)
 
 
-@settings(deadline=None)
 @given(
     query=st.integers(1, 700),
     prefix=st.integers(0, 900),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError, get_hardware
@@ -192,7 +192,6 @@ def test_a_fit_sees_the_times_of_the_formulas(key, family):
 sizes = st.integers(min_value=1, max_value=1 << 15)
 
 
-@settings(deadline=None, max_examples=60)
 @given(known=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes)
 def test_every_prediction_is_sane(known, m, n, k):
     fitted = replace(shipped(*known), correction=None)
@@ -218,7 +217,6 @@ def test_no_surface_carries_a_product_past_the_peak():
     assert large.parts["l2"][0] < formula.parts["l2"][0]
 
 
-@settings(deadline=None, max_examples=60)
 @given(known=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes, quantizes=st.booleans())
 def test_parts_add_up_to_the_time(known, m, n, k, quantizes):
     batch = priced(shipped(*known), m, n, k, dynamic_activation_quantization=quantizes)
@@ -226,7 +224,6 @@ def test_parts_add_up_to_the_time(known, m, n, k, quantizes):
     assert batch.binding[0] in batch.parts
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     known=st.sampled_from(KNOWN),
     m=sizes,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import get_hardware, list_hardware
@@ -22,7 +22,6 @@ SIZES = st.one_of(st.integers(1, 600), st.integers(8, 512).map(lambda n: 64 * n)
 POSITIVE = st.floats(1e-12, 1e12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(CHIPS),
     st.sampled_from(FORMATS),
@@ -60,7 +59,6 @@ def test_a_size_that_is_none_is_refused_alike(name, size):
     assert str(of_one.value) == str(of_array.value)
 
 
-@settings(max_examples=40)
 @given(st.one_of(POSITIVE, st.just(math.inf)), POSITIVE)
 def test_what_the_cache_serves(touched, capacity):
     share = hit_share(touched, capacity, 12.0)
@@ -68,7 +66,6 @@ def test_what_the_cache_serves(touched, capacity):
     assert share == 0 if math.isinf(touched) else 0 < share <= 1
 
 
-@settings(max_examples=40)
 @given(st.sampled_from(["BF16", "NVFP4"]), SIZES, SIZES)
 def test_copies_of_a_benchmark(family, n, k):
     from roofline_model.expected.chip import ChipSpec

@@ -133,7 +133,7 @@ def test_torch_tensors_are_read(dtype):
 
 
 def test_a_tensor_without_values_is_refused():
-    with pytest.raises(InvalidValueError, match="Tensor cannot be read as an array of numbers"):
+    with pytest.raises(InvalidValueError, match="Tensor"):
         quantize(torch.empty(2, 2, device="meta"), "INT8")
     with pytest.raises(InvalidValueError, match="is empty"):
         quantize(torch.empty(0, 2), "INT8")

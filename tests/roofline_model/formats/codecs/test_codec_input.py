@@ -141,7 +141,7 @@ def test_options_as_a_value():
     x = np.random.default_rng(15).standard_normal((2, 32))
     assert quantize(x, "INT4", options=options).scales.shape == (2, 2)
     assert quantize(x, "INT4", options=options, block_elems=8).scales.shape == (2, 4)  # a name given beside it wins
-    with pytest.raises(InvalidValueError, match="overflow='wrap' is not a choice; known: saturate, ieee"):
+    with pytest.raises(InvalidValueError, match="overflow='wrap'"):
         CodecOptions(overflow="wrap")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError
@@ -75,7 +75,6 @@ def test_where_the_bits_are():
     assert pack(quantize(x, "NVFP4")).tobytes() == bytes([0x07, 0, 0, 0, 0, 0, 0, 0xF0, 0x7E, 0, 0, 0x80, 0x3F])
 
 
-@settings(max_examples=60, deadline=None)
 @given(bits=st.integers(1, 16), count=st.integers(1, 300), signed=st.booleans())
 def test_any_width_comes_back(bits, count, signed):
     width = 8 if bits <= 8 else 16
@@ -98,5 +97,5 @@ def test_chunks_meet_at_whole_bytes():
 
 def test_a_wrong_number_of_bytes_is_refused():
     q = quantize(sample((3, 33)), "MXFP4")
-    with pytest.raises(InvalidValueError, match=r"5 bytes are not a MXFP4 tensor of shape \(3, 33\): that has 56"):
+    with pytest.raises(InvalidValueError, match=r"5.*MXFP4.*\(3, 33\).*56"):
         unpack(pack(q)[:5], q.format, (3, 33))

@@ -112,15 +112,15 @@ def test_what_a_description_must_say():
     e3m4 = NumberFormat("E3M4", "float", 8, "", 3, 4, 15.5)  # with infinities: ml_dtypes' float8_e3m4
     expected = decode_table(OTHER_FLOATS["float8_e3m4"])
     assert np.array_equal(decode_table(e3m4), expected, equal_nan=True)
-    with pytest.raises(UnsupportedError, match=r"max_value must say .* 31 when every code is one, 30 .* 15.5 with inf"):
+    with pytest.raises(UnsupportedError, match=r"max_value.*31.*30.*15.5"):
         decode_table(replace(e3m4, max_value=None))
     with pytest.raises(UnsupportedError, match="element_dtype is missing, or exponent_bits"):
         decode_table(replace(e3m4, mantissa_bits=None))
-    with pytest.raises(UnsupportedError, match="element_dtype bfloat16 is not a float of 8 bits"):
+    with pytest.raises(UnsupportedError, match=r"element_dtype bfloat16.*8"):
         decode_table(replace(e3m4, element_dtype="bfloat16"))
-    with pytest.raises(UnsupportedError, match="element_dtype float8_e5m2 is not a float of 6 bits"):
+    with pytest.raises(UnsupportedError, match=r"element_dtype float8_e5m2.*6"):
         decode_table(replace(e3m4, element_bits=6, element_dtype="float8_e5m2"))
-    with pytest.raises(UnsupportedError, match="element_dtype uint8 is not a float of 8 bits"):
+    with pytest.raises(UnsupportedError, match=r"element_dtype uint8.*8"):
         decode_table(replace(e3m4, element_dtype="uint8"))
     with pytest.raises(UnsupportedError, match="up to 5 mantissa_bits"):
         cast_table(NumberFormat("E1M6", "float", 8, "", 1, 6, 127 / 32), "saturate")

@@ -162,7 +162,7 @@ def test_a_grouped_integer_takes_the_type_of_its_scales():
     q = quantize(np.arange(64.0).reshape(1, 64), grouped, scale_dtype="bfloat16")
     assert q.packed_bytes == grouped.storage_bytes((1, 64)) == 32 + 2 * 2 + 1
     assert q.zero_points is not None
-    with pytest.raises(InvalidValueError, match="symmetric=True: the scales of INT4 say otherwise"):
+    with pytest.raises(InvalidValueError, match=r"symmetric=True.*INT4"):
         quantize(np.ones((1, 64)), grouped, scale_dtype="bfloat16", symmetric=True)
     with pytest.raises(InvalidValueError, match="scale_dtype='float32': INT4 has bfloat16 scales"):
         quantize(np.ones((1, 64)), q.format, scale_dtype="float32")

@@ -25,7 +25,7 @@ def test_there_are_thirteen_operators_and_seven_projections() -> None:
     assert len(OperatorType) == 13
     assert len(PROJECTIONS) == 7
     assert parse_operator(" Q_Proj ") is OperatorType.Q_PROJ
-    with pytest.raises(UnknownNameError, match=r"unknown operator 'qproj'. Did you mean q_proj"):
+    with pytest.raises(UnknownNameError, match=r"'qproj'.*q_proj"):
         parse_operator("qproj")
 
 
@@ -156,7 +156,7 @@ def test_the_six_strategies_by_name() -> None:
         assert config.claims is not None
         assert config.description.endswith(".")
     assert get_strategy("NVFP4 Blackwell") == get_strategy("nvfp4-blackwell")
-    with pytest.raises(UnknownNameError, match=r"unknown strategy 'nvfp4'. Did you mean nvfp4_blackwell"):
+    with pytest.raises(UnknownNameError, match=r"'nvfp4'.*nvfp4_blackwell"):
         get_strategy("nvfp4")
 
 
@@ -189,7 +189,7 @@ def test_a_gradient_of_another_depth_and_bad_ones() -> None:
     assert get_strategy("fp8_balanced", num_layers=80).layer_count is None
     assert create_layerwise_gradient(4, ["FP16", "INT8"]).claims is None
     for bad in (0, -1, True, 2.0, 10**6):
-        with pytest.raises(InvalidValueError, match="num_layers must be a whole number"):
+        with pytest.raises(InvalidValueError, match="num_layers"):
             create_layerwise_gradient(bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="precisions is empty"):
         create_layerwise_gradient(4, [])

@@ -55,9 +55,9 @@ def test_a_fused_module_is_all_its_parts() -> None:
 
 def test_what_is_no_part_of_the_decoder_is_refused_only_when_it_is_narrow() -> None:
     assert modules_plan({"vision.patch": BF16}, LLAMA, wide="BF16").exceptions == ()
-    with pytest.raises(UnsupportedError, match=r"vision\.patch is quantised, and no part of llama-3-8b"):
+    with pytest.raises(UnsupportedError, match=r"vision\.patch.*llama-3-8b"):
         modules_plan({"vision.patch": INT4}, LLAMA, wide="BF16")
-    with pytest.raises(InvalidValueError, match="is of layer 40, llama-3-8b has 32"):
+    with pytest.raises(InvalidValueError, match=r"40, llama-3-8b.*32"):
         modules_plan({"model.layers.40.mlp.up_proj": INT4}, LLAMA, wide="BF16")
-    with pytest.raises(UnsupportedError, match=r"q_proj of layer 0 has INT4\.BF16 and BF16"):
+    with pytest.raises(UnsupportedError, match=r"q_proj.*0.*INT4\.BF16.*BF16"):
         modules_plan({"model.layers.0.self_attn.q_proj": INT4, "model.layers.0.attn.query": BF16}, LLAMA, wide="BF16")

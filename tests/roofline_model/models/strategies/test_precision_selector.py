@@ -132,7 +132,7 @@ def test_bad_arguments_are_refused() -> None:
     selector = AdaptivePrecisionSelector()
     with pytest.raises(InvalidValueError, match="operator_name must be text"):
         selector.select_precision("", stats_with(1.2))
-    with pytest.raises(InvalidValueError, match="must be ActivationStats, got a float"):
+    with pytest.raises(InvalidValueError, match="ActivationStats"):
         selector.select_precision("x", 1.2)  # type: ignore[arg-type]
 
 

@@ -168,7 +168,7 @@ def test_many_unknown_modules_are_read_in_one_pass():
     many = {f"model.layers.0.foo{index}": {"INT4.BF16": 0.1} for index in range(20_000)}
     losses = read_losses_text(text_of(losses=many))
     started = time.process_time()
-    with pytest.raises(InvalidValueError, match="none of the losses is of a part of llama-3-8b"):
+    with pytest.raises(InvalidValueError, match="llama-3-8b"):
         recommend_model("gb10", "llama-3-8b", losses=losses)
     assert time.process_time() - started < 5
 

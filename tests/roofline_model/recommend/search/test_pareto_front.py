@@ -6,7 +6,7 @@ import math
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
@@ -14,7 +14,6 @@ from roofline_model.recommend.search import front as front_module
 from roofline_model.recommend.search.front import assess, pareto_front
 from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem
 
-EXAMPLES = settings(max_examples=60, deadline=None)
 WHOLE = st.integers(0, 9)
 
 
@@ -43,7 +42,6 @@ def is_beaten(plan: tuple[float, ...], plans: set[tuple[float, float, float]]) -
     return any(other != plan and all(a <= b for a, b in zip(other, plan, strict=True)) for other in plans)
 
 
-@EXAMPLES
 @given(problems())
 def test_the_front_of_a_small_problem_is_complete(problem):
     plans = all_totals(problem)
@@ -55,7 +53,6 @@ def test_the_front_of_a_small_problem_is_complete(problem):
     assert [point[0] for point in got] == sorted(point[0] for point in got)
 
 
-@EXAMPLES
 @given(problems())
 def test_supported_points_are_beaten_by_no_plan(problem):
     plans = all_totals(problem)

@@ -143,9 +143,9 @@ def test_neighbouring_layers_of_one_format_are_one_exception():
     assert spans == [(0, 1), (3, 3)]
     with pytest.raises(InvalidValueError, match="no part of a decoder model"):
         model.plan({"blocks.one.ffn": "INT4.BF16"})
-    with pytest.raises(UnknownNameError, match=r"unknown part 'fnn'\. Did you mean ffn"):
+    with pytest.raises(UnknownNameError, match=r"'fnn'.*ffn"):
         model.plan({"layers.0.fnn": "INT4.BF16"})
-    with pytest.raises(InvalidValueError, match=r"layers\.4\.ffn: small has layers 0 to 3"):
+    with pytest.raises(InvalidValueError, match=r"layers\.4\.ffn.*0.*3"):
         model.plan({"layers.4.ffn": "INT4.BF16"})
 
 

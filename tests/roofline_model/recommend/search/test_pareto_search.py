@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
@@ -17,8 +17,6 @@ from roofline_model.recommend.search.problem import Budgets, FormatChoice, Layer
 from roofline_model.recommend.search.search import choose_formats
 
 NUMBERS = st.integers(0, 12) | st.floats(0, 12, allow_nan=False).map(lambda value: round(value, 3))
-EXAMPLES = settings(max_examples=60, deadline=None)
-FEW = settings(max_examples=20, deadline=None)
 
 
 @st.composite
@@ -59,7 +57,6 @@ def budgets_near(draw, problem: ParetoProblem) -> Budgets:
     return Budgets(*budgets)
 
 
-@EXAMPLES
 @given(st.data())
 def test_the_choice_is_the_best_of_all_plans(data):
     problem = data.draw(problems())
@@ -81,7 +78,6 @@ def test_the_choice_is_the_best_of_all_plans(data):
     assert within((choice.plan.loss_value, choice.plan.time_s, choice.plan.memory_bytes), budgets)
 
 
-@EXAMPLES
 @given(st.data())
 def test_a_miss_is_what_the_closest_plan_misses_by(data):
     problem = data.draw(problems())
@@ -101,7 +97,6 @@ def test_a_miss_is_what_the_closest_plan_misses_by(data):
             assert miss.least_value == pytest.approx(min(plan[1] for plan in inside))
 
 
-@FEW
 @given(problems(), st.integers(-20, 20), st.integers(-20, 20), st.integers(-20, 20))
 def test_units_do_not_matter(problem, loss_power, time_power, byte_power):
     units = [2.0**power for power in (loss_power, time_power, byte_power)]
@@ -136,7 +131,6 @@ def test_units_do_not_matter(problem, loss_power, time_power, byte_power):
         assert theirs.plan.time_s == pytest.approx(ours.plan.time_s * units[1])
 
 
-@EXAMPLES
 @given(problems(), st.lists(st.floats(0.1, 60), min_size=2, max_size=6))
 def test_more_time_never_costs_quality(problem, times):
     losses = []
@@ -293,7 +287,6 @@ def test_bad_input_is_named(make, message):
         make()
 
 
-@FEW
 @given(problems(max_groups=4))
 def test_points_of_the_front_are_choices(problem):
     front = pareto_front(problem)

@@ -60,5 +60,5 @@ def test_a_plain_ffn_has_its_up_projection_under_the_same_key() -> None:
 def test_what_no_file_can_say_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="has experts in layer 0"):
         applied_plan(plan_from_text("INT4.BF16", get_model("mixtral-8x7b")), get_model("mixtral-8x7b"))
-    with pytest.raises(UnsupportedError, match="layer 4: the parts of qkv_proj differ"):
+    with pytest.raises(UnsupportedError, match=r"4.*qkv_proj"):
         applied_plan(plan_from_text("INT4.BF16", LLAMA, exceptions=["q_proj@4=BF16"]), LLAMA)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.expected.attention.flash.model import (
@@ -31,7 +31,6 @@ SHAPES = st.builds(
     st.integers(0, 9000),
     HEAD_DIMS,
 )
-LAWS = settings(max_examples=120, deadline=None)
 
 
 def run(case: tuple[str, str], shape: AttentionShape, **options: object) -> FlashAttentionPrediction:
@@ -39,7 +38,6 @@ def run(case: tuple[str, str], shape: AttentionShape, **options: object) -> Flas
     return predict_flash_attention(chip, shape, FlashAttentionConfig(version, **options))
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES)
 def test_every_prediction_is_sound(case: tuple[str, str], shape: AttentionShape) -> None:
     found = run(case, shape)
@@ -55,7 +53,6 @@ def test_every_prediction_is_sound(case: tuple[str, str], shape: AttentionShape)
     assert found.bottleneck in ("memory", "compute")
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES, st.integers(1, 3000), st.booleans())
 def test_more_keys_never_cost_less(case: tuple[str, str], shape: AttentionShape, more: int, causal: bool) -> None:
     """With the number of splits held: the heuristics may split a longer cache and make it faster."""
@@ -66,7 +63,6 @@ def test_more_keys_never_cost_less(case: tuple[str, str], shape: AttentionShape,
     assert after.time_s >= before.time_s * (1 - 1e-9)
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES, st.integers(1, 4000))
 def test_masks_never_add_work(case: tuple[str, str], shape: AttentionShape, window: int) -> None:
     full, causal = run(case, shape), run(case, shape, causal=True)
@@ -78,7 +74,6 @@ def test_masks_never_add_work(case: tuple[str, str], shape: AttentionShape, wind
     assert both.compulsory_bytes <= windowed.compulsory_bytes <= full.compulsory_bytes
 
 
-@LAWS
 @given(
     st.sampled_from([("a100", "fa1"), ("a100", "fa2"), ("gb10", "fa2"), ("b200", "fa4"), ("h100", "fa2")]),
     SHAPES,
@@ -93,7 +88,6 @@ def test_masks_never_cost_time(case: tuple[str, str], shape: AttentionShape, win
         assert run(case, shape, window_size=window, split_count=1).time_s <= full.time_s * slack
 
 
-@LAWS
 @given(st.integers(1, 6), st.integers(1, 16), st.sampled_from([64, 128]))
 def test_fa3_masks_cost_nothing_where_both_tiles_fit(times: int, heads: int, head_dim: int) -> None:
     """1408 keys hold whole blocks of 128 and 176, 1152 hold 128 and 192: no difference of rounding.
@@ -107,7 +101,6 @@ def test_fa3_masks_cost_nothing_where_both_tiles_fit(times: int, heads: int, hea
     assert run(("h100", "fa3"), shape, causal=True, window_size=512, split_count=1).time_s <= full.time_s * 1.03
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES, st.floats(0, 0.95), st.booleans())
 def test_block_sparsity_is_linear_in_work(
     case: tuple[str, str], shape: AttentionShape, ratio: float, causal: bool
@@ -124,7 +117,6 @@ def test_block_sparsity_is_linear_in_work(
     assert sparse.dram_bytes - lists <= dense.dram_bytes * (1 + 1e-9)
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES)
 def test_one_query_needs_no_mask(case: tuple[str, str], shape: AttentionShape) -> None:
     decode = replace(shape, query_count=1)
@@ -135,7 +127,6 @@ def test_one_query_needs_no_mask(case: tuple[str, str], shape: AttentionShape) -
         assert masked.time_s == free.time_s
 
 
-@LAWS
 @given(st.sampled_from([("a100", "fa2"), ("gb10", "fa2"), ("h100", "fa3"), ("b200", "fa4")]), SHAPES)
 def test_long_decode_tends_to_the_bandwidth(case: tuple[str, str], shape: AttentionShape) -> None:
     decode = AttentionShape(64, 32, 8, 1, 16384 + shape.kv_count, 128)
@@ -144,21 +135,18 @@ def test_long_decode_tends_to_the_bandwidth(case: tuple[str, str], shape: Attent
     assert found.time_s == pytest.approx(dict(found.parts)["memory"], rel=0.12)
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES)
 def test_grouped_heads_never_move_more(case: tuple[str, str], shape: AttentionShape) -> None:
     every_head = replace(shape, kv_heads=shape.query_heads)
     assert run(case, shape, split_count=1).dram_bytes <= run(case, every_head, split_count=1).dram_bytes
 
 
-@LAWS
 @given(st.sampled_from([("a100", "fa2"), ("gb10", "fa2"), ("h100", "fa3"), ("b200", "fa4"), ("b10", "fa2")]), SHAPES)
 def test_fused_never_moves_more_than_unfused(case: tuple[str, str], shape: AttentionShape) -> None:
     """Without split keys: their partial results are an extra that buys parallelism."""
     assert run(case, shape, split_count=1).dram_bytes <= unfused_attention(case[0], shape).dram_bytes
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES, st.sampled_from(["INT8", "FP8", "INT4", "NVFP4", "MXFP4", "NF4"]))
 def test_a_narrower_cache_moves_less(case: tuple[str, str], shape: AttentionShape, precision: str) -> None:
     wide, narrow = run(case, shape), run(case, shape, kv_cache_precision=precision)
@@ -166,7 +154,6 @@ def test_a_narrower_cache_moves_less(case: tuple[str, str], shape: AttentionShap
     assert narrow.flops == wide.flops
 
 
-@LAWS
 @given(CHIPS_AND_VERSIONS, SHAPES, st.integers(2, 8))
 def test_a_larger_batch_never_costs_less(case: tuple[str, str], shape: AttentionShape, times: int) -> None:
     many = replace(shape, batch_size=shape.batch_size * times)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model import get_hardware
@@ -95,7 +95,6 @@ def brute_blocks(
     return counts
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     queries=st.integers(1, 40),
     extra=st.integers(0, 40),

@@ -1,0 +1,59 @@
+"""What all models of the API share: strict requests, answers without surprises, and the fields that recur."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from roofline_model.core.finding import Finding, finding_json, findings_json
+from roofline_model.operators.product import MAX_DIMENSION
+
+Dimension = Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)]
+FormatName = Annotated[
+    str,
+    Field(strict=True, min_length=1, max_length=40, examples=["FP16", "BF16", "FP8_E4M3", "NVFP4", "INT4"]),
+]
+# PostgreSQL takes no NUL in a text, and a name of several lines is none.
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+"""Of names that a request may hold: no control characters."""
+CacheName = Literal["cold", "warm"]
+PhaseName = Literal["decode", "prefill"]
+
+CACHE_TEXT = "cold: operands come from DRAM; warm: they are still in the last-level cache"
+RATE_TEXT = "dense FLOP per second (a multiply and an add are two)"
+
+
+class RequestBody(BaseModel):
+    """A request body: unknown fields, NaN and infinities are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Answer(BaseModel):
+    """A response body: numbers are SI and finite; what is not known is null."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null", protected_namespaces=())
+
+
+class FindingBody(Answer):
+    """One thing to know about an answer: a code with values, and its line of words."""
+
+    code: str = Field(description="`roofline explain CODE` and docs/findings.md say what it means")
+    severity: Literal["info", "caution", "warning"] = Field(
+        description="info: context; caution: weakens the number; warning: do not act on the number before this is settled"
+    )
+    subject: str = Field(description="what it is about where that is not the answer itself; may be empty")
+    values: dict[str, str | bool | int | float | list[str]] = Field(description="name → value; names end in their unit")
+    text: str = Field(description="the finding in one line")
+
+
+def finding_body(item: Finding | None) -> FindingBody | None:
+    """Return a finding as the API gives it; None where there is none."""
+    return None if item is None else FindingBody(**finding_json(item))
+
+
+def finding_bodies(items: Iterable[Finding | None]) -> list[FindingBody]:
+    """Return findings as the API gives them, each once; those that are None are left out."""
+    return [FindingBody(**form) for form in findings_json(items)]

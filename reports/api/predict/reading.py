@@ -1,0 +1,44 @@
+"""POST /api/explorer/reading and /api/explorer/verdicts: what the explorer says of the answers that it shows, in words.
+
+The page's own: it hands the numbers of its answers back, as it does for its figure, and places the words. Whoever wants the
+answers themselves has them with their findings.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from reports.api.base_models import RequestBody
+from reports.api.http.strict_route import StrictRoute
+from reports.text.answer_words import AnswerFacts, ChipFacts, ChosenFormat, Reading, reading, verdicts
+
+router = APIRouter(include_in_schema=False, route_class=StrictRoute)
+
+MOST_CHIPS = 8
+
+
+class ReadingRequest(RequestBody):
+    """One prediction of the page."""
+
+    answer: AnswerFacts
+    is_misfit: bool = Field(default=False, description="whether nothing meets the limits of the recommendation")
+
+
+class VerdictsRequest(RequestBody):
+    """The chips of the page, the chosen one first."""
+
+    chips: list[ChipFacts] = Field(min_length=1, max_length=MOST_CHIPS)
+    focus: ChosenFormat | None = Field(default=None, description="the format that is looked at")
+
+
+@router.post("/api/explorer/reading")
+async def read_answer(body: ReadingRequest) -> Reading:
+    """The prediction in words: its time, what binds it, what to know of it."""
+    return reading(body.answer, is_misfit=body.is_misfit)
+
+
+@router.post("/api/explorer/verdicts")
+async def compare_chips(body: VerdictsRequest) -> dict[str, tuple[str, ...]]:
+    """Which chip is the fastest, each as recommended, then all in one format."""
+    return {"sentences": verdicts(body.chips, body.focus)}

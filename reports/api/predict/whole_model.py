@@ -1,0 +1,174 @@
+"""POST /api/models/{key}/predict and /recommend: one pass of a whole model, and which formats for it; `router` is what the app includes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+from pydantic import ConfigDict, Field
+
+from reports.api.answer_models import answer_bytes, answer_model
+from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
+from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
+from reports.api.catalog.this_machine import own_chip
+from reports.api.http.problem import naming
+from reports.api.http.service import Service
+from reports.api.http.strict_route import StrictRoute
+from reports.formats.model_advice import ModelRecommendation, model_advice
+from roofline_model.chips.hardware import Device
+from roofline_model.kernels.attention_kernels import find_attention_kernel
+from roofline_model.models.format_plan import AS_PUBLISHED, plan_from_text, wide_head_exceptions
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_shapes import DEFAULT_CONTEXT
+from roofline_model.predictions.model import PassPrediction, pass_prediction
+from roofline_model.recommend.model import recommend_model
+
+router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
+
+KEPT_MODEL_ANSWERS = 512
+
+ModelKey = Annotated[
+    str, Path(min_length=1, max_length=100, description="name of a shipped model", examples=["llama-3.1-8b"])
+]
+_PLAN_NAME = Annotated[str, Field(strict=True, min_length=1, max_length=121)]
+
+
+class ModelPredictRequest(RequestBody):
+    """One pass of a whole model."""
+
+    model_config = ConfigDict(
+        **RequestBody.model_config,
+        json_schema_extra={"examples": [{"phase": "decode", "context_tokens": 4096, "formats": "INT4.BF16"}]},
+    )
+
+    phase: PhaseName = Field(default="decode", description="decode: one new token per sequence; prefill: the prompt")
+    batch_count: Dimension = Field(default=1, description="sequences, count")
+    context_tokens: Dimension | None = Field(
+        default=None, description="tokens per sequence; default 4096, or the model's longest"
+    )
+    formats: Annotated[str, Field(strict=True, min_length=1, max_length=81)] | None = Field(
+        default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
+    )
+    kv_format: FormatName | None = Field(default=None, description="format of the KV cache; default: the activations'")
+    attention_kernel: Annotated[str, Field(strict=True, min_length=1, max_length=40)] | None = Field(
+        default=None,
+        description="kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer; default: trtllm's",
+    )
+    wide_head: bool = Field(
+        default=False,
+        strict=True,
+        description="keep head and embedding in 16 bit, as /recommend does; else `formats` holds for every matrix",
+    )
+
+
+class ModelRecommendRequest(RequestBody):
+    """Which formats should a model have for one kind of pass, within these limits?"""
+
+    model_config = ConfigDict(
+        **RequestBody.model_config,
+        json_schema_extra={
+            "examples": [
+                {"phase": "decode", "context_tokens": 8192, "max_loss_pct": 2},
+                {"phase": "prefill", "batch_count": 4, "memory_limit_gb": 24, "formats": ["FP8", "INT4.BF16"]},
+            ]
+        },
+    )
+
+    phase: PhaseName = Field(default="decode", description="decode: one new token per sequence; prefill: the prompt")
+    batch_count: Dimension = Field(default=1, description="sequences in a pass, count")
+    context_tokens: Dimension | None = Field(
+        default=None, description="tokens a sequence has after the pass; default 4096, or the model's longest"
+    )
+    memory_limit_gb: float | None = Field(
+        default=None,
+        gt=0,
+        le=1e9,
+        description="weights, cache and activations have to fit; decimal gigabytes (1e9 bytes); default: the chip's memory",
+    )
+    memory_headroom_ratio: float = Field(default=0.0, ge=0, lt=1, description="share of that memory to keep free")
+    max_latency_s: float | None = Field(default=None, gt=0, le=1e9, description="longest time of a pass, seconds")
+    max_loss_pct: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1e6,
+        description="most that quality may lose, percent; default: 1 where it was measured on the model, 16 where others published it",
+    )
+    formats: Annotated[list[_PLAN_NAME], Field(min_length=1, max_length=24)] | None = Field(
+        default=None,
+        description="uniform plans to weigh in place of the usual ones: `INT4.BF16`, weight.activation.cache",
+    )
+
+
+@router.post(
+    "/api/models/{key}/predict", response_model=answer_model(PassPrediction), summary="Predict one pass of a model"
+)
+def model_predict(
+    request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
+) -> Response:
+    """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the memory."""
+    model, chip = find_model(key).name, asked_chip(request, hardware_key)
+    with naming("attention_kernel"):
+        if body.attention_kernel is not None:
+            find_attention_kernel(body.attention_kernel)
+    with naming("formats"):
+        return Response(prediction_json(model, chip, body), media_type="application/json")
+
+
+@lru_cache(KEPT_MODEL_ANSWERS)
+def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> bytes:
+    """Return the `PassPrediction` of a request as JSON. Raises as `predict_model`."""
+    shape, chip = find_model(model), find_chip(chip_key)
+    plan = plan_from_text(body.formats or AS_PUBLISHED, shape, kv=body.kv_format)
+    exceptions = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
+    ideal = predict_model(
+        chip,
+        shape,
+        body.phase,
+        batch=body.batch_count,
+        context=body.context_tokens or min(DEFAULT_CONTEXT, shape.max_context_size),
+        formats=body.formats or AS_PUBLISHED,
+        kv=body.kv_format,
+        exceptions=exceptions,
+        attention_kernel=body.attention_kernel,
+    )
+    return answer_bytes(pass_prediction(ideal, chip))
+
+
+@router.post(
+    "/api/models/{key}/recommend",
+    response_model=answer_model(ModelRecommendation),
+    summary="Rank the formats for a whole model",
+)
+async def recommend_for_model(
+    request: Request, key: ModelKey, body: ModelRecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP
+) -> Response:
+    """Plans for weights, activations and cache within limits of memory, time and loss, by expected time where there is one."""
+    model, chip = find_model(key).name, asked_chip(request, hardware_key)
+    service: Service = request.app.state.service
+    question = ("model", model, chip, body.model_dump_json())
+    answer = service.recommendations.get(question)
+    if answer is None:  # a tenth of a second: not in the event loop
+        answer = await service.workers.run(model_recommendation_json, model, own_chip(chip) or chip, body)
+        service.recommendations.put(question, answer)
+    return Response(answer, media_type="application/json")
+
+
+def model_recommendation_json(model: str, chip: str | Device, body: ModelRecommendRequest) -> bytes:
+    """Return the `ModelRecommendation` as JSON: what `roofline recommend --model --json` prints."""
+    device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
+    with naming("formats" if body.formats is not None else "context_tokens"):
+        ranking = recommend_model(
+            device,
+            shape,
+            phase=body.phase,
+            batch=body.batch_count,
+            context=body.context_tokens,
+            memory_limit_bytes=None if body.memory_limit_gb is None else body.memory_limit_gb * 1e9,
+            memory_headroom_ratio=body.memory_headroom_ratio,
+            max_latency_s=body.max_latency_s,
+            max_loss_pct=body.max_loss_pct,
+            formats=body.formats,
+        )
+    return answer_bytes(model_advice(ranking, device, shape))

@@ -1,0 +1,222 @@
+// Which formats to use, ranked by the API, with the reason of each: of a product, of an attention's cache, of a whole model; and what
+// the stored runs recommend for the same question: measured where it was measured, with its evidence.
+
+import { ApiProblem, get, hasToken } from "../api.js";
+import { byId, capitalized, el, fill, number, sentence, withCode } from "../dom.js";
+import { bytes, counted, moment, percent, significant, time, times } from "../numbers.js";
+import { formatLabel, typed } from "../operators.js";
+import { chipOf } from "../state.js";
+import { ADVICE, fit, METHODS, named, RANKED_BY, STORED } from "../words.js";
+
+const MOST_ROWS = 5;
+const MOST_STORED_ROWS = 4;
+
+/** Show the API's ranking ({answer} or {problem}) for an operator. */
+export function showAdvice(operator, { answer, problem }) {
+  if (problem) return fill(byId("advice"), el("p", {}, problem.fields.length ? ADVICE.mend : problem.message));
+  const advice = { product: ofProduct, attention: ofAttention, model: ofModel }[operator](answer);
+  const more = advice.rows.slice(MOST_ROWS);
+  return fill(
+    byId("advice"),
+    advice.pick ? el("p", { class: "pick" }, advice.pick) : null,
+    advice.notice ? el("p", { class: "notice" }, sentence(advice.notice)) : null,
+    el("p", { class: "quiet" }, withCode(advice.basis.filter(Boolean).join(" "))),
+    ...(advice.alternatives ?? []).map((text) => el("p", { class: "quiet" }, text)),
+    ranking(advice.rows.slice(0, MOST_ROWS), 1),
+    more.length
+      ? el("details", {}, el("summary", {}, fit(ADVICE.more, { count: more.length })), ranking(more, MOST_ROWS + 1))
+      : null,
+    advice.excluded.length
+      ? el(
+          "details",
+          {},
+          el("summary", {}, fit(ADVICE.excluded, { count: advice.excluded.length })),
+          el(
+            "ul",
+            {},
+            advice.excluded.map(([name, reason]) => el("li", {}, el("b", {}, name), `: ${reason}`)),
+          ),
+        )
+      : null,
+    answer.findings.map(({ text }) => el("p", { class: "quiet" }, withCode(sentence(text)))),
+  );
+}
+
+const labelOf = (row) => formatLabel(`${row.weight_format}.${row.activation_format}`);
+const excludedOf = (answer) => answer.excluded.map((row) => [row.format, row.reason]);
+const rankedBy = ({ phase, ranked_by: kind }) => fit(RANKED_BY[kind], { phase });
+const qualityOf = ({ quality }) => fit(ADVICE.quality, { quality: quality.replace(/\.$/, "") });
+
+/** What to take in bold, with its facts: "Use NVFP4 · native arithmetic · 3.3× FP16". */
+const use = (name, ...facts) => [
+  el("strong", {}, fit(ADVICE.use, { name })),
+  facts.filter(Boolean).map((fact) => ` · ${fact}`),
+];
+
+/** The API's own sentence in bold. */
+const decision = (text) => el("strong", {}, sentence(text));
+
+function ofProduct(answer) {
+  const { best, baseline } = answer;
+  const isMisfit = answer.fits_memory_limit === false; // then the smallest is no advice
+  const gain = fit(ADVICE.gain, { ratio: times(best.speedup_ratio), baseline: labelOf(baseline) });
+  const saved = fit(ADVICE.saved, { share: percent(best.memory_saved_ratio) });
+  const pick = best.method === "none" ? decision(answer.reason) : use(labelOf(best), named(METHODS, best.method), gain, saved);
+  return {
+    pick: isMisfit ? null : pick,
+    notice: isMisfit ? answer.summary : null,
+    basis: [rankedBy(answer), qualityOf(best)],
+    rows: answer.candidates.map((row) => ({ ...row, label: labelOf(row), gain: times(row.speedup_ratio), gap: row.kernel_gap })),
+    excluded: excludedOf(answer),
+  };
+}
+
+function ofAttention(answer) {
+  return {
+    pick: decision(answer.summary),
+    basis: [fit(ADVICE.query, { format: answer.activation_format }), rankedBy(answer), qualityOf(answer.best)],
+    rows: answer.candidates.map((row) => ({
+      ...row,
+      label: row.kv_format,
+      gain: `${times(row.speedup_ratio)} · ${bytes(row.kv_bytes)}`,
+      gap: row.kernel_gap,
+      reason: row.kernel_gap ? `${row.reason}; ${row.kernel_gap.text}` : row.reason,
+    })),
+    excluded: excludedOf(answer),
+  };
+}
+
+function ofModel(answer) {
+  const chosen = answer.candidates.find((row) => row.plan === answer.chosen);
+  return {
+    pick: chosen ? pickOfModel(answer, chosen) : null,
+    alternatives: answer.alternatives.map(({ text }) => sentence(text)),
+    notice: chosen ? null : answer.summary,
+    basis: [
+      chosen && `${chosen.formats}.`,
+      chosen && fit(ADVICE.loss, { quality: chosen.quality.text }),
+      fit(ADVICE.within, { limits: limits(answer.limits), source: answer.time_source }),
+    ],
+    rows: answer.candidates.map((row) => ({
+      ...row,
+      label: row.plan,
+      gain: [times(row.speedup_ratio), tokens(row), bytes(row.memory.total_bytes)].join(" · "),
+      gap: row.kernel_gap,
+      reason: `${row.plan === row.formats ? "" : `${row.formats}. `}${fit(ADVICE.loss, { quality: row.quality.text })} ${capitalized(row.reason)}`,
+    })),
+    excluded: answer.excluded.map((row) => [row.plan, row.reason]),
+  };
+}
+
+const tokens = (row) => fit(ADVICE.tokens, { rate: significant(row.tokens_per_s, 4) });
+
+function pickOfModel(answer, chosen) {
+  if (chosen.kind === "baseline") return decision(answer.summary);
+  const gain = fit(ADVICE.gain, { ratio: times(chosen.speedup_ratio), baseline: answer.wide_format });
+  return use(chosen.plan, gain, chosen.is_speedup_ideal && ADVICE.ideal, tokens(chosen), bytes(chosen.memory.total_bytes));
+}
+
+function limits({ max_loss_pct: most, memory_limit_bytes: size }) {
+  const loss = fit(ADVICE.limit, { most: significant(most, 3) });
+  return size === null ? loss : fit(ADVICE.memory, { size: bytes(size), loss });
+}
+
+function ranking(rows, first) {
+  if (!rows.length) return null;
+  return el(
+    "ol",
+    { class: "ranking", start: first },
+    rows.map((row) => rankedRow(row, row.gain, row.reason)),
+  );
+}
+
+const rankedRow = (row, gain, ...about) =>
+  el(
+    "li",
+    {},
+    el(
+      "span",
+      { class: "line" },
+      el("b", {}, row.label),
+      el("span", {}, number(row.time_s, time(row.time_s)), ` ${row.time_source}`),
+      gain ? el("span", {}, gain) : null,
+      row.kernel_gap ? el("span", { class: "bad gap" }, ADVICE.gap) : null,
+    ),
+    el("span", { class: "quiet" }, about),
+  );
+
+/** Return {show(state, chips, signal)}; `chips` are those that runs are stored of: others are not asked about. */
+export function startStored(catalog) {
+  let asked = "";
+  let latest = 0; // of the questions: the first one has no signal, and the answer to an older one is dropped
+  return {
+    async show(state, chips, signal) {
+      const chip = chipOf(catalog, state.hw)?.key ?? state.hw;
+      const question = chips.includes(chip) ? questionOf(state, chip) : "";
+      latest += 1;
+      const own = latest;
+      if (question === asked) return;
+      let nodes = [];
+      if (question !== "") {
+        try {
+          nodes = storedRanking(await get(`api/recommendations?${question}`, signal));
+        } catch (problem) {
+          if (!(problem instanceof ApiProblem)) throw problem;
+          nodes = el("p", { class: "quiet" }, problem.message);
+        }
+      }
+      if (own !== latest) return;
+      asked = question;
+      fill(byId("stored"), nodes);
+    },
+  };
+}
+
+/** Return the query, empty for what the store cannot be asked: sizes that are none, operators without one ranking. */
+function questionOf(state, chip) {
+  if (state.op === "model")
+    return `${new URLSearchParams({ hardware_key: chip, model: state.model, phase: state.phase, limit: 1 })}`;
+  const sizes = [state.M, state.N, state.K].map(typed);
+  if (state.op !== "product" || !sizes.every((size) => Number.isInteger(size) && size > 0 && size < 1e7)) return "";
+  const [M, N, K] = sizes;
+  return `${new URLSearchParams({ hardware_key: chip, M, N, K, limit: 1 })}`;
+}
+
+function storedRanking(answer) {
+  const [stored] = answer.rankings;
+  if (!stored?.rows.some((row) => row.time_source === "measured")) return [];
+  const { rows, changes } = stored;
+  const moved = changes.filter((change) => change.before_rank !== null && change.before_rank !== change.after_rank);
+  return [
+    el("h3", {}, STORED.title),
+    el("p", {}, sentence(stored.summary)),
+    el(
+      "ol",
+      { class: "ranking" },
+      rows.slice(0, MOST_STORED_ROWS).map((row) => {
+        const confidence = fit(STORED.confidence, { confidence: row.confidence, reason: row.confidence_reason });
+        return rankedRow(row, row.speedup_ratio === null ? null : gain(row), `${confidence} `, evidence(row));
+      }),
+    ),
+    moved.map((change) => el("p", { class: "quiet" }, sentence(change.sentence))),
+    [...stored.missing, ...answer.notes].map((text) => el("p", { class: "quiet" }, withCode(sentence(text)))),
+  ];
+}
+
+/** Print a speed-up with the ends of its interval, where it has one that can be seen in its digits. */
+function gain({ speedup_ratio: ratio, speedup_low_ratio: low, speedup_high_ratio: high, speedup_basis: basis }) {
+  const ends = [low, high].map(times);
+  const interval = low === null || ends[0] === ends[1] ? "" : ` (${fit(STORED.span, { low: ends[0], high: ends[1] })})`;
+  return `${times(ratio)}${interval}${basis === "across runs" ? ` ${basis}` : ""}`;
+}
+
+/** Name the newest run behind a row; a link where the browser may follow it: it cannot send a token. */
+function evidence(row) {
+  const run = row.evidence.at(-1);
+  if (!run) return "";
+  const text = `${run.label ?? run.run_id.slice(0, 8)}, ${moment(run.started_at)}`;
+  const earlier = row.evidence.length - 1;
+  const more = earlier ? ` ${fit(STORED.earlier, { runs: counted(earlier, "earlier run") })}` : "";
+  const href = (run.case_url ?? run.run_url).replace(/^\//, "");
+  return [hasToken() ? text : el("a", { href, target: "_blank", rel: "noopener" }, text), more];
+}

@@ -1,0 +1,477 @@
+"""A recommendation for a whole model as an answer: what `--json` and the API give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline_model.chips.hardware import Device
+from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Source, is_comparable
+from roofline_model.core.finding import Finding, findings_text, first_with, short_text
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.predictions.model import PassPrediction, pass_prediction
+from roofline_model.recommend.loss import loss_text
+from roofline_model.recommend.model import ModelRanking
+from roofline_model.recommend.plan_formats import formats_text
+from roofline_model.recommend.plan_options import PlanOption
+from roofline_model.recommend.ranking import alternative_finding, excess_ratio
+from roofline_model.recommend.search.plan_search import FormatSearch
+from roofline_model.recommend.search.search import GroupReason
+
+LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "misses-loss-limit": "quality"}
+"""Code of a missed limit → its name in JSON."""
+
+LOSS_CODES = frozenset(
+    {"loss-unpublished", "loss-in-other-metric", "loss-score", "losses-incomplete", "claim-without-source"}
+)
+"""Findings of an option that are about its loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficPass:
+    """One kind of pass and its share."""
+
+    phase: str
+    """decode or prefill."""
+    batch_count: int
+    """Sequences, count."""
+    context_count: int
+    """Tokens of a sequence after the pass, count."""
+    new_count: int
+    """New tokens of a sequence, count."""
+    share_ratio: float
+    """Share of the passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """What a plan has to keep."""
+
+    memory_limit_bytes: float | None
+    """Bytes; null where the chip's memory is not known."""
+    memory_headroom_ratio: float
+    """Share of it that stays free."""
+    max_latency_s: float | None
+    """Seconds; null: no limit."""
+    max_loss_pct: float
+    """Rise of perplexity, percent, measured or published; of task accuracy where no perplexity was published."""
+    is_loss_given: bool
+    """Whether the question set max_loss_pct."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMemory:
+    """What has to fit."""
+
+    weights_bytes: float
+    """Bytes."""
+    kv_bytes: float
+    """KV cache, bytes."""
+    activation_bytes: float
+    """Bytes."""
+    total_bytes: float
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuality:
+    """What is known of a plan's loss, and from where."""
+
+    source: str
+    """reference, measured, estimated, claimed, unknown."""
+    text: str
+    """The loss in words."""
+    loss_pct: float | None
+    """Rise of perplexity, percent; of a claim its upper end, of task accuracy where no perplexity was published."""
+    loss_value: float | None
+    """Sum of the layers' losses, in loss_unit."""
+    loss_unit: str | None
+    """Unit of loss_value: `nats/token`; null without a table of losses."""
+    at_least_pct: float | None
+    """What the measured layers alone lose, percent."""
+    note: str | None
+    """What to know about that number; null where there is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """One plan for the weights, activations and cache of a model."""
+
+    plan: str
+    """`INT4.BF16`, or the name of a strategy."""
+    kind: str
+    """baseline, published, uniform, strategy or search."""
+    aliases: tuple[str, ...]
+    """Other names of the same plan."""
+    formats: str
+    """The plan in a line: `INT4.BF16; cache FP8_E4M3`."""
+    method: str
+    """How to get there: none, AWQ, PTQ, native_fp8, …, joined by +."""
+    path: str
+    """How the chip runs it."""
+    kernels: str | None
+    """Kernels of released engines that its narrow parts need; null where none is listed."""
+    kernel_gap: Finding | None
+    """Why no kernel is known for a part of a plan that was named, which is never the one to take; null for others."""
+    ideal_s: float
+    """Speed of light of a pass, seconds."""
+    time_s: float
+    """Time of a pass, seconds."""
+    time_source: Source
+    """expected, ceilings or ideal."""
+    prudent_s: float
+    """Time it is ranked by, seconds: high_s where there is an interval, else time_s."""
+    low_s: float | None
+    """Lower end of the 80 % interval, seconds."""
+    high_s: float | None
+    """Upper end of the 80 % interval, seconds."""
+    time_provenance: str | None
+    """Of an expected time: fitted, transferred-sibling, …"""
+    tokens_per_s: float
+    """Tokens computed at time_s, tokens per second."""
+    speedup_ratio: float
+    """16-bit time over this one, times of the same kind."""
+    is_speedup_ideal: bool
+    """Whether that is of the ideals, as the times cannot be compared."""
+    ideal_speedup_ratio: float
+    """Ideal 16-bit time over the ideal time of this one."""
+    bound: str
+    """memory or compute, of the ideal time."""
+    memory: PlanMemory
+    """What it takes of the chip's memory."""
+    quality: PlanQuality
+    """What is known of its loss."""
+    reason: str
+    """Why it stands where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitMiss:
+    """A limit that a plan misses."""
+
+    limit: str
+    """memory, latency or quality."""
+    value: float
+    """Of the plan, in the limit's unit: bytes, seconds, percent."""
+    limit_value: float
+    """The limit, in the same unit."""
+    excess_ratio: float | None
+    """How far beyond it, as a share of the limit; null for a limit of 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedPlan:
+    """A plan that is not ranked, and why."""
+
+    plan: str
+    """Label of the plan."""
+    reason: str
+    """Why it is excluded."""
+    misses: tuple[LimitMiss, ...]
+    """Limits that it misses; empty for one that cannot run."""
+    candidate: ModelPlan | None
+    """Its figures; null where it could not be predicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativePlan:
+    """A plan worth naming beside the chosen one."""
+
+    role: AlternativeRole
+    """riskier: faster, or all that fits, and loses more than the limit. lower-loss: within the default limit of the loss.
+    safest: loses nothing, or least."""
+    plan: ModelPlan
+    """The plan with its figures."""
+    slowdown_ratio: float | None
+    """Its time over that of the chosen plan; null: not comparable, or nothing is chosen."""
+    text: str
+    """The plan, its time and its loss, in a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFormat:
+    """The format that a search gave one group of layers, and what the next better one would have cost."""
+
+    group: str
+    """Name of the group: layer and part."""
+    format: str
+    """Format it got."""
+    loss_value: float
+    """Its loss, in the search's loss_unit."""
+    time_s: float
+    """Its share of a pass, seconds."""
+    memory_bytes: float
+    """Its weights, bytes."""
+    time_source: str
+    """Kind of that time."""
+    constraint: str
+    """What kept it from losing less: time, memory, time and memory, gap (the search left it open), or none."""
+    better_format: str | None
+    """The next format of less loss; null: there is none."""
+    better_extra_s: float | None
+    """What it would have added to the pass, seconds; negative: saved."""
+    better_extra_bytes: float | None
+    """What it would have added to the memory, bytes."""
+    better_saved_loss_value: float | None
+    """How much less it would have lost, in the search's loss_unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSearch:
+    """One search of a format per group of layers; only where losses of the layers are known."""
+
+    plan: str
+    """Label of the plan it made."""
+    goal: str
+    """What it looked for."""
+    loss_source: str
+    """Where the losses come from."""
+    loss_unit: str | None
+    """Unit of every loss of the search: `nats/token`."""
+    confidence: str
+    """How far sums of these losses are to be trusted."""
+    gap_value: float | None
+    """How much less a plan might still lose, in loss_unit; 0: proven best."""
+    passes_count: int
+    """Passes of a model that it predicted, count."""
+    groups: tuple[GroupFormat, ...]
+    """The groups of layers, in the model's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPlan:
+    """A plan of the search that no other beats in loss, time and memory."""
+
+    loss_value: float
+    """Sum of the layers' losses, in loss_unit."""
+    loss_unit: str | None
+    """Unit of loss_value: `nats/token`."""
+    time_s: float
+    """Of a pass, seconds."""
+    memory_bytes: float
+    """Bytes."""
+    formats: tuple[str, ...]
+    """Format of every group, in the order of the groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecommendation:
+    """The ranked plans of a model on a chip."""
+
+    hardware: str
+    """Key of the chip."""
+    hardware_name: str
+    """Product name of the chip."""
+    is_placeholder: bool
+    """Whether the chip's numbers are invented, for examples only."""
+    model: str
+    """Name of the model."""
+    wide_format: str
+    """16-bit format of the baseline."""
+    traffic: tuple[TrafficPass, ...]
+    """The passes that the time is of."""
+    limits: ModelLimits
+    """The limits a plan has to keep."""
+    time_source: Source
+    """Kind of time that the ranking goes by: expected, ceilings or ideal."""
+    summary: str
+    """The decision in a sentence, or by how much the nearest misses which limit."""
+    chosen: str | None
+    """The plan to take; null: none meets the limits."""
+    prediction: PassPrediction | None
+    """The first pass of the traffic with that plan, kernel by kernel; null where none meets the limits."""
+    alternatives: tuple[AlternativePlan, ...]
+    """Up to two plans beside the chosen one: what is faster for more loss, or loses less, and what loses least."""
+    findings: tuple[Finding, ...]
+    """What to know about it, may be empty."""
+    baseline: ModelPlan
+    """The 16-bit plan that speed-ups are counted against."""
+    candidates: tuple[ModelPlan, ...]
+    """Best first; those whose loss nobody knows stand last."""
+    excluded: tuple[ExcludedPlan, ...]
+    """Nearest to the limits first, then what cannot run."""
+    searches: tuple[PlanSearch, ...]
+    """Searches of a format per layer; empty without losses of the model's layers."""
+    front: tuple[FrontPlan, ...]
+    """Plans of the searches, least loss first; empty without losses of the model's layers."""
+
+
+def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> ModelRecommendation:
+    """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel."""
+    limits, baseline, choice = ranking.limits, ranking.baseline, ranking.choice
+    assert baseline is not None  # 16 bit is always predicted
+    assert limits.loss_pct is not None  # of a model it is always set
+    unit = next((option.loss.unit for option in ranking.options if option.loss.unit), None)
+    return ModelRecommendation(
+        hardware=chip.key,
+        hardware_name=chip.name,
+        is_placeholder=chip.is_placeholder,
+        model=ranking.question.name,
+        wide_format=ranking.wide,
+        traffic=tuple(
+            TrafficPass(
+                phase=share.workload.phase,
+                batch_count=share.workload.batch_count,
+                context_count=share.workload.context_count,
+                new_count=share.workload.new_count,
+                share_ratio=share.share_ratio,
+            )
+            for share in ranking.traffic
+        ),
+        limits=ModelLimits(
+            memory_limit_bytes=limits.memory_limit_bytes,
+            memory_headroom_ratio=limits.headroom_ratio,
+            max_latency_s=limits.time_s,
+            max_loss_pct=limits.loss_pct,
+            is_loss_given=limits.is_loss_given,
+        ),
+        time_source=baseline.estimate.source,
+        summary=str(ranking),
+        chosen=None if choice is None else choice.key,
+        prediction=None if choice is None else _first_pass(choice, ranking, chip, shape),
+        alternatives=tuple(_alternative(each, ranking) for each in ranking.alternatives),
+        findings=tuple(dict.fromkeys(ranking.findings)),
+        baseline=_plan(baseline, ranking),
+        candidates=tuple(_plan(option, ranking) for option in ranking.options),
+        excluded=tuple(_excluded(exclusion, ranking) for exclusion in ranking.excluded),
+        searches=tuple(_search(search, unit) for search in ranking.searches),
+        front=tuple(
+            FrontPlan(point.loss_value, unit, point.time_s, point.memory_bytes, point.labels) for point in ranking.front
+        ),
+    )
+
+
+def quality_note(option: PlanOption) -> str:
+    """Return where a claim is from, and what is known beside it; empty where there is nothing."""
+    notes = findings_text(item for item in option.findings if item.code in LOSS_CODES)
+    return "; ".join(filter(None, (option.loss.citation, notes)))
+
+
+def is_speedup_ideal(option: PlanOption, ranking: ModelRanking) -> bool:
+    """Return whether a speed-up is that of the ideals, because the times cannot be held against each other."""
+    baseline = ranking.baseline
+    return baseline is not None and not is_comparable(option.estimate.source, baseline.estimate.source)
+
+
+def _first_pass(choice: PlanOption, ranking: ModelRanking, chip: Device, shape: ModelShape) -> PassPrediction:
+    """Return the first pass with the plan to take: no question about a prediction could name a mixed plan."""
+    work = ranking.traffic[0].workload
+    ideal = predict_model(
+        chip,
+        shape,
+        work.phase,
+        batch=work.batch_count,
+        context=work.context_count,
+        new_tokens=work.new_count,
+        formats=choice.plan,
+        memory_headroom_ratio=ranking.limits.headroom_ratio,
+    )
+    return pass_prediction(ideal, chip)
+
+
+def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
+    estimate, ideal, memory, loss = option.estimate, option.times.ideal, option.memory, option.loss
+    assert ideal is not None  # of a plan all are known
+    assert memory is not None
+    assert memory.weight_bytes is not None
+    assert memory.cache_bytes is not None
+    assert memory.activation_bytes is not None
+    assert option.tokens_per_s is not None
+    assert option.speedup_ratio is not None
+    assert option.ideal_speedup_ratio is not None
+    return ModelPlan(
+        plan=option.key,
+        kind=option.kind,
+        aliases=option.aliases,
+        formats=formats_text(option.formats),
+        method=option.method,
+        path=option.path,
+        kernels=option.kernel,
+        kernel_gap=first_with(option.findings, "kernel-gap"),
+        ideal_s=ideal.time_s,
+        time_s=estimate.time_s,
+        time_source=estimate.source,
+        prudent_s=estimate.prudent_s,
+        low_s=estimate.low_s,
+        high_s=estimate.high_s,
+        time_provenance=estimate.provenance or None,
+        tokens_per_s=option.tokens_per_s,
+        speedup_ratio=option.speedup_ratio,
+        is_speedup_ideal=is_speedup_ideal(option, ranking),
+        ideal_speedup_ratio=option.ideal_speedup_ratio,
+        bound=option.bound,
+        memory=PlanMemory(
+            weights_bytes=memory.weight_bytes,
+            kv_bytes=memory.cache_bytes,
+            activation_bytes=memory.activation_bytes,
+            total_bytes=memory.total_bytes,
+        ),
+        quality=PlanQuality(
+            source=loss.source,
+            text=loss_text(loss),
+            loss_pct=loss.pct,
+            loss_value=loss.value,
+            loss_unit=loss.unit or None,
+            at_least_pct=loss.at_least_pct,
+            note=quality_note(option) or None,
+        ),
+        reason=findings_text(item for item in option.findings if item.code not in LOSS_CODES),
+    )
+
+
+def _alternative(alternative: Alternative, ranking: ModelRanking) -> AlternativePlan:
+    option = alternative.option
+    assert isinstance(option, PlanOption)  # of a model's ranking
+    return AlternativePlan(
+        role=alternative.role,
+        plan=_plan(option, ranking),
+        slowdown_ratio=alternative.slowdown_ratio,
+        text=short_text(alternative_finding(alternative, ranking)),
+    )
+
+
+def _excluded(exclusion: Exclusion, ranking: ModelRanking) -> ExcludedPlan:
+    option = exclusion.option
+    assert option is None or isinstance(option, PlanOption)  # of a model's ranking
+    return ExcludedPlan(
+        plan=exclusion.key,
+        reason=findings_text(exclusion.findings),
+        misses=tuple(_miss(item) for item in exclusion.findings if item.code in LIMITS),
+        candidate=None if option is None else _plan(option, ranking),
+    )
+
+
+def _miss(item: Finding) -> LimitMiss:
+    (_, value), (_, limit_value) = item.values[:2]
+    return LimitMiss(LIMITS[item.code], value, limit_value, excess_ratio(item))  # type: ignore[arg-type]
+
+
+def _search(search: FormatSearch, loss_unit: str | None) -> PlanSearch:
+    problem = search.choice.problem
+    return PlanSearch(
+        plan=search.label,
+        goal=short_text(search.goal),
+        loss_source=problem.loss_source,
+        loss_unit=loss_unit,
+        confidence=problem.confidence,
+        gap_value=search.choice.gap_value,
+        passes_count=search.passes_count,
+        groups=tuple(_group(reason) for reason in search.choice.reasons),
+    )
+
+
+def _group(reason: GroupReason) -> GroupFormat:
+    chosen, better = reason.chosen, reason.better
+    return GroupFormat(
+        group=reason.group,
+        format=chosen.label,
+        loss_value=chosen.loss_value,
+        time_s=chosen.time_s,
+        memory_bytes=chosen.memory_bytes,
+        time_source=chosen.time_source,
+        constraint=reason.constraint,
+        better_format=None if better is None else better.label,
+        better_extra_s=reason.better_time_s,
+        better_extra_bytes=reason.better_bytes,
+        better_saved_loss_value=None if better is None else chosen.loss_value - better.loss_value,
+    )

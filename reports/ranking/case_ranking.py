@@ -1,0 +1,87 @@
+"""The ranking of cases that were run: a `Ranking` with what only stored records know. `reports.ranking.words` words it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.verdicts.gain import Gain
+from roofline_model.core.answer import Option, Ranking
+from roofline_model.core.finding import has_code
+
+ACROSS_RUNS = "across runs"
+"""The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
+_OF_THE_TIMER = frozenset({"simulated"})
+"""Among the doubts of an option, what no second measurement mends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRanking(Ranking):
+    """The options of one shape, or of one phase of a model, in one cache state and mode on one chip."""
+
+    op: str
+    shape_label: str
+    cache: str
+    mode: str
+    baseline_label: str
+    """What speed-ups are counted against; empty without a 16-bit or FP32 option."""
+    baseline_precision: str
+    """The same without its kernel; empty where no run has it."""
+
+    @property
+    def hardware_key(self) -> str:
+        """Key of the chip."""
+        return self.question.hardware
+
+    @property
+    def phase(self) -> str:
+        """decode, prefill, or empty for operators that are no products."""
+        return self.question.phase
+
+    @property
+    def first(self) -> Option | None:
+        """The option that stands first; None where nothing could be ranked."""
+        return self.options[0] if self.options else None
+
+    @property
+    def runnable(self) -> tuple[Option, ...]:
+        """The options that a kernel is known to run, or that were measured."""
+        return tuple(option for option in self.options if not has_code(option.findings, "kernel-gap"))
+
+    @property
+    def barred(self) -> tuple[Option, ...]:
+        """The options that no kernel is known to run."""
+        return tuple(option for option in self.options if has_code(option.findings, "kernel-gap"))
+
+    @property
+    def baseline_doubts(self) -> tuple[str, ...]:
+        """What puts the baseline's measured time, and so every measured speed-up, in doubt, and measuring again may mend."""
+        baseline = self.baseline
+        return () if baseline is None or not baseline.is_measured else doubts_to_mend(baseline.trust.doubts)
+
+    def rank_of(self, option: Option) -> int:
+        """Return the place of an option, from 1."""
+        return 1 + next(place for place, other in enumerate(self.options) if other.key == option.key)
+
+    def is_baseline(self, option: Option) -> bool:
+        """Return whether speed-ups are counted against an option."""
+        return self.baseline is not None and self.baseline.key == option.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeRanking(CaseRanking):
+    """The ranking of one shape by the records of one run."""
+
+    gain: Gain | None = None
+    """Of the first measured option over the measured baseline; None where it is the baseline, or one is not measured."""
+    level_with: Option | None = None
+    """The second measured option where the first is level with it."""
+    rival: Option | None = None
+    """What may be faster than the first measured option and waits behind it for its loss (`maybe_faster`)."""
+    rival_gain: Gain | None = None
+    """Of the rival over the measured baseline."""
+
+
+def doubts_to_mend(doubts: Sequence[str]) -> tuple[str, ...]:
+    """Return what puts a time in doubt that measuring again may mend."""
+    return tuple(doubt for doubt in doubts if doubt not in _OF_THE_TIMER)

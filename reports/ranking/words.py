@@ -1,0 +1,110 @@
+"""The words of a ranking of cases: why an option stands where it stands, what is first, and why others are not ranked."""
+
+from __future__ import annotations
+
+from reports.ranking.case_ranking import ACROSS_RUNS, CaseRanking, ShapeRanking
+from reports.text.display_text import shown
+from results.text.verdict_text import doubt_text, maybe_faster_text
+from results.verdicts.gain import times_faster
+from roofline_model.core.answer import Exclusion, Option
+from roofline_model.core.finding import findings_text, first_with, has_code, optional_text
+from roofline_model.core.units import format_percent, format_time
+
+
+def kernel_gap_text(option: Option) -> str:
+    """Return why no kernel is known to run an option on the chip; empty for the others."""
+    return shown(optional_text(first_with(option.findings, "kernel-gap")) or "")
+
+
+def excluded_texts(ranking: CaseRanking) -> tuple[tuple[str, str], ...]:
+    """Return (configuration or format, why it is not ranked), each once."""
+    pairs = ((_excluded_label(each), shown(findings_text(each.findings))) for each in ranking.excluded)
+    return tuple(dict.fromkeys(pairs))
+
+
+def _excluded_label(exclusion: Exclusion) -> str:
+    option = exclusion.option
+    return shown(exclusion.key, 100) if option is None or not option.label else option.label
+
+
+def shape_reason(option: Option, ranking: CaseRanking) -> str:
+    """Return why an option of a shape stands where it stands: its speed-ups, its share of the roof, what bounds it."""
+    if option.kernel is None:  # the model proposes the format, and says why
+        return shown(findings_text(item for item in option.findings if item.code != "emulated"))
+    measured, ideal = option.times.measured, option.times.ideal
+    words = [_speedup_words(option, ranking)]
+    if measured is not None and ideal is not None:
+        words.append(f"{format_percent(ideal.time_s / measured.time_s, 0)} of its roof")
+    if option.bound:
+        words.append(f"{option.bound}-bound")
+    widened = first_with(option.findings, "operands-widened")
+    if option.path == "emulated":
+        words.append("emulated, not native")
+    elif widened is not None:
+        words.append(f"widened to {widened.value('compute_format')} first")
+    if has_code(option.findings, "emulated"):
+        words.append("the prediction leaves out what emulating costs")
+    basis = option.trust.speedup_basis
+    if basis and basis != ACROSS_RUNS:
+        words.append(f"speed-up: {basis}")
+    return ", ".join(words)
+
+
+def _speedup_words(option: Option, ranking: CaseRanking) -> str:
+    """Return the speed-ups of what was run, the one of the best evidence first."""
+    if ranking.is_baseline(option):
+        return "the baseline"
+    name = ranking.baseline_precision
+    ideal, expected = option.ideal_speedup_ratio, option.expected_speedup_ratio
+    if option.is_measured:
+        if option.speedup_ratio is None or not name:
+            return "measured; no measured 16-bit or FP32 kernel to compare with"
+        promises = [f"expected {times_faster(expected)}"] if expected is not None else []
+        promises += [f"ideal {times_faster(ideal)}"] if ideal is not None else []
+        promised = f" ({', '.join(promises)})" if promises else ""
+        kind = ACROSS_RUNS if option.trust.speedup_basis == ACROSS_RUNS else "measured"
+        return f"{kind} {times_faster(option.speedup_ratio)} {name}{promised}"
+    if ideal is None:
+        return "predicted, not measured"
+    if expected is None:
+        return f"ideal {times_faster(ideal)} {name}, not measured"
+    return f"expected {times_faster(expected)} {name} (ideal {times_faster(ideal)}), not measured"
+
+
+def shape_summary(ranking: ShapeRanking) -> str:
+    """Return what is first, how much it gains, what it is level with, and which time is in doubt."""
+    best = ranking.first
+    if best is None:
+        return "nothing could be ranked: no case was measured or predicted"
+    if has_code(best.findings, "emulated"):
+        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
+    gain, name = ranking.gain, ranking.baseline_precision or "16 bit"
+    told = f", {gain.over(name)}" if gain else ""
+    if gain is None and best.speedup_ratio is not None:
+        told = f", {times_faster(best.speedup_ratio)} {name}"
+    source = best.estimate.source
+    evidence = source if best.is_measured else f"not measured, {source}"
+    gap = kernel_gap_text(best)
+    level = "" if ranking.rival or not ranking.level_with else _level_words(ranking.level_with)
+    level += f"; {gap}" if gap else ""
+    text = f"{best.label}: {evidence} {format_time(best.estimate.time_s)}{told}{level}{worth_trying(ranking)}"
+    if ranking.rival is not None:
+        return f"{text}{maybe_faster_text(ranking.rival.label, ranking.rival_gain, name)}"
+    return f"{text}; {doubt_text(gain)}" if gain and gain.is_doubtful else text
+
+
+def _level_words(other: Option) -> str:
+    return f"; level with {other.label} within the intervals"
+
+
+def worth_trying(ranking: CaseRanking) -> str:
+    """Return the first prediction that promises more than the measured best gained; empty where none does."""
+    best = ranking.first
+    if best is None or not best.is_measured:
+        return ""
+    candidates = (option for option in ranking.runnable if not option.is_measured)
+    promise = next((option for option in candidates if not has_code(option.findings, "emulated")), None)
+    if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
+        return ""
+    gain = times_faster(promise.speedup_ratio)
+    return f"; worth trying: {promise.label}, {promise.estimate.source} {gain} and not measured here"

@@ -1,0 +1,82 @@
+"""The figure of trade-offs: every pair of axes has the same series, points without a place stand below the line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.advice.trade_offs import TradeGroup, TradePoint, with_fronts
+from reports.figures.matplotlib_drawer import draw_figure, figure_svg
+from reports.figures.palette import format_colours
+from reports.figures.plotly_drawer import plotly_json
+from reports.figures.spec import Line, Marks
+from reports.figures.trade_offs import X_AXES, Y_AXES, axes_of, point_key, trade_off_figure
+from reports.page.page_data import difference
+
+WIDE = TradePoint("BF16", "BF16", "measured", 2e-4, 1.0, 0.0, None, None, "reference", "", 3.2e7, None, False, False)
+NARROW = replace(
+    WIDE,
+    label="INT4",
+    precision="INT4",
+    time_s=1e-4,
+    speedup_ratio=2.0,
+    loss_pct=3.0,
+    loss_low_pct=2.5,
+    loss_high_pct=3.5,
+    loss_source="measured",
+    memory_bytes=8e6,
+    is_best=True,
+)
+UNKNOWN = replace(
+    WIDE, label="FP8", precision="FP8_E4M3", time_s=3e-4, speedup_ratio=0.7, loss_pct=None, loss_source="unknown"
+)
+GROUP = TradeGroup("gemv", "this run", "call", "BF16", with_fronts((WIDE, NARROW, UNKNOWN)))
+COLOURS = format_colours(point.precision for point in GROUP.points)
+PAIRS = [(x, y) for x in X_AXES for y in axes_of(GROUP, Y_AXES)]
+
+
+def marks_of(figure, at):
+    return next(one for one in figure.series if isinstance(one, Marks) and one.keys == (point_key(at),))
+
+
+def test_axes_without_a_point_are_not_offered():
+    assert axes_of(GROUP, Y_AXES) == ("loss_pct", "memory_bytes")
+    assert axes_of(replace(GROUP, points=()), Y_AXES) == ("loss_pct",)
+
+
+@pytest.mark.parametrize(("x", "y"), PAIRS)
+def test_a_point_stands_where_its_numbers_are(x, y):
+    figure = trade_off_figure(GROUP, x, y, COLOURS)
+    first, second = (marks_of(figure, at) for at in (0, 1))
+    for axis in ("x", "y"):
+        key = x if axis == "x" else y
+        ratio = getattr(GROUP.points[1], key) / (getattr(GROUP.points[0], key) or 1)
+        if getattr(GROUP.points[0], key):
+            assert getattr(second, axis)[0] / getattr(first, axis)[0] == pytest.approx(ratio)
+    assert figure_svg(draw_figure(figure)).count("<svg") == 1
+
+
+def test_a_point_without_a_loss_stands_below_the_line_under_a_tick_of_its_own():
+    figure = trade_off_figure(GROUP, "time_s", "loss_pct", COLOURS)
+    spot = marks_of(figure, 2).y[0]
+    line = next(one for one in figure.series if isinstance(one, Line) and one.name == "known above")
+    assert figure.y.low_value < spot < line.y[0] < 0
+    assert figure.y.ticks[0][0] == spot
+    assert all(value >= 0 for value, _ in figure.y.ticks[1:])
+    assert any("FP8" in note for note in figure.notes)
+
+
+def test_a_front_joins_what_is_on_it_and_others_are_pale():
+    figure = trade_off_figure(GROUP, "speedup_ratio", "loss_pct", COLOURS)
+    front = next(one for one in figure.series if one.name == "not beaten")
+    assert front.x == (1.0, 2.0)
+    assert front.y == (0.0, 3.0)
+    assert marks_of(figure, 0).opacity_ratio == 1 > marks_of(figure, 2).opacity_ratio
+
+
+def test_figures_of_a_group_differ_little_for_the_page():
+    figures = [plotly_json(trade_off_figure(GROUP, x, y, COLOURS)) for x, y in PAIRS]
+    assert len({len(figure["data"]) for figure in figures}) == 1
+    assert "cards" not in difference(figures[1], figures[0])
+    assert "legend" not in difference(figures[1], figures[0])
