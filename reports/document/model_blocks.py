@@ -133,7 +133,7 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
         f"{phase.phase} of {model_title(model)}",
         columns,
         phase.passes,
-        title=f"{phase.phase.capitalize()}: {'item new token per sequence' if is_decode else 'the whole prompt'}",
+        title=f"{phase.phase.capitalize()}: {'one new token per sequence' if is_decode else 'the whole prompt'}",
         look_of=lambda item: "best" if item is best else "",
     )
 

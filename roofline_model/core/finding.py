@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -125,6 +125,7 @@ def value_names(short: str, *, is_optional: bool) -> frozenset[str]:
     return frozenset(name for line in lines for name in _NAME.findall(line))
 
 
+@lru_cache(4096)  # what holds of a format or a chip is said in every answer about it
 def short_text(item: Finding) -> str:
     """Return the finding in one line, its values printed by the unit that their names end in.
 
@@ -149,12 +150,25 @@ def advice_text(item: Finding) -> str:
 
 
 def _filled(line: str, item: Finding) -> str:
-    shown = {"subject": item.subject} | {name: value_text(name, value) for name, value in item.values}
+    values = {"subject": item.subject, **dict(item.values)}
+    texts: list[str] = []
+    for is_optional, parts in _parsed(line):
+        if is_optional and not all(name in values for name, _ in parts if name):
+            continue
+        texts += [
+            text if not name else value_text(name, values[name]) if name in values else "–" for name, text in parts
+        ]
+    return "".join(texts)
 
-    def segment(match: re.Match[str]) -> str:
-        return match[1] if all(name in shown for name in _NAME.findall(match[1])) else ""
 
-    return _NAME.sub(lambda match: shown.get(match[1], "–"), _SEGMENT.sub(segment, line))
+@cache
+def _parsed(line: str) -> tuple[tuple[bool, tuple[tuple[str, str], ...]], ...]:
+    """Return a catalog line as segments (in brackets or not), each of (name of a value, text between the names)."""
+    segments = []
+    for place, segment in enumerate(_SEGMENT.split(line)):
+        parts = ((part, "") if is_name % 2 else ("", part) for is_name, part in enumerate(_NAME.split(segment)))
+        segments.append((bool(place % 2), tuple(part for part in parts if any(part))))
+    return tuple(segments)
 
 
 def subject_text(item: Finding) -> str:
@@ -235,6 +249,7 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
     "_flops_per_s": format_flops,
     "_bytes": format_memory,
     "_hz": format_clock,
+    "_pct": lambda percent: f"{percent:.3g} %",
     "_ratio": format_percent,
     "_factor": lambda value: f"{value:.2g}",
     "_s": format_time,
@@ -251,9 +266,13 @@ def value_text(name: str, value: Value) -> str:
         return ", ".join(value)
     if isinstance(value, bool | str):
         return str(value)
-    if name.endswith("_pct"):
-        return f"{value:.3g} %"
-    for suffix, formatted in _FORMATS.items():
-        if name.endswith(suffix):
-            return formatted(value)
+    formatted = _formatter(name)
+    if formatted is not None:
+        return formatted(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+@cache
+def _formatter(name: str) -> Callable[[float], str] | None:
+    """Return how a value of a name is printed; None for one without a unit in it."""
+    return next((formatted for suffix, formatted in _FORMATS.items() if name.endswith(suffix)), None)

@@ -172,7 +172,11 @@ def run_figures(request: Request, run: RunName) -> RunFigures:
 
 
 @router.get("/api/runs/{run}/figures/{name}", response_model=RunFigure, summary="Draw a figure of a run")
-def run_figure(request: Request, run: RunName, name: Annotated[str, Path(max_length=200)]) -> Response:
+def run_figure(
+    request: Request,
+    run: RunName,
+    name: Annotated[str, Path(max_length=200, description="name of the figure, as the list of figures gives it")],
+) -> Response:
     """One figure of the run's report: roofline, errors, time, samples, a case's samples, timeline, canary, a model's front."""
     from reports.figures.plotly_drawer import figure_json
     from reports.formats.figure_files import report_figures

@@ -67,7 +67,7 @@ def test_every_number_says_its_unit(document):
     silent = [
         f"{model}.{name}"
         for model, name, field in found
-        if not any(unit in field.get("description", "") for unit in UNITS)
+        if not any(unit.lower() in field.get("description", "").lower() for unit in UNITS)
     ]
     assert silent == []
 
