@@ -76,6 +76,9 @@ findings: $(DEV) ## write docs/findings.md anew from the catalog of findings
 wording: $(DEV) ## write the texts of tests/wording anew: what the surfaces say, to be read in the diff
 	@$(PY) -m pytest tests/wording -q --snapshot-update
 
+choices: $(DEV) ## write docs/choices.md anew: the default plan of every chip and model
+	@$(PY) scripts/make_choices.py
+
 numbers: $(DEV) ## write docs/numbers.md anew from the chip files and the format catalog
 	@$(PY) scripts/make_numbers.py
 
