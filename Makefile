@@ -44,7 +44,7 @@ done; echo "error: no Python found; install Python 3.11 or newer, or name one: P
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-full check format findings wording numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-full check format findings wording choices numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
