@@ -33,7 +33,7 @@ INTRODUCTION = f"""\
 # Default choices
 
 What `roofline recommend --model MODEL --hw CHIP` takes at a context of 4,096 tokens, with the default limit of the loss
-({MAX_LOSS_PCT:g} %, measured or published alike; [decision 13](decisions/0013-loss-limit.md)). In brackets what is faster and loses
+({MAX_LOSS_PCT:g} %, measured or published alike; [decision 9](decisions/0009-loss-limit.md)). In brackets what is faster and loses
 more. A dash: nothing within the limits. **Bold**: another plan than the earlier default, which let published losses up to
 {EARLIER_LOSS_PCT:g} % pass. Written by `scripts/make_choices.py` (`make choices`).
 """

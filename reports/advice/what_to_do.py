@@ -37,7 +37,7 @@ class Action:
     phase: str
     """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
     take: str
-    """`take INT4 W4A16 (int4pack)`, `try …` where nobody measured it, `measure again before you take …`, `stay at …`."""
+    """`take INT4 (W4A16) · int4pack`, `try …` where nobody measured it, `measure again before you take …`, `stay at …`."""
     evidence: str
     caveat: str
     """What speaks against relying on it; empty where nothing is known to."""

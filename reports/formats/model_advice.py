@@ -12,7 +12,7 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.predictions.model import PassPrediction, pass_prediction
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.model import ModelRanking
-from roofline_model.recommend.plan_formats import formats_text
+from roofline_model.recommend.plan_formats import formats_text, plan_name
 from roofline_model.recommend.plan_options import PlanOption
 from roofline_model.recommend.ranking import alternative_finding, excess_ratio
 from roofline_model.recommend.search.plan_search import FormatSearch
@@ -99,6 +99,8 @@ class ModelPlan:
 
     plan: str
     """`INT4.BF16`, or the name of a strategy."""
+    name: str
+    """What people call its formats: `INT4 (W4A16)`; of a mixed plan its key."""
     kind: str
     """baseline, published, uniform, strategy or search."""
     aliases: tuple[str, ...]
@@ -381,6 +383,7 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
     assert option.ideal_speedup_ratio is not None
     return ModelPlan(
         plan=option.key,
+        name=plan_name(option),
         kind=option.kind,
         aliases=option.aliases,
         formats=formats_text(option.formats),

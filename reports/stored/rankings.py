@@ -306,4 +306,4 @@ def case_label(level: CaseLevel) -> str:
     figures = model_figures(record)
     if figures is not None:
         return pass_label(record.case, figures)
-    return f"{record.case.precision_label or 'no format'} ({record.case.kernel})"
+    return record.case.configuration_label

@@ -115,8 +115,8 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
-        return f"{self.precision} ({self.case.kernel})" if self.case.precision_label else self.case.kernel
+        """What people call the configuration: `INT4 (W4A16) · tinygemm`."""
+        return self.case.configuration_label
 
     @property
     def is_measured(self) -> bool:

@@ -1,4 +1,4 @@
-"""What `roofline recommend --model` prints: the ranked plans, what was excluded, and the choice in a sentence."""
+"""What `roofline recommend --model` prints: the answer in a dozen lines; with `--all` every plan and why."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from roofline_cli.screen.tables import (
     show_table,
     speedup,
 )
-from roofline_model.core.finding import by_severity, finding, findings_text, short_text
+from roofline_model.core.finding import by_severity, finding, findings_text, first_with, short_text
 from roofline_model.core.units import format_time
+from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from roofline_model.chips.hardware import Device
-    from roofline_model.core.answer import Option
+    from roofline_model.core.answer import Option, Ranking
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.plan_options import PlanOption
 
@@ -49,129 +52,156 @@ _COLUMNS = (
 
 ROLES = {"riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role of an alternative → its name in the first column."""
+CAVEAT_COUNT = 2
+"""Warnings printed with the answer; the others stand behind `--all`."""
+LOSS_COLUMNS = (
+    Column("PPL", "right", hide_empty=True),
+    Column("Tasks", "right", hide_empty=True),
+    Column("Loss", "right", hide_empty=True),
+)
+_LOSS_METRICS = ("perplexity", "task accuracy", "")
+"""Metric of each of these columns; the last takes every other one."""
 _ANSWER_COLUMNS = (
     Column(""),
     Column("Format"),
     Column("Time", "right"),
-    Column("Tokens/s", "right", drop=2),
-    Column("vs 16-bit", "right"),
-    Column("Memory", "right", drop=1),
-    Column("Loss", "right"),
+    Column("Tokens/s", "right", drop=1),
+    Column("Gain", "right"),
+    Column("Memory", "right", drop=2),
+    *LOSS_COLUMNS,
 )
 
 
 def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
-    """Print the decision, the options by name, what the figures rest on, and what to type next: a dozen lines."""
-    from roofline_model.recommend.plan_formats import plan_name
-
-    show_line(answer_sentence(ranking), "bold" if ranking.choice is not None else "bold red")
-    named = [("take", ranking.choice)] if ranking.choice is not None else []
+    """Print what to take, the options by name, up to two caveats, and what to type next: a dozen lines."""
+    choice = ranking.choice
+    show_line(answer_sentence(ranking), "bold" if choice is not None else "bold red")
+    show_line(f"{title(ranking, chip)}.", "dim")
+    named = [("take", choice)] if choice is not None else []
     named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
-    rows: list[list[Cell]] = []
-    for role, option in named:
-        assert option is not None
-        time = f"{_least(option)}{format_time(option.estimate.time_s)}"
-        gain = _gain(option, ranking)
-        rows.append(
-            [role, plan_name(option), time, _tokens(option), gain, decimal_bytes(_bytes(option)), _most_loss(option)]
-        )
-    if rows:
+    if named:
         show_line()
-        show_table(_ANSWER_COLUMNS, rows)
-        show_line()
-    show_line(f"{title(ranking, chip)}. {source_sentence(ranking)}", "dim")
-    show_line(loss_sentence(ranking), "dim")
-    for line in next_steps(ranking):
-        show_line(line)
-    show_line(f"More: --all lists {len(ranking.options)} plans, {len(ranking.excluded)} excluded ones and why.", "dim")
+        show_table(_ANSWER_COLUMNS, _answer_rows(named, ranking))
+        show_line(source_sentence(ranking), "dim")
+    warnings = (item for item in ranking.findings if item.severity != "info" and item not in ranking.decision)
+    for item in [*by_severity(warnings)][:CAVEAT_COUNT]:
+        show_line(f"Note: {short_text(item)}", "yellow")
+    if next_step := next_command(ranking):
+        show_line(f"Next: {next_step}")
+    show_line(more_sentence(ranking, "plans"), "dim")
+
+
+def _answer_rows(named: Sequence[tuple[str, PlanOption]], ranking: ModelRanking) -> list[list[Cell]]:
+    prefix = shared_prefix([option.estimate.time_s for _, option in named], [])
+    return [
+        [
+            role,
+            plan_name(option),
+            f"{_least(option)}{in_prefix(option.estimate.time_s, prefix)}",
+            _tokens(option),
+            _gain(option, ranking),
+            decimal_bytes(_bytes(option)),
+            *loss_cells(option),
+        ]
+        for role, option in named
+    ]
 
 
 def answer_sentence(ranking: ModelRanking) -> str:
     """Return what to take in one sentence, or why nothing is."""
-    from roofline_model.recommend.plan_formats import plan_name
-
     choice, baseline = ranking.choice, ranking.baseline
     if choice is None or baseline is None:
         riskier = next((each.option for each in ranking.alternatives), None)
-        limit = ranking.limits.loss_pct
-        if riskier is not None:
-            return f"Nothing within a loss of {limit:g} % keeps the limits; {plan_name(riskier)} does, and loses more."
+        limit_pct = ranking.limits.loss_pct
+        if riskier is not None and limit_pct is not None:
+            name, most_pct = plan_name(riskier), riskier.loss.pct
+            loses = "its loss is unknown" if most_pct is None else f"it loses up to {most_pct:.3g} %"
+            return f"Nothing fits within a loss of {limit_pct:g} %. {name} fits, but {loses}."
         text = str(ranking)
         return f"{text[:1].upper()}{text[1:]}."
     if choice is baseline:
         return f"Stay with {plan_name(choice)}: {ranking.reason}."
     time = choice.estimate
-    kind = {"expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best", "measured": "measured"}[
-        time.source
-    ]
+    gain = "" if choice.speedup_ratio is None else f", {_gain(choice, ranking)} {ranking.wide}"
     interval = ""
     if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
         interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
-    gain = "" if choice.speedup_ratio is None else f", {speedup(choice.speedup_ratio)} {ranking.wide}"
-    return f"Take {plan_name(choice)}: {kind} {format_time(time.time_s)} a pass{interval}{gain}, {_loss_text(choice)}."
+    took = f"{SOURCES[time.source]} {format_time(time.time_s)} a pass{interval}"
+    return f"Take {plan_name(choice)}: {took}{gain}; {_loss_words(choice)}."
 
 
-def source_sentence(ranking: ModelRanking) -> str:
+def more_sentence(ranking: Ranking, noun: str) -> str:
+    """Return what `--all` adds."""
+    excluded = f" and why {len(ranking.excluded)} are excluded" if ranking.excluded else ""
+    return f"More: --all lists {len(ranking.options)} {noun}{excluded}."
+
+
+SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
+"""Source of a time → what stands before it."""
+
+
+def source_sentence(ranking: Ranking) -> str:
     """Return what the times are, and what they leave out."""
     assert ranking.baseline is not None
     source = ranking.baseline.estimate.source
     if source == "ideal":
-        return "Times are ideal, an upper bound of speed that nobody measured."
+        return "Times are ideal: an upper bound of speed, measured by nobody."
     if source == "ceilings":
-        return "Times are what this machine's measured ceilings allow at best."
+        return "Times are the best that this machine's measured ceilings allow."
     if source == "measured":
         return "Times are measured."
-    return "Times are expected of good kernels alone: an engine adds its own overhead and stores its own bytes."
+    return "Times are of good kernels; an engine adds overhead and stores its own bytes."
 
 
-def loss_sentence(ranking: ModelRanking) -> str:
-    """Return what the loss is of, and the limit."""
-    limit = ranking.limits
-    asked = "" if limit.is_loss_given else " by default"
-    return f"Loss: rise of perplexity, else drop of task accuracy, at most {limit.loss_pct:g} %{asked}; claims are published ones."
-
-
-def next_steps(ranking: ModelRanking) -> list[str]:
+def next_command(ranking: ModelRanking) -> str:
     """Return what to type to get the chosen plan: a published checkpoint where one is known, else how to make it."""
     from roofline_model.kernels.checkpoints import checkpoints_of
 
     choice = ranking.choice
-    if choice is None:
-        return []
+    if choice is None or choice.kind == "published":
+        return ""
     formats = dict(choice.formats)
     published = checkpoints_of(ranking.question.name, formats.get("layers", ""))
     if published:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
-        return [f"Next: vllm serve {published[0].repository}{cache}"]
-    if choice is ranking.baseline or choice.kind == "published":
-        return []
-    return ["Next: roofline pipeline --model FOLDER -o OUT makes and measures it; -o plan.json writes the plan"]
+        return f"vllm serve {published[0].repository}{cache}"
+    if choice is ranking.baseline:
+        return ""
+    return "roofline pipeline --model FOLDER -o OUT makes and measures it"
 
 
-def _most_loss(option: Option) -> Cell:
+def loss_cells(option: Option) -> list[Cell]:
+    """Return the cell of each column of losses: what decides, and what was published in the other metric."""
     loss = option.loss
+    cells: list[Cell] = [MISSING] * len(_LOSS_METRICS)
     if loss.source == "reference":
-        return "0"
+        return ["0", *cells[1:]]
     if loss.pct is None:
-        return Styled("unknown", "yellow")
-    return f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %"
+        return [Styled("unknown", "yellow"), *cells[1:]]
+    column = _LOSS_METRICS.index(loss.metric) if loss.metric in _LOSS_METRICS else len(_LOSS_METRICS) - 1
+    cells[column] = f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %"
+    other = first_with(option.findings, "loss-in-other-metric")
+    if other is not None:
+        values = dict(other.values)
+        if values["metric"] in _LOSS_METRICS:
+            cells[_LOSS_METRICS.index(str(values["metric"]))] = f"≤ {values['high_pct']:.3g} %"
+    return cells
 
 
-def _loss_text(option: Option) -> str:
+def _loss_words(option: Option) -> str:
     loss = option.loss
     if loss.source == "reference":
-        return "loses nothing"
+        return "it loses nothing"
     if loss.pct is None:
         return "its loss is unknown"
-    kind = {"claimed": "published", "measured": "measured", "estimated": "estimated"}.get(loss.source, loss.source)
-    return f"loses at most {loss.pct:.3g} % of {loss.metric or 'perplexity'} ({kind})"
+    kind = "published" if loss.source == "claimed" else loss.source
+    moves = "falls" if "accuracy" in loss.metric else "rises"
+    return f"{loss.metric or 'perplexity'} {moves} by at most {loss.pct:.3g} % ({kind})"
 
 
-def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
-    """Print the table of ranked plans, what mixed plans are made of, excluded plans, findings and the choice."""
-    from roofline_model.recommend.ranking import alternative_finding
-
-    show_line(title(ranking, chip), "bold")
+def print_model_details(ranking: ModelRanking) -> None:
+    """Print all ranked plans, what mixed plans are made of, excluded plans, findings and the rule of the order."""
+    show_line()
     show_line(limits_sentence(ranking))
     if ranking.options:
         show_table(_COLUMNS, _rows(ranking))
@@ -189,9 +219,7 @@ def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
         show_line(f"  note: {short_text(item)}", "" if item.severity == "info" else "yellow")
     if ranking.options:
         show_line(basis_sentence(ranking), "dim")
-    show_line(choice_sentence(ranking), "bold" if ranking.choice is not None else "bold red")
-    for alternative in ranking.alternatives:
-        show_line(f"{ROLES[alternative.role]}: {short_text(alternative_finding(alternative, ranking))}.")
+    show_line(reason_sentence(ranking))
 
 
 def title(ranking: ModelRanking, chip: Device) -> str:
@@ -238,26 +266,14 @@ def basis_sentence(ranking: ModelRanking) -> str:
     )
 
 
-def choice_sentence(ranking: ModelRanking) -> str:
-    """Return the decision in one sentence, or what the nearest plan misses."""
-    from roofline_model.recommend.loss import loss_text
-
-    choice, baseline = ranking.choice, ranking.baseline
-    if choice is None or baseline is None:
+def reason_sentence(ranking: ModelRanking) -> str:
+    """Return why the choice is taken, and the kernels that it needs."""
+    choice = ranking.choice
+    if choice is None:
         text = str(ranking)
         return f"{text[:1].upper()}{text[1:]}."
-    if choice is baseline:
-        return f"Best: {ranking}: {ranking.reason}."
-    time, reference = choice.estimate, baseline.estimate
-    interval = ""
-    if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
-        interval = f" (80 % interval {format_time(time.low_s)} to {format_time(time.high_s)})"
     kernels = f"; kernels: {choice.kernel}" if choice.kernel else ""
-    return (
-        f"Best: {ranking}: {_least(choice)}{format_time(time.time_s)}{interval} against {_least(baseline)}"
-        f"{format_time(reference.time_s)} in {ranking.wide}, {decimal_bytes(_bytes(choice))} "
-        f"({(1 - _bytes(choice) / _bytes(baseline)) * 100:.0f} % less), {loss_text(choice.loss)}; {ranking.reason}{kernels}."
-    )
+    return f"Why {plan_name(choice)}: {ranking.reason}{kernels}."
 
 
 def _bytes(option: Option) -> float:

@@ -207,9 +207,9 @@ class Option:
     expected_speedup_ratio: float | None = None
     """Over the baseline, expected against expected, of an option from stored runs."""
     label: str = ""
-    """What people call it: `INT4 W4A16 (tinygemm)`; empty where that is the key."""
+    """What people call it: `INT4 (W4A16) · tinygemm`; empty where that is the key."""
     precision: str = ""
-    """What people call its formats, of an option from stored runs: `INT4 W4A16`."""
+    """What people call its formats, of an option from stored runs: `INT4 (W4A16)`."""
     kernel: str | None = None
     """The kernel that was measured or chosen; None: the format is proposed, the kernel is the library's choice."""
     aliases: tuple[str, ...] = ()

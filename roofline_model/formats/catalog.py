@@ -529,7 +529,7 @@ def short_name(key: str) -> str:
     >>> short_name("MXFP8_E4M3"), short_name("FP8_E5M2"), short_name("NVFP4")
     ('MXFP8', 'FP8 E5M2', 'NVFP4')
     """
-    return key.removesuffix("_E4M3").replace("_", " ")
+    return key.removesuffix("_E4M3").replace("_", " ") if key in FORMATS else key
 
 
 def is_narrow_format(key: str) -> bool:
@@ -545,10 +545,9 @@ def format_name(weight: str, activation: str, cache: str = "") -> str:
     >>> format_name("INT4", "FP8_E4M3")
     'INT4×FP8 (W4A8)'
     """
-    name = short_name(weight)
-    if weight != activation and is_narrow_format(activation):
+    name, widths = short_name(weight), operands_label(weight, activation)
+    if weight != activation and (is_narrow_format(activation) or widths == "–"):
         name = f"{name}×{short_name(activation)}"
-    widths = operands_label(weight, activation)
     if widths != "–" and (is_narrow_format(weight) or is_narrow_format(activation)):
         name = f"{name} ({widths})"
     return f"{name} + {short_name(cache)} KV" if is_narrow_format(cache) else name

@@ -92,6 +92,11 @@ class Case:
         return format_name(formats["b"], formats["a"], formats.get("kv", ""))
 
     @property
+    def configuration_label(self) -> str:
+        """What people call formats and kernel: `INT4 (W4A16) · tinygemm`; the kernel alone where it has no formats."""
+        return f"{self.precision_label} · {self.kernel}" if self.precision_label else self.kernel
+
+    @property
     def id(self) -> str:
         """The pytest id, `1x4096x4096-w4a16-INT4.BF16-tinygemm-cold`; other modes than eager are appended."""
         parts = [self.shape_label, self.width_label, self.format_label, self.kernel]

@@ -26,7 +26,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
 from roofline_model.expected.products.parameters import reference_kernel
-from roofline_model.formats.catalog import NumberFormat, get_format, method_of
+from roofline_model.formats.catalog import NumberFormat, format_name, get_format, method_of
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
 from roofline_model.kernels.checkpoints import PUBLISHED_FORMATS
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
@@ -328,3 +328,9 @@ def _bound_finding(
         rate = each.roof.peak_flops_per_s
         return finding("compute-bound", key, peak_flops_per_s=rate, baseline_flops_per_s=baseline_rate, baseline=wide)
     return finding("compute-bound-widened", key, baseline=wide)
+
+
+def product_name(option: Option) -> str:
+    """Return the name that people are shown for a product's formats: `NVFP4 (W4A4)`."""
+    operands = dict(option.formats)
+    return format_name(operands["b"], operands["a"])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from roofline_model.core.answer import Option
-from roofline_model.formats.catalog import format_name
+from roofline_model.formats.catalog import format_name, short_name
 from roofline_model.models.format_plan import GROUPS, FormatPlan, PartFormats
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
@@ -145,11 +145,13 @@ def _counted(labels: tuple[str | None, ...], wide: str) -> str:
 
 
 def plan_name(option: Option) -> str:
-    """Return the name that people are shown: `FP8 (W8A8) + FP8 KV`; of a plan that differs between parts its key."""
+    """Return the name that people are shown: `FP8 (W8A8) + FP8 KV`, `MXFP4 (W4A16) experts`; of a mixed plan its key."""
     formats = dict(option.formats)
     cache = formats.pop("cache", "")
-    label = formats.pop("everything", "") or formats.pop("layers", "")
-    if formats or not label or " " in label or " " in cache:
+    if len(formats) != 1 or any(" " in label for label in (cache, *formats.values())):
         return option.key
+    ((part, label),) = formats.items()
     weights, _, activations = label.partition(".")
-    return format_name(weights, activations or weights, cache)
+    where = "" if part in ("everything", "layers") else f" {part}"
+    name = f"{format_name(weights, activations or weights)}{where}"
+    return f"{name} + {short_name(cache)} KV" if cache else name

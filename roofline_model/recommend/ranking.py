@@ -63,7 +63,7 @@ UNKNOWN_LEVEL_RATIO = 0.05
 difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
 MAX_LOSS_PCT = 3.0
 """Default limit of the loss, measured or published alike. What was published of 8-bit weights and activations with an 8-bit
-cache is within it; 4-bit weights of a 70B, at 12 to 15 % of perplexity, are not (docs/decisions/0013-loss-limit.md)."""
+cache is within it; 4-bit weights of a 70B, at 12 to 15 % of perplexity, are not (docs/decisions/0009-loss-limit.md)."""
 EQUAL_LOSS_PCT = 0.5
 """Losses closer than this are equal: two studies of one format and model differ by as much."""
 
@@ -580,7 +580,7 @@ def _alternatives(
     if choice is None:
         return tuple(named("riskier", first_of(missing)))
     loss_pct = choice.option.loss.pct
-    if limits.loss_pct is not None and loss_pct is not None and loss_pct > MAX_LOSS_PCT:
+    if loss_pct is not None and loss_pct > MAX_LOSS_PCT:
         second = named("lower-loss", first_of(each for each in ordered if _most_loss_pct(each) <= MAX_LOSS_PCT))
     else:
         second = named("riskier", first_of(each for each in missing if _is_faster(each, choice)))

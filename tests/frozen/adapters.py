@@ -6,7 +6,7 @@ normalised answer, which stays as it is whatever types the code has. Both are pl
 (keys, codes, names of parts), lists and mappings; never a sentence. An exception passes through: its class and slug are the
 answer. Reasons that the code of 01d84d4 knows only as sentences are reduced to codes at the end of this file; once the code
 gives findings, map their codes to those there and delete the patterns. Where a new code is finer than an old one, map it to
-the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows them (`FP8_E4M3 W8A16 (dequantize)`: the
+the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows them (`FP8 (W8A16) · dequantize`: the
 case's precision label and kernel; of a model its label), flags and doubts by their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
 """
 

@@ -72,7 +72,7 @@ class CaseBody(Answer):
     op: str = Field(description="operator: gemv, gemm, attention, …")
     shape: dict[str, int] = Field(description="dimension letter → size")
     formats: dict[str, str] = Field(description="operand → format key; a: activation, b: weight, c: output")
-    precision: str = Field(description="`BF16`, `INT4 W4A16`, …")
+    precision: str = Field(description="`BF16`, `INT4 (W4A16)`, …")
     kernel: str = Field(description="kernel that was run, as recorded")
     cache: str = Field(description="cold: operands came from DRAM; warm: they were in the last-level cache")
     mode: str = Field(description="how calls were made: eager, …")

@@ -99,12 +99,12 @@ function ofModel(answer) {
     ],
     rows: answer.candidates.map((row) => ({
       ...row,
-      label: row.plan,
+      label: row.name,
       gain: [times(row.speedup_ratio), tokens(row), bytes(row.memory.total_bytes)].join(" · "),
       gap: row.kernel_gap,
       reason: `${row.plan === row.formats ? "" : `${row.formats}. `}${fit(ADVICE.loss, { quality: row.quality.text })} ${capitalized(row.reason)}`,
     })),
-    excluded: answer.excluded.map((row) => [row.plan, row.reason]),
+    excluded: answer.excluded.map((row) => [row.candidate?.name ?? row.plan, row.reason]),
   };
 }
 
@@ -113,7 +113,7 @@ const tokens = (row) => fit(ADVICE.tokens, { rate: significant(row.tokens_per_s,
 function pickOfModel(answer, chosen) {
   if (chosen.kind === "baseline") return decision(answer.summary);
   const gain = fit(ADVICE.gain, { ratio: times(chosen.speedup_ratio), baseline: answer.wide_format });
-  return use(chosen.plan, gain, chosen.is_speedup_ideal && ADVICE.ideal, tokens(chosen), bytes(chosen.memory.total_bytes));
+  return use(chosen.name, gain, chosen.is_speedup_ideal && ADVICE.ideal, tokens(chosen), bytes(chosen.memory.total_bytes));
 }
 
 function limits({ max_loss_pct: most, memory_limit_bytes: size }) {

@@ -75,7 +75,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     lines = text.splitlines()
     assert lines[0] == "# Roofline report: nightly"
     assert lines[6].startswith(
-        "**Decode (gemv) at 1x28672x8192: INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured about 2.3×"
+        "**Decode (gemv) at 1x28672x8192: INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured about 2.3×"
     )
     titles = [line for line in lines if line.startswith("## ")]
     expected = [
@@ -88,7 +88,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     ]
     assert titles == [f"## {title}" for title in expected]  # a section that is a figure only, or empty, has no title
     assert (
-        "| gemm 2048x8192x8192 | FP8_E4M3 | scaled_mm_row | 210 µs |   | ±2.0 % | – | cold | 138.9 µs | -33.9 % |"
+        "| gemm 2048x8192x8192 | FP8 (W8A8) | scaled_mm_row | 210 µs |   | ±2.0 % | – | cold | 138.9 µs | -33.9 % |"
         in text
     )
     assert "| gemm 2048x8192x8192 | BF16 | matmul | 405.9 µs | ! | ±6.3 % |" in text
