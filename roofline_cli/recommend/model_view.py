@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from roofline_model.chips.hardware import Device
     from roofline_model.core.answer import Option, Ranking
+    from roofline_model.core.finding import Finding
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.plan_options import PlanOption
 
@@ -83,8 +84,7 @@ def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
         show_line()
         show_table(_ANSWER_COLUMNS, _answer_rows(named, ranking))
         show_line(source_sentence(ranking), "dim")
-    warnings = (item for item in ranking.findings if item.severity != "info" and item not in ranking.decision)
-    for item in [*by_severity(warnings)][:CAVEAT_COUNT]:
+    for item in caveats(ranking)[:CAVEAT_COUNT]:
         show_line(f"Note: {short_text(item)}", "yellow")
     if next_step := next_command(ranking):
         show_line(f"Next: {next_step}")
@@ -128,6 +128,12 @@ def answer_sentence(ranking: ModelRanking) -> str:
         interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
     took = f"{SOURCES[time.source]} {format_time(time.time_s)} a pass{interval}"
     return f"Take {plan_name(choice)}: {took}{gain}; {_loss_words(choice)}."
+
+
+def caveats(ranking: Ranking) -> list[Finding]:
+    """Return what puts an answer in doubt, the gravest first, but for what the decision and the line on its times say."""
+    said = {"ranked-by-ideals", "ranked-by-ceilings", *(item.code for item in ranking.decision)}
+    return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in said)
 
 
 def more_sentence(ranking: Ranking, noun: str) -> str:

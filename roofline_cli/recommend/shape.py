@@ -31,6 +31,7 @@ from roofline_cli.recommend.model_view import (
     LOSS_COLUMNS,
     ROLES,
     SOURCES,
+    caveats,
     loss_cells,
     more_sentence,
     source_sentence,
@@ -64,7 +65,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.answer import is_comparable
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.finding import by_severity, finding, findings_text, first_with, short_text
+from roofline_model.core.finding import finding, findings_text, first_with, short_text
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import operands_label
 from roofline_model.recommend.loss import loss_text
@@ -398,10 +399,9 @@ def _saved(option: Option) -> str:
 
 def _caveats(ranking: Ranking) -> list[str]:
     """Return what looks better than the choice and is not, then what puts the times in doubt."""
-    warnings = (item for item in ranking.findings if item.severity != "info" and item not in ranking.decision)
     choice = ranking.choice
     better = [item for item in choice.findings if item.code in BETTER_CODES] if choice is not None else []
-    return [short_text(item) for item in (*by_severity(warnings), *better)]
+    return [short_text(item) for item in (*caveats(ranking), *better)]
 
 
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})

@@ -369,13 +369,7 @@ def recommend_model(
         "baseline": _baseline_plan(found.baseline),
         "is_baseline_fitting": found.limits.memory_bytes is None
         or found.baseline.memory.total_bytes <= found.limits.memory_bytes,
-        "lower_loss_alternative": next(
-            (
-                [alternative.option.key, alternative.max_loss_pct, alternative.slowdown_ratio]
-                for alternative in found.alternatives
-            ),
-            None,
-        ),
+        "alternatives": [[each.role, each.option.key, each.slowdown_ratio] for each in found.alternatives],
         "excluded": [[one.key, _plan_exclusion(one), _excess_ratio(one)] for one in found.excluded],
         "searches": [[search.label, search.choice.choices, search.passes_count] for search in found.searches],
         "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],

@@ -145,9 +145,8 @@ def test_a_plan_that_is_no_format_of_the_page_is_the_one_answer(page, address):
     assert page.locator("#table tr:has(.best)").get_attribute("data-format") == plan["formats"]
     assert page.locator("#table .best").count() == 1
     assert page.locator("#detail .parts tr").count() > 3
-    sentence = page.text_content("#compare > p")
-    assert f"NVIDIA GeForce RTX 4090 24 GB with {plan['name']} ({format_time(plan['time_s'])})" in sentence
-    assert f"with {other['name']} ({format_time(other['time_s'])})" in sentence
+    assert other["name"] == plan["name"]
+    assert page.text_content("#compare > p").startswith(f"Recommended on each is {plan['name']}: ")
     at(page, address, "hw=l4&op=model&batch=64&context=16384&compare=h100-sxm")
     assert page.text_content("#compare > p").startswith(
         "Nothing is recommended on NVIDIA L4 24 GB: nothing meets the limits"
