@@ -20,7 +20,7 @@ predictions that can be held against the baseline's time, then the others (an id
 times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within `LEVEL_RATIO` are
 level and the loss decides, and an unknown loss is refused. `stored`: of runs, where an unknown loss is a matter of time, so that
 it changes no place; a limit refuses it. `cache`: nobody knows the loss of a cache without its model, so of level ones the wider
-counts as losing less. docs/ranking.md argues the rule.
+counts as losing less. docs/theory/ranking.md argues the rule.
 """
 
 from __future__ import annotations
