@@ -70,16 +70,16 @@ test: $(DEV) ## run the tests (no GPU, no network; at most 10 minutes on two cor
 test-full: $(DEV) ## run the tests with the full counts (slow)
 	@ROOFLINE_FULL=1 $(PYTEST_TESTS) --timeout 3000 -m "full or not full" $(TEST_ARGS)
 
-findings: $(DEV) ## write docs/findings.md anew from the catalog of findings
+findings: $(DEV) ## write docs/reference/findings.md anew from the catalog of findings
 	@$(PY) scripts/make_findings.py
 
 wording: $(DEV) ## write the texts of tests/wording anew: what the surfaces say, to be read in the diff
 	@$(PY) -m pytest tests/wording -q --snapshot-update
 
-choices: $(DEV) ## write docs/choices.md anew: the default plan of every chip and model
+choices: $(DEV) ## write docs/theory/choices.md anew: the default plan of every chip and model
 	@$(PY) scripts/make_choices.py
 
-numbers: $(DEV) ## write docs/numbers.md anew from the chip files and the format catalog
+numbers: $(DEV) ## write docs/reference/numbers.md anew from the chip files and the format catalog
 	@$(PY) scripts/make_numbers.py
 
 check: $(DEV) ## lint, formatting, types and import directions

@@ -1,7 +1,7 @@
 """The pytest plugin's entry: options, the `roofline` fixture and marker. Standard library and pytest only.
 
 Everything else (`plugin`, `results`, numpy) is imported on first use of the fixture, the marker or an option: a suite
-that does not use us is untouched, even one with its own `plugin` or `results`. Names: docs/decisions/0001.
+that does not use us is untouched, even one with its own `plugin` or `results`. Names: docs/development/decisions/0001.
 """
 
 from __future__ import annotations

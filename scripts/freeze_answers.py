@@ -3,7 +3,8 @@
     python scripts/freeze_answers.py compare [FAMILY …] [--sample] [--question TEXT] [--limit N]
     python scripts/freeze_answers.py record FAMILY …
 
-`compare` prints every difference by question and exits 1 when one is not allowed (docs/decisions/0010-frozen-answers.md).
+`compare` prints every difference by question and exits 1 when one is not allowed
+(docs/development/decisions/0010-frozen-answers.md).
 `record` writes the answers of today's code; that is for new questions only, never to make a test pass.
 """
 

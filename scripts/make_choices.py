@@ -1,4 +1,4 @@
-"""Write docs/choices.md: the plan that `roofline recommend --model` takes on each chip, and what stands beside it.
+"""Write docs/theory/choices.md: the plan that `roofline recommend --model` takes on each chip, and what stands beside it.
 
 `python scripts/make_choices.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed file is
 stale. The text depends on the model's constants only: chips, formats, fitted tables, published losses.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = ROOT / "docs" / "choices.md"
+TARGET = ROOT / "docs" / "theory" / "choices.md"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
@@ -33,7 +33,7 @@ INTRODUCTION = f"""\
 # Default choices
 
 What `roofline recommend --model MODEL --hw CHIP` takes at a context of 4,096 tokens, with the default limit of the loss
-({MAX_LOSS_PCT:g} %, measured or published alike; [decision 9](decisions/0009-loss-limit.md)). In brackets what is faster and loses
+({MAX_LOSS_PCT:g} %, measured or published alike; [decision 9](../development/decisions/0009-loss-limit.md)). In brackets what is faster and loses
 more. A dash: nothing within the limits. **Bold**: another plan than the earlier default, which let published losses up to
 {EARLIER_LOSS_PCT:g} % pass. Written by `scripts/make_choices.py` (`make choices`).
 """
@@ -51,16 +51,19 @@ def render() -> str:
                 f"|---|{'---|' * len(BATCHES)}",
             ]
             for chip in CHIPS:
-                cells = []
-                for batch in BATCHES:
-                    text, is_changed = _cell(chip, model, phase, batch)
-                    cells.append(text)
-                    changed_count += is_changed
-                    total_count += 1
-                lines.append(f"| {chip} | {' | '.join(cells)} |")
+                line, count = row(chip, model, phase)
+                lines.append(line)
+                changed_count += count
+                total_count += len(BATCHES)
             parts.append("\n".join(lines) + "\n")
     summary = f"{changed_count} of {total_count} choices are others than before.\n"
     return "\n".join([INTRODUCTION, summary, *parts])
+
+
+def row(chip: str, model: str, phase: str) -> tuple[str, int]:
+    """Return a line of a table, one cell per batch, and how many of its choices the earlier default made otherwise."""
+    cells = [_cell(chip, model, phase, batch) for batch in BATCHES]
+    return f"| {chip} | {' | '.join(text for text, _ in cells)} |", sum(is_changed for _, is_changed in cells)
 
 
 def _cell(chip: str, model: str, phase: str, batch: int) -> tuple[str, bool]:

@@ -1,4 +1,5 @@
-"""Write docs/findings.md: every code of the catalog of findings, with its severity, its line and its explanation.
+"""Write docs/reference/findings.md: every code of the catalog of findings, with its severity, its line and its
+explanation.
 
 `python scripts/make_findings.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
 file is stale. The text depends on `roofline_model/core/findings.toml` only.
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = ROOT / "docs" / "findings.md"
+TARGET = ROOT / "docs" / "reference" / "findings.md"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None, target: Path = TARGET) -> int:
         target.write_text(text, encoding="utf-8")
         return 0
     if not target.is_file() or target.read_text(encoding="utf-8") != text:
-        print(f"docs/{target.name} is stale: the catalog changed; run `make findings`", file=sys.stderr)
+        print(f"docs/reference/{target.name} is stale: the catalog changed; run `make findings`", file=sys.stderr)
         return 1
     return 0
 

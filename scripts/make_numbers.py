@@ -1,4 +1,5 @@
-"""Write docs/numbers.md: every number of the chip registry and of the format catalog, with where it comes from.
+"""Write docs/reference/numbers.md: every number of the chip registry and of the format catalog, with where it comes
+from.
 
 `python scripts/make_numbers.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
 file is stale. The text depends on the catalog and the chip files only.
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = ROOT / "docs" / "numbers.md"
+TARGET = ROOT / "docs" / "reference" / "numbers.md"
 CHIP_FILES = ROOT / "roofline_model" / "chips" / "devices"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
@@ -33,7 +34,7 @@ INTRODUCTION = """\
 
 Every number that a prediction can use. Written by `scripts/make_numbers.py` from `roofline_model/chips/devices/*.toml` and
 `roofline_model/formats/catalog.py`: change those, then run `make numbers`. What the numbers mean is in
-[theory_math.md](theory_math.md) and [theory_formats.md](theory_formats.md).
+[math.md](../theory/math.md) and [formats.md](../theory/formats.md).
 
 - **Status**: *datasheet* (vendor document or source), *measured* (by someone, on the device), *derived* (arithmetic from
   such numbers), *secondary* (a page that repeats it), *unconfirmed* (do not rely on it), *placeholder* (invented).
@@ -92,7 +93,7 @@ def _format_row(fmt: NumberFormat) -> Row:
         for level in fmt.scales
     ]
     return [
-        f"[{fmt.key}](theory_formats.md#{fmt.key.lower()})",
+        f"[{fmt.key}](../theory/formats.md#{fmt.key.lower()})",
         ", ".join(fmt.aliases),
         str(fmt.element_bits),
         "–" if fmt.exponent_bits is None else str(fmt.exponent_bits),
@@ -231,11 +232,12 @@ def main(arguments: Sequence[str] | None = None, target: Path = TARGET) -> int:
         target.write_text(text, encoding="utf-8")
         return 0
     if not target.is_file():
-        print(f"docs/{target.name} is missing; run `make numbers`", file=sys.stderr)
+        print(f"docs/reference/{target.name} is missing; run `make numbers`", file=sys.stderr)
         return 1
     if target.read_text(encoding="utf-8") != text:
         print(
-            f"docs/{target.name} is stale: the chip files or the formats changed; run `make numbers`", file=sys.stderr
+            f"docs/reference/{target.name} is stale: the chip files or the formats changed; run `make numbers`",
+            file=sys.stderr,
         )
         return 1
     return 0

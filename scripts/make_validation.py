@@ -1,4 +1,5 @@
-"""Write the tables of docs/validation.md anew from a table of measured kernels: python scripts/make_validation.py KERNELS.csv
+"""Write the tables of docs/theory/validation.md anew from a table of measured kernels: python
+scripts/make_validation.py KERNELS.csv
 
 The rows are not in this repository, so CI does not run this; what it writes says which file it was (SHA-256) and how many
 rows. Takes about four minutes for 27,000 rows. Text between the markers `<!-- NAME -->` and `<!-- end -->` is replaced.
@@ -13,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "validation.md"
+PAGE = ROOT / "docs" / "theory" / "validation.md"
 FEW = 30
 """Rows of the chip's own, per kernel family (attention: per phase)."""
 

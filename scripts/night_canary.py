@@ -2,7 +2,8 @@
 
     python scripts/night_canary.py [--db URL|PATH] [--device cpu|cuda]
 
-The reading is compared with the healthy ones of earlier runs on this machine and software (see docs/measuring.md, "The
+The reading is compared with the healthy ones of earlier runs on this machine and software (see
+docs/reference/measuring.md, "The
 state of the machine"); with fewer than three of them it is not judged, and exits 0 with those words. It is not stored: every
 measuring run takes its own before the first case (a simulated one does not).
 """
@@ -54,7 +55,7 @@ def sentence(readings: Sequence[CanaryReading], earlier_count: int) -> str:
     if last.is_slow:
         return (
             f"{said}, {ratio}, in {len(readings)} readings: this machine is in a slow state. Let it rest, "
-            "stop what else runs, or switch it off at the wall (docs/nightly.md#the-machine-is-slow)"
+            "stop what else runs, or switch it off at the wall (docs/how_to/nightly.md#the-machine-is-slow)"
         )
     if earlier_count < MIN_EARLIER:
         earlier = (

@@ -179,7 +179,7 @@ def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
         "",
         *(f"    {command}" for command in _commands(name, metric["key"], change)),
         "",
-        "It closes by itself when a later level is back, or when it is annotated as expected: see docs/nightly.md.",
+        "It closes by itself when a later level is back, or when it is annotated as expected: see docs/how_to/nightly.md.",
     ]
     begins = "since" if change["kind"] == "step" else "drifting since"
     title = f"[roofline] {key} {size}: {name}{f' on {chip}' if chip else ''} {begins} {day}"

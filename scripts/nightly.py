@@ -16,8 +16,8 @@ report    the HTML page, with what changed since the baseline
 summary   summary.md and summary.json; exits with the verdict of the night
 
 Exit codes: 0 nothing worse; 1 something got slower, is gone, is wrong or was not measured; 2 a step could not do its work;
-3 too much is ambiguous; 4 not comparable with the baseline; 5 the machine was in a slow state. docs/nightly.md says what
-to do for each.
+3 too much is ambiguous; 4 not comparable with the baseline; 5 the machine was in a slow state. docs/how_to/nightly.md
+says what to do for each.
 """
 
 from __future__ import annotations

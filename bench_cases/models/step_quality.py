@@ -71,7 +71,8 @@ def quality_text(loaded: LoadedModel, vocabulary: int, device: str, text_path: P
 def measured_quality(
     reference: LoadedModel, quantized: LoadedModel, text: QualityText, make_cache: Callable[[], Any] | None = None
 ) -> dict[str, Any]:
-    """Return the figures of a quantised model, or of a narrow cache on the original: see docs/torchao.md for the keys."""
+    """Return the figures of a quantised model, or of a narrow cache on the original: see docs/reference/torchao.md for
+    the keys."""
     if not predicts_tokens(reference.model):
         return _encoder_quality(reference, quantized, text)
     quality = compare_models(reference.model, quantized.model, text.windows, quantized_cache=make_cache)

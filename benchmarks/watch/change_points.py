@@ -1,6 +1,6 @@
 """Steps in a history: false alarms on unchanged series, nights until a step is found, seconds for `history --all`.
 
-Rivals were measured once: docs/decisions/0007-change-points.md.
+Rivals were measured once: docs/development/decisions/0007-change-points.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The canary: one fixed kernel between groups of cases, which shows a machine that is slow although no sensor says so.
 
 GB10 has such a state: same clocks, no throttle reason, device copy unchanged, and every matrix-vector product 3.3 times
-slower (research on DGX Spark, docs/measuring.md). A slow reading quarantines the cases measured since the last good
-one and those until the next good one: they are kept and flagged, never dropped.
+slower (research on DGX Spark, docs/reference/measuring.md). A slow reading quarantines the cases measured since the
+last good one and those until the next good one: they are kept and flagged, never dropped.
 
 The kernel is a matrix-vector product that reads a matrix larger than the cache, because the slow state it must find leaves
 copies alone. On a CPU in a suite that does not use torch it is a copy by numpy, so that torch is not loaded for it.

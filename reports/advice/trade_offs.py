@@ -1,7 +1,7 @@
 """Speed against loss, memory and energy: the configurations of a shape or of a model's phase, and which of them nothing beats.
 
-The front is found by the search's own `undominated` (docs/pareto.md), among points of one kind of evidence: a predicted time
-beats no measured one.
+The front is found by the search's own `undominated` (docs/theory/pareto.md), among points of one kind of evidence: a
+predicted time beats no measured one.
 """
 
 from __future__ import annotations

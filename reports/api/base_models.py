@@ -40,7 +40,7 @@ class Answer(BaseModel):
 class FindingBody(Answer):
     """One thing to know about an answer: a code with values, and its line of words."""
 
-    code: str = Field(description="`roofline explain CODE` and docs/findings.md say what it means")
+    code: str = Field(description="`roofline explain CODE` and docs/reference/findings.md say what it means")
     severity: Literal["info", "caution", "warning"] = Field(
         description="info: context; caution: weakens the number; warning: do not act on the number before this is settled"
     )

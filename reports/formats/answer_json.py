@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from roofline_model.core.finding import Finding, finding_json
 
 SCHEMA_VERSION = 2
-"""Of `--json`: changes when a key of an answer changes its name or meaning (docs/json_keys.md). 1 had no number."""
+"""Of `--json`: changes when a key of an answer changes its name or meaning (docs/reference/json_keys.md). 1 had no
+number."""
 
 KEYS = {"parts": "parts_s", "terms": "terms_s"}
 """Field of (name, seconds) pairs → key, so that the key says the unit of its values."""

@@ -1,7 +1,7 @@
 """The report's view as one JSON document: keys end in their unit, missing is null, `schema_version` counts its changes.
 
-`docs/report.md` explains every key. A new key does not raise the version; a key that goes or changes its meaning does.
-"""
+`docs/reference/report.md` explains every key. A new key does not raise the version; a key that goes or changes its
+meaning does."""
 
 from __future__ import annotations
 

@@ -90,7 +90,9 @@ def _place(one: StoredRanking) -> tuple[object, ...]:
 
 def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[StoredRanking]) -> tuple[str, ...]:
     if not evidence.runs:
-        return (f"nothing is stored{question.words}: measure first, `pytest bench_cases` (docs/measuring.md)",)
+        return (
+            f"nothing is stored{question.words}: measure first, `pytest bench_cases` (docs/reference/measuring.md)",
+        )
     if not evidence.records or not rankings:
         keys = {chip_of(record, evidence.runs[record.run_id]) for record in evidence.records}
         chips = sorted((keys or {run.hardware_key for run in evidence.runs.values()}) - {""})

@@ -1,4 +1,5 @@
-"""A table of measured kernels (docs/validation.md, "Your own table") as records: each row's time beside its predictions.
+"""A table of measured kernels (docs/theory/validation.md, "Your own table") as records: each row's time beside its
+predictions.
 
 Every row names its chip, so that nothing has to be stated; ideal and expected times are those of `roofline validate`.
 """

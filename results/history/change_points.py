@@ -11,8 +11,8 @@ show it (`_is_confirmed`); otherwise it is withdrawn, and the nights return to t
 about that: a step that was found stays the same step on every following night, so it can be told about once.
 
 The search over windows with a t test instead of permutations is that of E-divisive as used by Hunter (D. Matteson,
-N. James, J. Am. Stat. Assoc. 109 (2014) 334; M. Fleming et al., arXiv:2301.03034); see docs/decisions/0007-change-points.md
-for what was compared.
+N. James, J. Am. Stat. Assoc. 109 (2014) 334; M. Fleming et al., arXiv:2301.03034); see
+docs/development/decisions/0007-change-points.md for what was compared.
 """
 
 from __future__ import annotations

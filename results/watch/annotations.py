@@ -21,7 +21,7 @@ from results.records.metrics import METRICS
 from results.watch.lists import name_matches, read_tables, table_day, table_text
 from roofline_model.core.errors import DefinitionError
 
-SEE = "docs/history.md#annotations"
+SEE = "docs/reference/history.md#annotations"
 _FIELDS = ("match", "reason", "on", "commit", "metric")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from results.watch.lists import name_matches, read_tables, table_day, table_text
 from roofline_model.core.finding import Finding, finding
 
-SEE = "docs/diff.md#quarantine"
+SEE = "docs/reference/diff.md#quarantine"
 _FIELDS = ("match", "reason", "until")
 
 

@@ -29,7 +29,9 @@ COMMANDS = {
 def fit(
     table_file: Annotated[
         Path,
-        typer.Option("--from", metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/validation.md)."),
+        typer.Option(
+            "--from", metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/theory/validation.md)."
+        ),
     ],
     output: Annotated[
         Path | None,

@@ -32,7 +32,8 @@ SHOWN_REASONS = 8
 
 def validate(
     table_file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/validation.md).")
+        Path,
+        typer.Argument(metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/theory/validation.md)."),
     ],
     predictions: Annotated[
         Path | None,

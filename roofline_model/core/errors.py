@@ -1,6 +1,6 @@
 """The error tree of the whole project: every message says what was asked, what is known, what to do next.
 
-RooflineError                    base; carries a slug that docs/errors.md explains
+RooflineError                    base; carries a slug that docs/reference/errors.md explains
 ├── UnknownNameError             a chip, format, shape set, model or run nobody knows (nearest names are given)
 ├── InvalidValueError            a number, shape or option outside its range
 ├── DefinitionError              a chip or format file that is missing, negative, textual or unknown somewhere
@@ -18,7 +18,7 @@ from typing import Any
 
 
 class RooflineError(Exception):
-    """A mistake the user can mend. `str(error)` is one line; `slug` names its section in docs/errors.md."""
+    """A mistake the user can mend. `str(error)` is one line; `slug` names its section in docs/reference/errors.md."""
 
     slug = "error"
 

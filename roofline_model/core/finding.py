@@ -95,7 +95,8 @@ class CatalogEntry:
     short: str
     """One line with the values in braces: `no kernel for {format} on {hardware}`."""
     explanation: str
-    """What it means, why it matters, what to do: a paragraph for `roofline explain CODE` and docs/findings.md."""
+    """What it means, why it matters, what to do: a paragraph for `roofline explain CODE` and
+    docs/reference/findings.md."""
     fix: str = ""
     """The command or step that mends it, with values in braces as in `short`; empty where there is none."""
 

@@ -1,8 +1,8 @@
 """The numbers of a chip that the expected-time models need in one compute format, and what its GPU family shares.
 
 A family shares the L2, the tensor instruction and the library of its generation. Source: the expected-GEMM study of
-2026-11-21 (18,000 measured rows, five chips; docs/validation.md). The L2 numbers were fitted on BF16, FP8 and NVFP4
-rows of the family's one measured chip; a family is therefore also "this library on this chip".
+2026-11-21 (18,000 measured rows, five chips; docs/theory/validation.md). The L2 numbers were fitted on BF16, FP8 and
+NVFP4 rows of the family's one measured chip; a family is therefore also "this library on this chip".
 """
 
 from __future__ import annotations

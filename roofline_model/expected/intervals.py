@@ -98,7 +98,7 @@ Estimated so that chips left out whole are covered to 80 % on average (`fitting/
 sm89 and sm120 (4 transfers to 2 chips); far, to another family, 16-bit (18 transfers to 5 chips; the class of the lender
 makes no difference) and FP8 (10 to 4); format, a kernel family that only other chips were measured with, leaning on
 this chip's own (6 to 4). Within a family there is no pair in the rows: near holds for another product of it, too, and
-sibling is what eight published ceilings of pairs of sister chips differ by (docs/validation.md)."""
+sibling is what eight published ceilings of pairs of sister chips differ by (docs/theory/validation.md)."""
 
 
 def drift_of(steps: Iterable[str], kernel_family: str, drift: Mapping[str, float] = DRIFT) -> float:

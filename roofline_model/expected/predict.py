@@ -384,7 +384,7 @@ def arrays_raised_to_ideal(
 
 LARGEST_FITTED_FLOPS = 1.879e13
 """FLOPs of the largest of the 18,000 fitted products (M up to 32,768, N and K up to 65,536; 7 to 99 ms). Source: the measured
-tables of docs/validation.md; 2026-11-22."""
+tables of docs/theory/validation.md; 2026-11-22."""
 
 
 def extrapolation(work: Operator, provenance: str) -> Finding | None:

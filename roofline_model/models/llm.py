@@ -6,7 +6,7 @@ longer, and a step is never shorter than the host needs to launch all its kernel
 the device is slower.
 
 KV cache crossover: the context from which on reading the cache costs more than reading the weights. Source: the
-original document 002, "KV Cache Crossover Point", with its attention term corrected (docs/theory_math.md): weights =
+original document 002, "KV Cache Crossover Point", with its attention term corrected (docs/theory/math.md): weights =
 layer matrices and head, no norms and no embedding table; cache = keys and values of all tokens.
 """
 

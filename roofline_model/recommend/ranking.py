@@ -24,7 +24,7 @@ baseline's; none where all miss a limit. Beside it stand up to two alternatives:
 times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within `LEVEL_RATIO` are
 level and the loss decides, and an unknown loss is refused. `stored`: of runs, where an unknown loss is a matter of time, so that
 it changes no place; a limit refuses it. `cache`: nobody knows the loss of a cache without its model, so of level ones the wider
-counts as losing less. docs/ranking.md argues the rule.
+counts as losing less. docs/theory/ranking.md argues the rule.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ UNKNOWN_LEVEL_RATIO = 0.05
 difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
 MAX_LOSS_PCT = 3.0
 """Default limit of the loss, measured or published alike. What was published of 8-bit weights and activations with an 8-bit
-cache is within it; 4-bit weights of a 70B, at 12 to 15 % of perplexity, are not (docs/decisions/0009-loss-limit.md)."""
+cache is within it; 4-bit weights of a 70B, at 12 to 15 % of perplexity, are not (docs/development/decisions/0009-loss-limit.md)."""
 EQUAL_LOSS_PCT = 0.5
 """Losses closer than this are equal: two studies of one format and model differ by as much."""
 

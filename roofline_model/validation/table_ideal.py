@@ -1,7 +1,7 @@
 """The ideal time of attention over whole tables: the counts and roofs of `roofline.predict` for arrays of shapes.
 
 QKᵀ and PV are counted over the pairs the mask leaves; Q and the visible K and V are read once, O is written once
-(docs/theory_math.md). The counts under a mask are those of `ops/attention_shape.py`, whole numbers like there. Tested
+(docs/theory/math.md). The counts under a mask are those of `ops/attention_shape.py`, whole numbers like there. Tested
 against the scalar functions on random calls.
 """
 

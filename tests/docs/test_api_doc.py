@@ -1,4 +1,5 @@
-"""docs/api.md: its curl lines work as printed, its Python runs, its tables hold every status and slug that the code has."""
+"""docs/reference/api.md: its curl lines work as printed, its Python runs, its tables hold every status and slug that
+the code has."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ testclient = pytest.importorskip("fastapi.testclient", reason="fastapi is not in
 import diff_runs  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 LINES = [line for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL) for line in curl_lines(block)]
 
 
@@ -57,7 +58,9 @@ def test_every_slug_is_explained():
     rows = [line for line in TEXT.splitlines() if line.startswith("| ")]
     explained = set(re.findall(r"`([a-z-]+)`", "\n".join(rows)))
     headings = set(
-        re.findall(r"^## ([a-z-]+)$", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(
+            r"^## ([a-z-]+)$", (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE
+        )
     )
     slugs = slugs_of_the_api()
     assert {"sweep-too-large", "no-database", "unauthorized"} <= slugs

@@ -23,7 +23,7 @@ def documentation() -> str:
     """Return README and docs/ as one text."""
     return "\n".join(
         path.read_text(encoding="utf-8")
-        for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
         if path.exists()
     )
 
@@ -61,7 +61,7 @@ def headings(text: str) -> set[str]:
 
 
 def test_every_error_is_explained():
-    explained = headings((ROOT / "docs" / "errors.md").read_text(encoding="utf-8"))
+    explained = headings((ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8"))
     slugs = {error.slug for error in error_classes()} | {
         f"unknown-{kind.replace(' ', '-')}" for kind in names_in_code()
     }
@@ -73,7 +73,7 @@ def test_errors_md_explains_no_error_that_is_gone():
     slugs = {error.slug for error in error_classes()} | {
         f"unknown-{kind.replace(' ', '-')}" for kind in names_in_code()
     }
-    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     assert not headings("\n".join(line for line in text.splitlines() if line.startswith("## "))) - slugs
 
 
@@ -113,7 +113,7 @@ def test_the_changelog_has_an_entry():
 
 
 def test_decisions_are_numbered_and_short():
-    files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    files = sorted((ROOT / "docs" / "development" / "decisions").glob("*.md"))
     numbers = [path.name[:4] for path in files]
     assert numbers == [f"{ordinal:04d}" for ordinal in range(1, len(files) + 1)]
     for path in files:

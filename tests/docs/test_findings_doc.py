@@ -1,4 +1,5 @@
-"""docs/findings.md is what scripts/make_findings.py writes, and every code has words that a reader can use."""
+"""docs/reference/findings.md is what scripts/make_findings.py writes, and every code has words that a reader can
+use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""docs/nightly.md names only what exists: commands, options, steps, inputs, files; its lists are readable ones."""
+"""docs/how_to/nightly.md names only what exists: commands, options, steps, inputs, files; its lists are readable
+ones."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import typer.main
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "nightly.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "how_to" / "nightly.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 
 
@@ -142,7 +143,7 @@ def test_links_inside_the_page_lead_somewhere():
     }
     assert not set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) - headings
     for file, heading in re.findall(
-        r"docs/nightly\.md#([\w-]+)()",
+        r"docs/how_to/nightly\.md#([\w-]+)()",
         "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.py")),
     ):
         assert file in headings, heading

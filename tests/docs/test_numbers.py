@@ -1,4 +1,4 @@
-"""docs/numbers.md is what scripts/make_numbers.py writes, and it holds every number of every chip."""
+"""docs/reference/numbers.md is what scripts/make_numbers.py writes, and it holds every number of every chip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roofline_model.chips.hardware import Quantity
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "make_numbers.py"
-TEXT = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "reference" / "numbers.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_every_format_has_a_path_on_every_chip(chip) -> None:
 
 
 def test_the_format_table_is_the_catalog() -> None:
-    rows = [line.split(" | ") for line in TEXT.splitlines() if line.startswith("| [") and "theory_formats" in line]
+    rows = [line.split(" | ") for line in TEXT.splitlines() if line.startswith("| [") and "theory/formats.md" in line]
     assert [row[0].split("[")[1].split("]")[0] for row in rows] == list(FORMATS)
     for row, fmt in zip(rows, FORMATS.values(), strict=True):
         assert float(row[7]) == fmt.nominal_bits

@@ -1,4 +1,4 @@
-"""docs/pareto.md: its examples run, and its table is what the engine answers."""
+"""docs/theory/pareto.md: its examples run, and its table is what the engine answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.recommend.search.losses_file import read_losses_text
 from roofline_model.recommend.search.search import TIE_BREAK_CHOICES
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "pareto.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "theory" / "pareto.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?:^(?:    .*)?\n)+", TEXT, flags=re.MULTILINE)
 EXAMPLES = [textwrap.dedent(block) for block in BLOCKS if "import" in block]
 LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
@@ -24,7 +24,7 @@ LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
 
 def run(example: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    exec(compile(example, "docs/pareto.md", "exec"), found)
+    exec(compile(example, "docs/theory/pareto.md", "exec"), found)
     return found
 
 

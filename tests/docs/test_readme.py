@@ -38,7 +38,7 @@ def test_old_imports_have_the_new_home():
 
 def test_linked_files_exist():
     targets = {target for target in re.findall(r"\]\(([^)#]+)", README) if "://" not in target}
-    assert {"docs/measuring.md", "roofline_model/core/cost.py"} <= targets
+    assert {"docs/reference/measuring.md", "roofline_model/core/cost.py"} <= targets
     assert [target for target in sorted(targets) if not (ROOT / target).exists()] == []
 
 

@@ -1,4 +1,4 @@
-"""docs/simulated_device.md: every setting, with the default that the code has."""
+"""docs/reference/simulated_device.md: every setting, with the default that the code has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from plugin.simulate.simulated_settings import FAULTS, KINDS, REFUSALS, SimulatedSettings
 
-TEXT = (Path(__file__).parents[2] / "docs" / "simulated_device.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "simulated_device.md").read_text(encoding="utf-8")
 
 
 def rows():

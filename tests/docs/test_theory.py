@@ -1,4 +1,4 @@
-"""docs/theory_math.md: the figures are computed again and looked up in the text."""
+"""docs/theory/math.md: the figures are computed again and looked up in the text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.operators.quantize import dequantize, quantize
 
 GB10 = get_hardware("gb10")
-PAGE = Page("theory_math.md")
+PAGE = Page("theory/math.md")
 section, table = PAGE.section, PAGE.table
 
 

@@ -1,4 +1,4 @@
-"""docs/theory_attention.md: the figures are computed again and looked up in the page."""
+"""docs/theory/attention.md: the figures are computed again and looked up in the page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from roofline_model.operators.attention import PAGE_NUMBER_BYTES, attention, unf
 from roofline_model.operators.attention_shape import keys_read, visible_pairs
 
 GB10 = get_hardware("gb10")
-PAGE = Page("theory_attention.md")
+PAGE = Page("theory/attention.md")
 section, table = PAGE.section, PAGE.table
 LLAMA = (1, 32, 8)
 

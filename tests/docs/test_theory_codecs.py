@@ -1,4 +1,4 @@
-"""docs/theory_formats.md, "Codecs": the table of measured errors, the choices, and what cannot be encoded."""
+"""docs/theory/formats.md, "Codecs": the table of measured errors, the choices, and what cannot be encoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofline_model.formats.codecs import CodecOptions, format_error
 from roofline_model.formats.codecs import layout as choices
 from roofline_model.formats.codecs.encode import MSE_FACTORS
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "theory_formats.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "theory" / "formats.md").read_text(encoding="utf-8")
 SECTION = TEXT.split("\n## Codecs\n")[1].split("\n## ")[0]
 
 

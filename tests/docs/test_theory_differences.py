@@ -1,4 +1,4 @@
-"""docs/theory_math.md, "Where the original documents differ": every row, computed by the code it names."""
+"""docs/theory/math.md, "Where the original documents differ": every row, computed by the code it names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from roofline_model.operators.kv_cache import kv_cache_bytes
 from roofline_model.operators.layers import projections
 from roofline_model.recommend.engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
-PAGE = Page("theory_math.md")
+PAGE = Page("theory/math.md")
 SHAPE = (4096, 4096)
 GB10 = get_hardware("gb10")
 BANDWIDTH = GB10.bandwidth.value

@@ -1,4 +1,4 @@
-"""docs/theory_expected.md: worked examples from the constants printed there, and the rules as the code has them.
+"""docs/theory/expected.md: worked examples from the constants printed there, and the rules as the code has them.
 
 The examples use the page's own rounded constants, not the files that ship, so a new fit does not make the page wrong.
 """
@@ -36,7 +36,7 @@ from roofline_model.operators.attention import attention
 from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.tiling.waves import gemm_tiling
 
-PAGE = Page("theory_expected.md")
+PAGE = Page("theory/expected.md")
 section, table = PAGE.section, PAGE.table
 H100 = get_hardware("h100")
 CHIP = ChipSpec.of(H100, "BF16")

@@ -1,4 +1,4 @@
-"""docs/theory_formats.md: one entry per format of the catalog, in its order, with the catalog's numbers."""
+"""docs/theory/formats.md: one entry per format of the catalog, in its order, with the catalog's numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roofline_model.operators.kv_cache import kv_write
 from roofline_model.operators.layers import lm_head
 from roofline_model.operators.quantize import quantize
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory_formats.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory" / "formats.md"
 SHAPE = (4096, 4096)
 
 

@@ -1,4 +1,4 @@
-"""docs/torchao.md says what the tables in the code say."""
+"""docs/reference/torchao.md says what the tables in the code say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from bench_cases.quantization.plans.precisions import PRECISIONS
 from bench_cases.quantization.plans.recipes import FALLBACKS, RECIPES
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "torchao.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "torchao.md").read_text(encoding="utf-8")
 TABLE = TEXT[TEXT.index("| precision | CPU | CUDA |") :].partition("\n\n")[0]
 ROWS = {line.split("`")[1]: line.strip("|").split(" | ") for line in TABLE.splitlines()[2:]}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ANSWERS = Path(__file__).resolve().parent / "answers"
-DECISION = Path(__file__).resolve().parents[2] / "docs" / "decisions" / "0010-frozen-answers.md"
+DECISION = Path(__file__).resolve().parents[2] / "docs" / "development" / "decisions" / "0010-frozen-answers.md"
 _ALLOWED = re.compile(r"^\|\s*`([^`]+)`\s*\|\s*([^|]*\S)\s*\|\s*$")
 
 

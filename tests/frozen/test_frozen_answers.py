@@ -1,4 +1,4 @@
-"""What the code answers is what it answered before the redesign (docs/decisions/0010-frozen-answers.md)."""
+"""What the code answers is what it answered before the redesign (docs/development/decisions/0010-frozen-answers.md)."""
 
 from __future__ import annotations
 

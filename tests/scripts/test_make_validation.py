@@ -1,4 +1,4 @@
-"""scripts/make_validation.py writes every table of docs/validation.md from any kernel table."""
+"""scripts/make_validation.py writes every table of docs/theory/validation.md from any kernel table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def script():
 
 def test_every_marker_of_the_page_is_filled(script, tmp_path, monkeypatch, capsys):
     page = tmp_path / "validation.md"
-    page.write_text((ROOT / "docs" / "validation.md").read_text(encoding="utf-8"), encoding="utf-8")
+    page.write_text((ROOT / "docs" / "theory" / "validation.md").read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(script, "PAGE", page)
     table = write_rows(tmp_path / "t.csv", 80, devices=("h100-sxm", "b200"))
     assert script.main([str(table)]) == 0

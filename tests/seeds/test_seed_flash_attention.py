@@ -1,7 +1,7 @@
 """Every code block of the original documents about FlashAttention (004), with other imports only, and what they say it gives.
 
-The documents' times (33.8, 29.4, 15.4 ms) do not follow from their own numbers; docs/theory_math.md, "Where the original
-documents differ", says what holds.
+The documents' times (33.8, 29.4, 15.4 ms) do not follow from their own numbers; docs/theory/math.md, "Where the
+original documents differ", says what holds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The original documents' figures about attention, feed-forward blocks and whole layers, counted with our operators.
 
-Reproduced where their formulas give them; where not, what holds is tested (docs/theory_math.md, "Where the original
+Reproduced where their formulas give them; where not, what holds is tested (docs/theory/math.md, "Where the original
 documents differ").
 """
 

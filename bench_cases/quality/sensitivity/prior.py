@@ -1,8 +1,8 @@
 """Sensitivity guessed without data: the relative error of a weight × an assumed weight of its role. Low confidence.
 
 Use it where not even a backward run is possible. The error of a tensor orders formats well; how much a layer matters is
-assumed, not known: on the trained tiny decoder the depth carries the ranking and the roles harm it (docs/quality.md).
-`fisher_sensitivity` on `synthetic_windows` needs no text either and ranks far better.
+assumed, not known: on the trained tiny decoder the depth carries the ranking and the roles harm it
+(docs/theory/quality.md). `fisher_sensitivity` on `synthetic_windows` needs no text either and ranks far better.
 """
 
 from __future__ import annotations

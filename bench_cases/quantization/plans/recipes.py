@@ -2,7 +2,7 @@
 
 A table of data: no torch here. Sources: torchao 0.18's source (each config's handler and the `linear` of the tensor it
 makes), and torch 2.13's kernels behind them. What could not be run where this was written (every CUDA row) follows
-torchao's own guards; docs/torchao.md says so.
+torchao's own guards; docs/reference/torchao.md says so.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _MEANINGS = {
 }
 _DESCRIPTION = """Predictions and measurements of transformer-inference kernels: what the roofline model says of a product, a
 model or a grid, and what the results database holds. Read-only. Numbers are SI with the unit in the name; what is not
-known is null. docs/api.md explains it with examples."""
+known is null. docs/reference/api.md explains it with examples."""
 
 
 def describe(app: FastAPI, version: str) -> None:

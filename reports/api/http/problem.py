@@ -72,7 +72,9 @@ class Problem(BaseModel):
     title: str = Field(description="the kind of problem, the same for every occurrence")
     status: int = Field(description="HTTP status code")
     detail: str = Field(description="what was asked, what is known, what to do next")
-    slug: str = Field(description="heading of docs/errors.md, or of docs/api.md where it is about HTTP")
+    slug: str = Field(
+        description="heading of docs/reference/errors.md, or of docs/reference/api.md where it is about HTTP"
+    )
     instance: str = Field(description="path of the request")
     errors: list[FieldProblem] = Field(description="fields that are wrong; empty where no single one is")
 

@@ -199,7 +199,7 @@ class CaseChange(Answer):
     verdict: Literal["SLOWER", "FASTER", "SAME", "AMBIGUOUS", "INVALID", "NEW", "GONE"] = Field(
         description="SAME: within noise; AMBIGUOUS: it may be either; INVALID: not comparable; NEW, GONE: on one side only"
     )
-    reason: str = Field(description="code of the reason, explained in docs/diff.md")
+    reason: str = Field(description="code of the reason, explained in docs/reference/diff.md")
     detail: str = Field(description="the reason in words; may be empty")
     before_s: float | None = Field(
         description="seconds; geometric mean of the processes' medians, of which the test is"

@@ -1,6 +1,7 @@
 """The measured-kernel table: one row per timed kernel, read from CSV (or Parquet) into typed columns.
 
-The columns are those of the format's description (docs/validation.md, "The table"). A column nobody knows is carried
+The columns are those of the format's description (docs/theory/validation.md, "The table"). A column nobody knows is
+carried
 through untouched. A row that cannot be used does not stop the others: it gets a reason that names its line and field.
 Numbers are float64 with NaN for an empty cell (sizes are exact up to 2**53), flags are 1, 0 or NaN. When rows are
 grouped, `phase_of` and `formats_label` say what a row is called.
@@ -205,7 +206,7 @@ def _check_header(file: Path, header: Sequence[str]) -> None:
     if missing:
         raise InvalidValueError(
             f"kernel table {_cut(str(file))} has no column {' and no column '.join(missing)}; its first line names "
-            f"{_cut(', '.join(header))}. Needed: device, op, time_s and the sizes of each op (docs/validation.md)"
+            f"{_cut(', '.join(header))}. Needed: device, op, time_s and the sizes of each op (docs/theory/validation.md)"
         )
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:

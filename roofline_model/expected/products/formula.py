@@ -4,7 +4,7 @@
 
 with the tensor pipe T_c, DRAM T_d, operand refetch from L2 T_L2, one SM's load path T_sm and the serial k loop T_k;
 then the GEMV kernel where the library has one, the activation cast, and the residual correction of the chip's library.
-Formulas and constants: docs/theory_expected.md; source: the expected-GEMM study of 2026-11-21 on aiconfigurator's
+Formulas and constants: docs/theory/expected.md; source: the expected-GEMM study of 2026-11-21 on aiconfigurator's
 published tables (Apache-2.0), 18,000 rows of five chips. Everything is in seconds and bytes.
 
 The formula is written once and priced in three ways: many shapes of one pair of formats (arrays, one entry per shape),

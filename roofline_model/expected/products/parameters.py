@@ -154,7 +154,8 @@ def _narrow_weight(weight: NumberFormat, activation: NumberFormat, computes_wide
 
 
 WEIGHT_ONLY_KERNEL = "TensorRT-LLM 1.0 weight-only"
-"""W8A16 and W4A16 rows: 4,800 of 26,900 measured, of A100 and L40S alone; docs/validation.md. Source: aiconfigurator."""
+"""W8A16 and W4A16 rows: 4,800 of 26,900 measured, of A100 and L40S alone; docs/theory/validation.md. Source:
+aiconfigurator."""
 
 
 def reference_kernel(weight: str, activation: str, provenance: str) -> str:

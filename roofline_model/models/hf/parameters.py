@@ -131,7 +131,7 @@ def ffn_matrix_count(shape: ModelShape) -> int:
 def read_weight_count(model: ModelShape | str | Path) -> int:
     """Return the matrix elements one token of decode reads: projections, FFN (experts it visits), head; no norm, no table.
 
-    The numerator of the original documents' crossover formula, with its attention term corrected (docs/theory_math.md).
+    The numerator of the original documents' crossover formula, with its attention term corrected (docs/theory/math.md).
     """
     shape = get_model(model)
     counts = parameter_counts(shape)

@@ -2,7 +2,7 @@
 
 The document gives each a row of claims and, for two of them, the formats; what it leaves open is decided here and said in
 the description. All keep the embeddings, the output head, norms and softmax in 16 bit, as published checkpoints do; the
-document's "memory savings" count the matrices of the layers only (docs/theory_math.md).
+document's "memory savings" count the matrices of the layers only (docs/theory/math.md).
 """
 
 from __future__ import annotations

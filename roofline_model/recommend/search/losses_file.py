@@ -180,7 +180,10 @@ def read_losses(path: str | Path) -> MeasuredLosses:
     """Read a losses file; raises `DefinitionError` naming file, field and reason."""
     file = user_path(path)
     text = read_definition_text(
-        file, "losses file", "`write_losses` writes one; docs/pareto.md shows its fields", most_bytes=MAX_LOSSES_BYTES
+        file,
+        "losses file",
+        "`write_losses` writes one; docs/theory/pareto.md shows its fields",
+        most_bytes=MAX_LOSSES_BYTES,
     )
     return read_losses_text(text, str(file))
 

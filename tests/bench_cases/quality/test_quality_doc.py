@@ -1,4 +1,4 @@
-"""docs/quality.md speaks of what there is, and the package loads nothing before it is asked."""
+"""docs/theory/quality.md speaks of what there is, and the package loads nothing before it is asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import bench_cases.quality as quality
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "theory" / "quality.md").read_text(encoding="utf-8")
 ELSEWHERE = {"load_model", "apply_quantization", "make_kv_cache", "print"}
 
 

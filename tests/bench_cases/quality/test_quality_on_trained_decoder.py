@@ -127,7 +127,7 @@ def test_runs_that_train_nothing(options):
 
 @pytest.mark.full
 def test_the_curve_of_a_decoder_trained_for_a_minute():
-    """The order and rough size of the figures in docs/quality.md."""
+    """The order and rough size of the figures in docs/theory/quality.md."""
     decoder = train_tiny_decoder(FULL_RUN)
     model = decoder.loaded.model
     windows = text_windows(list(decoder.text.held_out), decoder.loaded.tokenizer, window_elems=128, max_tokens=None)

@@ -209,12 +209,14 @@ def test_every_key_is_documented(rich, pytestconfig):
         if isinstance(value, dict):
             yield from value
             for name, item in value.items():
-                yield from keys(item) if name != "values" else ()  # names of a finding's values: docs/findings.md
+                yield from (
+                    keys(item) if name != "values" else ()
+                )  # names of a finding's values: docs/reference/findings.md
         elif isinstance(value, list | tuple):
             for item in value:
                 yield from keys(item)
 
-    text = (pytestconfig.rootpath / "docs" / "report.md").read_text(encoding="utf-8")
+    text = (pytestconfig.rootpath / "docs" / "reference" / "report.md").read_text(encoding="utf-8")
     assert len(set(keys(document))) > 80
     assert not sorted(key for key in set(keys(document)) if f"`{key}`" not in text)
 

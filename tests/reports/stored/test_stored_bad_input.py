@@ -24,7 +24,9 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 def test_nothing_stored() -> None:
     recommendations = recommend_from_runs([], [])
     assert recommendations.rankings == ()
-    assert recommendations.missing == ("nothing is stored: measure first, `pytest bench_cases` (docs/measuring.md)",)
+    assert recommendations.missing == (
+        "nothing is stored: measure first, `pytest bench_cases` (docs/reference/measuring.md)",
+    )
 
 
 def test_nothing_of_what_was_asked(night, recommend) -> None:

@@ -1,4 +1,4 @@
-"""docs/exchange.md: its Python runs, and what it says of the command line is true."""
+"""docs/reference/exchange.md: its Python runs, and what it says of the command line is true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from results.exchange.files import MAX_FOREIGN_JSON_BYTES, MAX_JSON_BYTES, MAX_T
 from results.records.records import Record, RunInfo
 from results.store.store import open_store
 
-PAGE = (Path(__file__).parents[3] / "docs" / "exchange.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "exchange.md").read_text(encoding="utf-8")
 
 
 def test_the_frame_of_the_page(

@@ -16,7 +16,7 @@ from results.records.records import ProcessInfo, Record, RunInfo
 from results.store.store import open_store
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "database.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "database.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", results.__all__)

@@ -83,7 +83,7 @@ def test_tokens_per_second_stand_beside_the_prediction(tmp_path):
 
 def test_the_example_of_the_page_is_what_is_printed(tmp_path, monkeypatch):
     monkeypatch.delenv("COLUMNS")
-    page = (Path(__file__).parents[3] / "docs" / "exchange.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "exchange.md").read_text(encoding="utf-8")
     printed = invoke("import", "llama.json", "--db", str(tmp_path / "r.db")).splitlines()
     assert len(printed) > 5
     assert [line for line in printed if line and not line.startswith("Error =") and f"    {line}\n" not in page] == []

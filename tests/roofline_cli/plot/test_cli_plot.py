@@ -203,7 +203,7 @@ def test_colour_is_only_for_terminals_that_want_it(monkeypatch, capsys):
 
 
 def test_the_sample_in_the_docs_is_what_the_command_draws(pytestconfig):
-    text = (pytestconfig.rootpath / "docs" / "report.md").read_text(encoding="utf-8")
+    text = (pytestconfig.rootpath / "docs" / "reference" / "report.md").read_text(encoding="utf-8")
     sample = text[text.index("$ roofline predict gemv -N 4096 -K 4096 --hw gb10 --plot\n") :]
     sample = sample[sample.index("\n") + 1 : sample.index("\n```")]
     drawn = invoke(*GEMV, columns=80)

@@ -312,7 +312,7 @@ def test_a_range_error_is_readable() -> None:
 
 
 def test_the_documentation_names_every_status_and_unit() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "errors.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     section = text.split("## definition\n")[1].split("\n## ")[0]
     assert [name for name in STATUSES if f"`{name}`" not in section] == []
     assert [name for name in _UNITS if name and f"`{name}`" not in section] == []

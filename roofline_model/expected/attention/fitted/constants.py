@@ -5,7 +5,7 @@ decode. µs and ns in names are meant; ratios and counts per clock have no dimen
 
 The residual correction of a fitted set is what the formulas leave over on one chip, smooth surfaces over the sizes of a
 call (`expected/grid_surface.py`). Each width has a surface of its own, because it runs kernels of its own. Errors under
-cross-validation: docs/validation.md.
+cross-validation: docs/theory/validation.md.
 """
 
 from __future__ import annotations

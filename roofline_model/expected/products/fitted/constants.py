@@ -7,7 +7,7 @@ interval, the evidence and the residual correction. One TOML file holds one chip
 The residual correction is what the formulas leave over, a smooth surface over m, n and k (`expected/grid_surface.py`).
 The worst tenth of the rows carries a third of the error: certain shapes for which a library picks a slow kernel. The
 surface says how a library's choices on one chip differ from the cheapest candidate. Errors under cross-validation:
-docs/validation.md.
+docs/theory/validation.md.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def fit_correction(m: Floats, n: Floats, k: Floats, log_ratio: Floats, row_weigh
 class GemmConstants:
     """Constants of one kernel family on one chip. None: the family has no such term.
 
-    Letters in the notes are those of docs/theory_expected.md. Ratios are of the chip's own specified numbers.
+    Letters in the notes are those of docs/theory/expected.md. Ratios are of the chip's own specified numbers.
     """
 
     launch_s: float

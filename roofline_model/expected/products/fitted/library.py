@@ -11,7 +11,7 @@ Transferred constants have wider intervals and are never called fitted:
 In 2 and 3, serial latencies count in clocks, and a kernel family that few chips were measured with leans on one that
 the chip itself has: the launches of weight-only kernels follow those of 16-bit ones, NVFP4 supply and latency follow
 FP8. Source: the expected-GEMM study of 2026-11-21, section on transfer; leave-one-chip-out errors are in
-docs/validation.md.
+docs/theory/validation.md.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _anchored(
         values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
     findings = [*fitted.findings, finding("scaled-by-other-kernels", family=anchor.family)]
     if "launch_s" in values:
-        # A small product may be slower with narrow weights: it was on both measured chips (docs/validation.md).
+        # A small product may be slower with narrow weights: it was on both measured chips (docs/theory/validation.md).
         ratio = values["launch_s"] / own.constants.launch_s
         findings.append(finding("slower-launch", launch_factor=ratio, family=anchor.family))
     return replace(fitted, constants=replace(fitted.constants, **values), findings=tuple(findings)), steps
