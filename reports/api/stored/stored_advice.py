@@ -20,7 +20,6 @@ from reports.api.http.problem import FieldProblem, ProblemError, naming
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.stored.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
-from reports.api.stored.stored_advice_models import StoredRecommendationList
 from reports.text.display_text import shown
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
@@ -67,7 +66,9 @@ LossLimit = Annotated[
 
 
 @router.get(
-    "/api/recommendations", response_model=StoredRecommendationList, summary="Rank what the stored runs measured"
+    "/api/recommendations",
+    response_model="reports.api.stored.stored_advice_models:StoredRecommendationList",  # it brings half of `reports` along
+    summary="Rank what the stored runs measured",
 )
 async def recommendations(
     request: Request,
