@@ -20,13 +20,13 @@ from pydantic import Field, create_model
 from pydantic_core import to_json
 
 from reports.api.base_models import Answer, FindingBody
-from reports.formats.answer_json import answer_hints, answer_json, is_pairs
+from reports.formats.answer_json import Text, answer_hints, answer_json, is_pairs
 from roofline_model.core.finding import Finding
 
 
-def answer_bytes(answer: Any) -> bytes:
-    """Return an answer as the JSON of a response."""
-    return to_json(answer_json(answer), inf_nan_mode="null")
+def answer_bytes(answer: Any, text: Text | None = None) -> bytes:
+    """Return an answer as the JSON of a response. `text` cleans every string."""
+    return to_json(answer_json(answer, text), inf_nan_mode="null")
 
 
 @cache

@@ -169,7 +169,9 @@ def _warm_up(service: Service) -> None:
         service.this_machine.handle()
     _warm_model()
     for name in (
-        "reports.api.stored.stored_answers",
+        "reports.api.stored.pages",
+        "reports.formats.diff_answer",
+        "reports.formats.history_answer",
         "results.diff.suites",
         "results.history.case_history",
         "results.store.store",

@@ -64,7 +64,7 @@ def _set_answers(openapi: dict[str, Any], routes: Iterable[StrictRoute]) -> None
     )
     openapi["components"]["schemas"].update(definitions["$defs"])
     for route, model in models:
-        for method in route.methods:
+        for method in route.methods or ():
             content = openapi["paths"][route.path][method.lower()]["responses"]["200"]["content"]
             content["application/json"]["schema"] = schemas[model, "serialization"]
 
