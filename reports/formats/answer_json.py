@@ -1,7 +1,7 @@
 """Answers as JSON, derived from the frozen dataclasses that hold them: no answer spells its keys a second time.
 
 A dataclass is an object of its fields, in their order, then of the properties that its `DERIVED` names; a field marked
-`NOT_IN_JSON` is left out. A tuple is a list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives,
+`NOT_IN_JSON` is left out, the keys of one marked `IN_PLACE` stand among the others. A tuple is a list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives,
 a chip or a format its key. The command line's `--json` and the API give the same objects; `reports/api/answer_models.py`
 describes them. The one thing that the API does to them is to clean texts that came from outside.
 """
@@ -9,9 +9,10 @@ describes them. The one thing that the API does to them is to clean texts that c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -53,15 +54,37 @@ def command_json(answer: Any) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **answer_json(answer)}
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerKey:
+    """Where the value of a key of an answer comes from."""
+
+    owner: type
+    """Dataclass that declares it."""
+    name: str
+    """Its field or property there."""
+    path: str
+    """The same from the answer itself: `ideal.workload.phase`."""
+    hint: Any
+    """Its type."""
+
+
 @cache
-def answer_hints(cls: type) -> dict[str, Any]:
-    """Return key → (name, type) of an answer's fields and derived properties, in the order of its JSON."""
+def answer_keys(cls: type) -> dict[str, AnswerKey]:
+    """Return the keys of an answer in the order of its JSON: of its fields, then of its derived properties."""
     hints = get_type_hints(cls)
-    found = {field.name: hints[field.name] for field in fields(cls) if field.metadata.get("in_json", True)}
+    keys: dict[str, AnswerKey] = {}
+    for field in fields(cls):
+        hint = hints[field.name]
+        if field.metadata.get("in_place", False):
+            inner = answer_keys(hint).items()
+            keys |= {key: replace(part, path=f"{field.name}.{part.path}") for key, part in inner}
+        elif field.metadata.get("in_json", True):
+            keys[_key(field.name, hint)] = AnswerKey(cls, field.name, field.name, hint)
     for base in reversed(cls.__mro__):
         for name in vars(base).get("DERIVED", ()):
-            found[name] = get_type_hints(getattr(cls, name).fget)["return"]
-    return {_key(name, hint): (name, hint) for name, hint in found.items()}
+            hint = get_type_hints(getattr(cls, name).fget)["return"]
+            keys[_key(name, hint)] = AnswerKey(cls, name, name, hint)
+    return keys
 
 
 def is_pairs(hint: Any) -> bool:
@@ -81,13 +104,10 @@ def _of_class(cls: type, text: Text | None) -> Plain:
     """Return the function that makes an object of instances of a dataclass."""
     if cls is Finding:
         return finding_json if text is None else lambda item: cleaned(finding_json(item), text)
-    parts = [(key, name, _of_type(hint, text)) for key, (name, hint) in answer_hints(cls).items()]
+    parts = [(key, attrgetter(part.path), _of_type(part.hint, text)) for key, part in answer_keys(cls).items()]
 
     def plain(value: Any) -> dict[str, Any]:
-        return {
-            key: getattr(value, name) if convert is None else convert(getattr(value, name))
-            for key, name, convert in parts
-        }
+        return {key: get(value) if convert is None else convert(get(value)) for key, get, convert in parts}
 
     return plain
 
