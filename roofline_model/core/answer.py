@@ -24,6 +24,8 @@ NO_CHOICE = ("nothing-fits", "nothing-runs", "nothing-known-to-fit", "nothing-ha
 
 NOT_IN_JSON = {"in_json": False}
 """Metadata of a field that answers in JSON leave out: what it holds stands elsewhere in them."""
+IN_PLACE = {"in_place": True}
+"""Metadata of a field whose keys answers in JSON have among those of its owner, not in an object of their own."""
 
 
 @dataclass(frozen=True, slots=True)

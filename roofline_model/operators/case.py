@@ -40,6 +40,7 @@ class Case:
     kernel: str
     """The implementation, e.g. matmul, int_mm, tinygemm."""
     cache: str = "cold"
+    """State of the caches before each call: one of `CACHE_STATES`."""
     mode: str = "eager"
     """How calls are issued and what went before: one of `MODES`, or a user's own word."""
 

@@ -288,7 +288,7 @@ def test_a_real_pytest_run_in_a_hostile_folder(tmp_path):
     data = json.loads(result.stdout)
     assert data["is_measured"] is False
     assert {case["status"] for case in data["cases"]} == {"predicted"}
-    assert {case["weight_format"] for case in data["cases"]} >= {"FP16", "INT8"}
+    assert {case["formats"]["b"] for case in data["cases"]} >= {"FP16", "INT8"}
     assert all(case["measured_s"] is None and case["ideal_s"] > 0 for case in data["cases"])
     assert (tmp_path / ".roofline" / "results.db").is_file()
     assert not (tmp_path / ".pytest_cache").exists()
