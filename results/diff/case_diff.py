@@ -26,7 +26,7 @@ class CaseDiff:
     verdict: Verdict
     """SAME: within noise; AMBIGUOUS: it may be either; INVALID: not comparable; NEW, GONE: on one side only."""
     reason: str
-    """Code of `rules.REASONS`, explained in docs/diff.md."""
+    """Code of `rules.REASONS`, explained in docs/reference/diff.md."""
     detail: str
     """What the code leaves open: which flag in how many processes, why it was skipped; may be empty."""
     before_s: float | None = None

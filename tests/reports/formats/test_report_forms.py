@@ -178,7 +178,7 @@ def test_json_numbers_equal_the_view(rich):
 
 WITHOUT_UNIT = {"schema_version", "exit_code", "process", "rank", "max_error_ratio", "flops", "pct"}
 NAMED = ("shape", "formats", "values")
-"""Their keys are names: dimension letters, operands, a finding's values (docs/findings.md)."""
+"""Their keys are names: dimension letters, operands, a finding's values (docs/reference/findings.md)."""
 UNITS = ("_s", "_bytes", "_per_s", "_per_byte", "_ratio", "_count", "_w", "_j", "_hz", "_pct", "_nats_per_token")
 
 
