@@ -337,6 +337,18 @@ def get_format(name: str | NumberFormat) -> NumberFormat:
     return fmt
 
 
+def split_precision(text: str) -> tuple[NumberFormat, NumberFormat | None]:
+    """Return weight and activation format of a precision; the second is None where only one format is named."""
+    if not isinstance(text, str):
+        raise InvalidValueError(f"a precision is text such as FP8_E4M3 or INT4.BF16, got {str(text)[:40]!r}")
+    whole = known_format(text)
+    if whole is not None:
+        return whole, None  # a user's format may have a dot in its name
+    weight, dot, activation = text.partition(".")
+    # Without a dot the whole is named again: it raises with the names that are near.
+    return (get_format(weight), get_format(activation)) if dot else (get_format(text), None)
+
+
 _PAIRS_OF_WIDTHS = {"W4A16": "INT4.BF16", "W8A16": "INT8.BF16", "W8A8": "INT8.INT8 or FP8", "W4A4": "NVFP4"}
 """Widths of weights and activations as tables print them → formats that have them, WEIGHT.ACTIVATION."""
 
