@@ -83,8 +83,7 @@ def command_line_page() -> str:
 
     parts = [
         "# Command line",
-        "What `roofline COMMAND --help` prints, for every command. "
-        "[Commands by task](commands.md) says which one answers what.",
+        "What `roofline COMMAND --help` prints, for every command. [Commands by task](commands.md) says which answers what.",
     ]
     for name, command in commands(typer.main.get_command(app), "roofline"):
         context = command.context_class(command, info_name=name, terminal_width=100, max_content_width=100)
