@@ -23,7 +23,7 @@ GENERATED = ("docs/reference/findings.md", "docs/reference/numbers.md")
 CATALOG = "roofline_model/core/findings.toml"
 BANNED = {
     "level": r"\blevel with\b|\bare level\b|\bonly level\b",
-    "told": r"\b(?:is|are|was|were|be) told\b",
+    "told": r"\b(?:is|are|was|were|be) told\b(?! apart)",
     "night": r"\b(?:one|a|the|this|that|last|two|three|earlier|over its|of the) nights?\b",
     "gentler": r"\bgentl(?:er|est)\b",
 }
