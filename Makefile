@@ -44,7 +44,7 @@ done; echo "error: no Python found; install Python 3.11 or newer, or name one: P
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-full check format findings wording choices numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-full check docs readme format findings wording choices numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
@@ -81,6 +81,12 @@ choices: $(DEV) ## write docs/theory/choices.md anew: the default plan of every 
 
 numbers: $(DEV) ## write docs/reference/numbers.md anew from the chip files and the format catalog
 	@$(PY) scripts/make_numbers.py
+
+docs: $(DEV) ## build the documentation as a site in build/docs (warnings are errors)
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build && echo "$(CURDIR)/build/docs/index.html"
+
+readme: $(DEV) ## write the outputs in README and Get started anew, each from the command above it
+	@$(PY) scripts/make_readme.py
 
 check: $(DEV) ## lint, formatting, types and import directions
 	@status=0; \

@@ -16,7 +16,9 @@ import typer.main
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "how_to" / "nightly.md").read_text(encoding="utf-8")
+TEXT = "\n".join(
+    (ROOT / "docs" / "how_to" / name).read_text(encoding="utf-8") for name in ("nightly.md", "pull_request.md")
+)
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 
 

@@ -1,27 +1,128 @@
-"""What the README prints is true: its Python runs, its paths exist, its old names are importable."""
+"""What README, Get started and the how-to pages print is true: commands run, outputs are today's, Python runs."""
 
 from __future__ import annotations
 
-import os
 import re
+import shlex
+import sys
+import tomllib
+from importlib import util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import typer.main
 import warm_start
 
-from plugin.terminal.summary import summary_lines
-from results.exchange.exported.load import read_export
-
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+MEASURING = ROOT / "docs" / "reference" / "measuring.md"
+START = ROOT / "docs" / "index.md"
+HOW_TO = tuple(ROOT / "docs" / "how_to" / f"{name}.md" for name in ("whole_model", "own_kernel", "own_chip"))
+PAGES = (README, START, *HOW_TO)
+SLOW = {
+    "calibrate": "times every kernel of a CPU for minutes",
+    "pipeline": "measures a model for minutes; tests/roofline_cli/recommend/test_cli_pipeline.py runs it",
+    "serve": "runs until it is stopped",
+    "compare": "measures",
+}
+"""Commands whose words are only parsed here, with the reason."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def test_python_of_the_model_runs_as_printed(capsys):
-    (block,) = [block for block in blocks("python") if "create_custom_asic(" in block]
+def commands(page: Path) -> list[list[str]]:
+    """Return the commands of a page whose outputs are not printed below them."""
+    text = re.sub(r"<!-- output: \d+ -->\n```console\n.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    shown = re.findall(r"^\$ (.*)$", text, flags=re.MULTILINE)
+    return [shlex.split(part, comments=True) for line in shown for part in line.split(" && ")]
+
+
+def script(name: str) -> ModuleType:
+    spec = util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = util.module_from_spec(spec)
+    path = list(sys.path)
+    spec.loader.exec_module(module)
+    sys.path[:] = path
+    return module
+
+
+@pytest.fixture(scope="module")
+def make_readme() -> ModuleType:
+    return script("make_readme")
+
+
+@pytest.fixture(scope="module")
+def folder(make_readme: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database of the runs that the pages speak of, a chip file and a model folder."""
+    place = tmp_path_factory.mktemp("pages")
+    make_readme.import_examples(place, warm_start.run)
+    (place / "roofline_model").symlink_to(ROOT / "roofline_model")
+    (place / "my-model").mkdir()
+    config = """{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 1024,
+        "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 32000,
+        "max_position_embeddings": 8192, "torch_dtype": "bfloat16", "tie_word_embeddings": false, "hidden_act": "silu",
+        "rms_norm_eps": 1e-5, "rope_theta": 10000.0}"""
+    (place / "my-model" / "config.json").write_text(config, encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize("page", [README, START, MEASURING], ids=lambda page: page.name)
+def test_the_outputs_are_those_of_today(page: Path, make_readme: ModuleType, folder: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert make_readme.BLOCK.search(text) or make_readme.SUMMARY.search(text)
+    assert make_readme.with_outputs(text, folder, warm_start.run) == text, "run `make readme`"
+
+
+def parse(words: list[str]) -> None:
+    """Parse the options of a `roofline` command without running it. Raises on a word that it does not know."""
+    from roofline_cli.main import app
+
+    command, rest = typer.main.get_command(app), words[1:]
+    while hasattr(command, "commands"):
+        command, rest = command.commands[rest[0]], rest[1:]
+    command.make_context("roofline", list(rest))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_runs(page: Path, make_readme: ModuleType, folder: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    environment = make_readme.environment(folder)
+    for words in commands(page):
+        program, *rest = words
+        if program == "make":
+            assert f"\n{rest[0]}:" in makefile, words
+        elif program == ".":
+            assert rest == [".venv/bin/activate"]
+        elif program == "pip":
+            assert set(re.findall(r"[\w]+", rest[-1])) <= set(extras), words
+        elif program == "cp":
+            (folder / rest[1]).write_bytes((ROOT / rest[0]).read_bytes())
+        elif program == "pytest":
+            plan = [part for part in rest if part != "--roofline-plan" and not part.endswith(".json")]
+            arguments = (
+                str(ROOT / "bench_cases"),
+                *plan[1:],
+                "--roofline-predict-only",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+            )
+            done = warm_start.run("pytest", *arguments, cwd=folder, env={**environment, "ROOFLINE_DB": "pytest.db"})
+            assert done.returncode == 0, (words, done.stdout[-2000:])
+        elif rest[0] in SLOW:
+            parse(words)
+        else:
+            assert program == "roofline", words
+            done = warm_start.run("roofline_cli", *rest, cwd=folder, env=environment)
+            assert done.returncode == 0, (words, done.stderr)
+
+
+def test_python_of_the_model_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [block for block in blocks(README, "python") if "create_custom_asic(" in block]
     expression, _, promised = next(line for line in block.splitlines() if "predicted_time_us" in line).partition("#")
     scope: dict[str, object] = {}
     exec(block, scope)
@@ -29,34 +130,52 @@ def test_python_of_the_model_runs_as_printed(capsys):
     assert capsys.readouterr().out.strip() == "INT8 (PTQ) 2.0x speedup"
 
 
-def test_old_imports_have_the_new_home():
-    for names in re.findall(r"`from roofline_model import ([\w, ]+)`", README):
+def test_the_chip_of_the_how_to_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [block for page in HOW_TO for block in blocks(page, "python") if "create_custom_asic(" in block]
+    exec(block, {})
+    assert float(capsys.readouterr().out) > 0
+
+
+@pytest.mark.parametrize("page", [README, HOW_TO[1]], ids=lambda page: page.name)
+def test_the_suites_that_are_printed_pass(page: Path, tmp_path: Path) -> None:
+    (block,) = [block for block in blocks(page, "python") if "roofline.measure(" in block]
+    (tmp_path / "test_printed.py").write_text(block, encoding="utf-8")
+    options = ("-p", "roofline_pytest", "-p", "no:cacheprovider", "--hw", "b10", "--roofline-timer", "simulated")
+    done = warm_start.run("pytest", "test_printed.py", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "1 passed" in done.stdout
+
+
+def test_old_imports_have_the_new_home() -> None:
+    text = (ROOT / "docs" / "development" / "originals.md").read_text(encoding="utf-8")
+    listed = re.findall(r"`from roofline_model import ([\w, ]+)`", text)
+    assert listed
+    for names in listed:
         module = __import__("roofline_model", fromlist=names.split(", "))
         for name in names.split(", "):
             assert getattr(module, name) is not None
 
 
-def test_linked_files_exist():
-    targets = {target for target in re.findall(r"\]\(([^)#]+)", README) if "://" not in target}
-    assert {"docs/reference/measuring.md", "roofline_model/core/cost.py"} <= targets
-    assert [target for target in sorted(targets) if not (ROOT / target).exists()] == []
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").split()) <= 1200
 
 
-def test_samples_are_filled_in():
-    samples = re.findall(r"<!-- sample: (\w+) -->\n```text\n(.*?)```", README, re.DOTALL)
-    assert {name for name, _ in samples} == {"gemv", "compare", "model"}
-    for name, text in samples:
-        assert len(text.splitlines()) >= 5, name
+def test_readme_and_get_started_keep_the_style() -> None:
+    check_words = script("check_words")
+    assert [line for page in (README, START) for line in check_words.problems(page)] == []
 
 
-def test_the_sample_of_a_measured_shape_is_what_the_shipped_run_prints():
-    sample = re.search(r"<!-- sample: gemv -->\n```text\n(.*?)```", README, re.DOTALL)[1]
-    run = read_export(ROOT / "examples/runs/cpu-amd-epyc-2t/calibrated.json")
-    assert sample in "".join(f"{line.text}\n" for line in summary_lines(run.records, width=100))
-
-
-def test_the_sample_of_a_whole_model_is_what_the_command_prints():
-    sample = re.search(r"<!-- sample: model -->\n```text\n(.*?)```", README, re.DOTALL)[1]
-    command = re.search(r"\$ (roofline predict model .*)", README)[1]
-    done = warm_start.run("roofline_cli", *command.split()[1:], cwd=ROOT, env={**os.environ, "COLUMNS": "100"})
-    assert [line.rstrip() for line in done.stdout.splitlines()] == sample.splitlines()
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("One short sentence. Another one.", 0),
+        ("word " * 31 + "end.", 1),
+        ("```text\n" + "word " * 40 + "\n```", 0),
+        ("INT4 is level with INT8.", 1),
+        ("The level of the cache.", 0),
+    ],
+)
+def test_the_style_is_checked(text: str, count: int, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    assert len(list(script("check_words").problems(page))) == count
