@@ -15,6 +15,7 @@ from reports.cases.summary import CaseSummary
 from reports.ranking.case_ranking import CaseRanking, ShapeRanking
 from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
+from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.text.display_text import shown
 from reports.text.labels import regime_title
@@ -93,8 +94,8 @@ class PlottedOption:
 
     @property
     def speedup_basis(self) -> str:
-        """Where it and the baseline rest on different nights, what the speed-up is of: see `Trust.speedup_basis`."""
-        return self.option.trust.speedup_basis
+        """Where it and the baseline rest on different nights, what the speed-up is of: see `speedup_basis_text`."""
+        return speedup_basis_text(self.option.trust)
 
     @property
     def loss_pct(self) -> float | None:
@@ -134,7 +135,7 @@ class PlottedOption:
     @property
     def is_doubtful(self) -> bool:
         """Whether its time is in doubt, or of another state of the machine."""
-        return bool(self.option.trust.doubts or self.option.trust.stale_reason)
+        return bool(self.option.trust.doubts or self.option.trust.stale)
 
     @property
     def record_ids(self) -> tuple[str, ...]:

@@ -186,24 +186,32 @@ class Trust:
 
     confidence: Confidence
     """In its time; of a measured speed-up the worse of both times."""
-    reason: str
+    reasons: tuple[Finding, ...] = ()
     """Why, of its own time."""
     doubts: tuple[str, ...] = ()
     """Flags that put the measured time in doubt, and what else does."""
-    stale_reason: str = ""
+    stale: tuple[Finding, ...] = ()
     """Why the measurement may no longer hold; empty for a fresh one and for predictions."""
-    baseline_reason: str = ""
+    baseline_reasons: tuple[Finding, ...] = ()
     """Why the confidence in the baseline's time is what it is; empty where that takes nothing from the option's."""
     is_over_doubt: bool = False
     """Whether its measured speed-up is over a baseline whose time is in doubt."""
-    speedup_basis: str = ""
-    """Where option and baseline rest on different runs, what the speed-up is of: `median of 3 nights`, `across runs`."""
+    speedup_night_count: int | None = None
+    """Nights that measured both option and baseline, whose median ratio the speed-up is, where the two rest on different runs; 0: no
+    night measured both, it is the ratio of two runs. None: both rest on the same runs."""
+    is_speedup_disturbed: bool = False
+    """Whether each of these nights is in doubt."""
     speedup_low_ratio: float | None = None
     """Ends of the 95 % interval of a measured speed-up, by both times; None where one has no interval, or of other runs."""
     speedup_high_ratio: float | None = None
 
+    @property
+    def is_across_runs(self) -> bool:
+        """Whether no night measured both option and baseline."""
+        return self.speedup_night_count == 0
 
-NOT_STORED = Trust("low", "")
+
+NOT_STORED = Trust("low")
 """Of an option that no stored run says anything of."""
 
 
