@@ -115,13 +115,13 @@ def case_label(case: Case) -> str:
 
 
 def option_precision(option: Option) -> str:
-    """Return what people call the formats of an option of `ShapeVerdict`, fit to be shown: `INT4 W4A16`, `no format`."""
+    """Return what people call the formats of an option of `ShapeVerdict`, fit to be shown: `INT4 (W4A16)`, `no format`."""
     return shown(option.precision or "no format", 60)
 
 
 def option_label(option: Option) -> str:
-    """Return what people call an option of `ShapeVerdict`, fit to be shown: `INT4 W4A16 (tinygemm)`."""
-    return f"{option_precision(option)} ({shown(option.kernel, 60)})"
+    """Return what people call an option of `ShapeVerdict`, fit to be shown: `INT4 (W4A16) · tinygemm`."""
+    return shown(option.label, 120)
 
 
 def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
