@@ -209,9 +209,8 @@ def test_every_key_is_documented(rich, pytestconfig):
         if isinstance(value, dict):
             yield from value
             for name, item in value.items():
-                yield from (
-                    keys(item) if name != "values" else ()
-                )  # names of a finding's values: docs/reference/findings.md
+                # The names of a finding's values are in docs/reference/findings.md.
+                yield from keys(item) if name != "values" else ()
         elif isinstance(value, list | tuple):
             for item in value:
                 yield from keys(item)
