@@ -44,7 +44,7 @@ done; echo "error: no Python found; install Python 3.11 or newer, or name one: P
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-full check docs readme format findings wording numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-full check docs readme format findings wording choices numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
@@ -75,6 +75,9 @@ findings: $(DEV) ## write docs/reference/findings.md anew from the catalog of fi
 
 wording: $(DEV) ## write the texts of tests/wording anew: what the surfaces say, to be read in the diff
 	@$(PY) -m pytest tests/wording -q --snapshot-update
+
+choices: $(DEV) ## write docs/theory/choices.md anew: the default plan of every chip and model
+	@$(PY) scripts/make_choices.py
 
 numbers: $(DEV) ## write docs/reference/numbers.md anew from the chip files and the format catalog
 	@$(PY) scripts/make_numbers.py

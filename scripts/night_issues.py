@@ -158,7 +158,7 @@ def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
     day, found_day = change["started_at"][:10], change["found_at"][:10]
     size, key = size_text(metric["key"], change), METRIC_NAMES.get(metric["key"], metric["key"])
     what = "changed" if change["kind"] == "step" else "drifts"
-    chip = harmless(change.get("hardware_key") or "", 100)
+    chip = harmless(change.get("hardware") or "", 100)
     lines = [
         MARK.format(change["alert_id"]),
         f"**{key}** of `{_code(name)}`{f' on {chip}' if chip else ''} {what}: {size}.",

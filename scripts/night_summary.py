@@ -125,7 +125,7 @@ def open_changes(folder: Path) -> list[str]:
                 if change["is_open"]:
                     metric = document["metric"]["key"]
                     where = f"`{case['name'].replace('`', chr(39))}`"
-                    chip = f" on {change['hardware_key']}" if change.get("hardware_key") else ""
+                    chip = f" on {change['hardware']}" if change.get("hardware") else ""
                     what = f"{METRIC_NAMES.get(metric, metric)} {size_text(metric, change)}"
                     changes.append(f"- {where}{chip}: {what} since {change['started_at'][:10]}")
     more = [f"- … and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []

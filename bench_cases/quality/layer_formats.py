@@ -13,9 +13,8 @@ import torch
 
 from bench_cases.quantization.plans.precisions import parse_precision
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
-from roofline_model.formats.catalog import get_format
+from roofline_model.formats.catalog import get_format, split_precision
 from roofline_model.models.format_plan import check_pair
-from roofline_model.models.strategies.precision_text import split_precision
 from roofline_model.operators.operand_formats import is_wide_float
 
 _WIDE_KEYS = {torch.bfloat16: "BF16", torch.float16: "FP16", torch.float32: "FP32", torch.float64: "FP64"}

@@ -18,7 +18,6 @@ from plugin.sensors.nvml import device_count
 from roofline_model.core.errors import UnsupportedError
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
@@ -57,17 +56,6 @@ def installed_devices() -> int:
         return sum(1 for _ in _PROC_GPUS.iterdir())
     except OSError:
         return 0
-
-
-def number_like_nvml(environ: MutableMapping[str, str]) -> None:
-    """Let CUDA count GPUs like NVML and nvidia-smi, by PCI bus, unless the user chose an order or CUDA has started.
-
-    CUDA's own order is by speed: on a machine with unlike GPUs, device 0 would be timed on one and its power, clock and
-    throttling read from another.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        environ.setdefault(ORDER_VARIABLE, "PCI_BUS_ID")
 
 
 def own_device(position: int, devices: Sequence[str]) -> str:

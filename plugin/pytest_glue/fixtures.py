@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from plugin.machine.facts import find_machine
-from plugin.machine.profiler_command import is_profiled, profile_one_call
 from plugin.run import benchmark_bridge
 from plugin.run.instruments import Instruments
 from plugin.run.observe import Observed, observe, with_attribution, with_energy
@@ -21,6 +20,7 @@ from plugin.run.session import BenchSession
 from plugin.samples.correctness import Check
 from plugin.samples.kernel_call import KernelCall, make_kernel_call
 from plugin.samples.plan import MeasurePlan
+from plugin.timers.profiler import is_profiled, profile_one_call
 from plugin.timers.timers import Timer
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import Measurement, Record

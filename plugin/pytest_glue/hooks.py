@@ -26,7 +26,6 @@ from plugin.isolation.isolation import (
 from plugin.isolation.supervisor import CannotStart, Supervisor
 from plugin.isolation.worker import PLUGIN_NAME
 from plugin.isolation.worker_session import WorkerSession
-from plugin.machine.profiler_command import ncu_commands
 from plugin.pytest_glue.fixtures import RooflineFixture
 from plugin.run import benchmark_bridge
 from plugin.run.baseline import BaselineCheck
@@ -35,8 +34,10 @@ from plugin.run.pending import clean, failure
 from plugin.run.session import BenchSession
 from plugin.run.signals import EndOnSignal, alarm, silence_alarm
 from plugin.run.target import Target
+from plugin.sensors.nvml import number_like_nvml
 from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
+from plugin.timers.profiler import ncu_commands
 from roofline_model.chips.hardware import ceilings_doubt
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import advice_text, finding, from_stored, short_text
@@ -62,7 +63,7 @@ class RooflineHooks:
         self._signals = EndOnSignal()
         self._baseline: BaselineCheck | None = None
         self._link = config.pluginmanager.get_plugin(PLUGIN_NAME)  # set in a worker of ours
-        device_share.number_like_nvml(os.environ)
+        number_like_nvml(os.environ)
         self._device = device_share.claim_device(os.environ) if _is_xdist_worker(config) else None
 
     @property
@@ -171,7 +172,8 @@ class RooflineHooks:
             _is_ours(i) for i in session.items if "benchmark" in getattr(i, "fixturenames", ())
         ):
             benchmark_bridge.show_few_columns(self.config)
-        self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
+        if self._live_reporter() is not None:
+            self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
         if not _is_xdist_worker(self.config):
             self._signals.install()
         if isolation.kind != "none":

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from plugin.run.pending import clean
-from plugin.terminal.notes import MOST_WIDTH, wrapped
-from plugin.terminal.table import Line
+from plugin.terminal.table import MOST_WIDTH, Line, wrapped
 from roofline_model.core.errors import RooflineError, StoreError
 from roofline_model.core.finding import finding, short_text
 

@@ -33,7 +33,7 @@ from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
 from plugin.sensors.energy_math import infer_period_s
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import RetrySchedule, is_capped
-from plugin.timers.nvtx import case_range
+from plugin.timers.profiler import case_range
 from plugin.timers.timers import Timer
 from results.records.records import TelemetrySample
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState

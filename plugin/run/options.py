@@ -318,7 +318,7 @@ def _pairs(option: str, value: str | None) -> list[tuple[str, str]] | None:
     """Return (weight, activation) of a list of formats; the second is empty where one alone is named."""
     if value is None:
         return None
-    from roofline_model.models.strategies.precision_text import split_precision
+    from roofline_model.formats.catalog import split_precision
 
     names = [name for name in value.split(",") if name.strip()]
     if not names:

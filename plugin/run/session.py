@@ -111,6 +111,8 @@ class BenchSession:
 
     def _deliver_what_waits(self) -> None:
         """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever comes."""
+        if not (self.folder / SPOOL_FOLDER).is_dir():
+            return
         from results.store.delivery.outbox import deliver_waiting
 
         try:

@@ -11,8 +11,9 @@ Unproven on hardware in this version: tested with a fake that has the library's 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ from plugin.sensors.nvml_fields import (
 )
 from roofline_model.core.finding import Finding, finding
 
+ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
 THROTTLE_REASONS = {
     0x1: "idle", 0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
     0x20: "software thermal", 0x40: "hardware thermal", 0x80: "hardware power brake", 0x100: "display clocks",
@@ -305,6 +307,17 @@ class NvmlDevice:
             "pcie_width": _whole(self._number((1, 64), "nvmlDeviceGetCurrPcieLinkWidth")),
             "pcie_width_max": _whole(self._number((1, 64), "nvmlDeviceGetMaxPcieLinkWidth")),
         }
+
+
+def number_like_nvml(environ: MutableMapping[str, str]) -> None:
+    """Let CUDA count GPUs like NVML and nvidia-smi, by PCI bus, unless the user chose an order or CUDA has started.
+
+    CUDA's own order is by speed: on a machine with unlike GPUs, device 0 would be timed on one and its power, clock and
+    throttling read from another.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        environ.setdefault(ORDER_VARIABLE, "PCI_BUS_ID")
 
 
 def open_nvml_device() -> tuple[NvmlDevice | None, Finding | None]:

@@ -6,12 +6,15 @@ The summary that pytest prints and the command line's tables have this layout; `
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 INDENT = "  "
+LEAST_WIDTH = 60
+MOST_WIDTH = 200
 GAP = 2
 """Blanks between columns."""
 LEAST_PROSE = 12
@@ -56,6 +59,17 @@ def folded(text: str, width: int, indent: str = "") -> list[str]:
     words = (_broken(word, room) for word in _BEFORE_UNIT.sub("\u00a0", text).split(" "))
     lines = textwrap.wrap(" ".join(words), width, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\u00a0", " ") for line in lines]
+
+
+def laid_out_width(width: int | None) -> int:
+    """Return the width that lines are laid out for: `width`, or None for the terminal's own, within what is readable."""
+    asked = shutil.get_terminal_size((80, 24)).columns if width is None else width
+    return min(max(asked, LEAST_WIDTH), MOST_WIDTH)
+
+
+def wrapped(text: str, colour: str, width: int, *, indent: str = "  ") -> list[Line]:
+    """Return a text folded at `width`; continuation lines are indented."""
+    return [Line(part, colour) for part in folded(text, width, indent)]
 
 
 def _broken(word: str, width: int) -> str:

@@ -85,7 +85,7 @@ def _alone(result: ShapeResult) -> str:
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:
-    """`INT4 (int4pack) leads 2 of 2 shapes (level with INT8 (int_mm) at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
+    """`INT4 (W4A4) · int4pack leads 2 of 2 shapes (level with INT8 (W8A8) · int_mm at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
     verb = "leads" if lead.level_count else "wins"
     verb = verb if lead.shapes[0].one.is_measured else f"should {verb.removesuffix('s')}"
     level = f" ({level_words(lead)})" if lead.level_count else ""
@@ -93,7 +93,7 @@ def _led(lead: Lead, base: str, of: str = "") -> str:
 
 
 def level_words(lead: Lead) -> str:
-    """Return `level with INT8 (int_mm) at 1`, the two most frequent by name; empty where it is alone everywhere."""
+    """Return `level with INT8 (W8A8) · int_mm at 1`, the two most frequent by name; empty where it is alone everywhere."""
     named = [f"{label} at {count}" for label, count in lead.level.items()]
     more = f" and {counted(len(named) - 2, 'more configuration')}" if len(named) > 2 else ""
     return f"level with {', '.join(named[:2])}{more}" if named else ""
@@ -137,7 +137,7 @@ def baseline_name(baselines: list[Contender]) -> str:
 
 
 def _level(results: list[ShapeResult]) -> str:
-    """`; INT8 (int_mm) only level with BF16 at 2; FP32 (matmul) only level with FP16 (matmul) at 1`."""
+    """`; INT8 (W8A8) · int_mm only level with BF16 at 2; FP32 · matmul only level with FP16 · matmul at 1`."""
     found: dict[str, list[str]] = {}
     names = {case_precision(one.baseline.case) for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"

@@ -22,7 +22,7 @@ from results.verdicts.model_results import ModelResult
 from results.verdicts.shape_verdict import Contender, ShapeVerdict
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
-from roofline_model.operators.case import is_narrow_format
+from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 _PHASES = {"decode": "Decode", "prefill": "Prefill"}
@@ -37,7 +37,7 @@ class Action:
     phase: str
     """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
     take: str
-    """`take INT4 W4A16 (int4pack)`, `try …` where nobody measured it, `measure again before you take …`, `stay at …`."""
+    """`take INT4 (W4A16) · int4pack`, `try …` where nobody measured it, `measure again before you take …`, `stay at …`."""
     evidence: str
     caveat: str
     """What speaks against relying on it; empty where nothing is known to."""

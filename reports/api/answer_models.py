@@ -20,22 +20,21 @@ from pydantic import Field, create_model
 from pydantic_core import to_json
 
 from reports.api.base_models import Answer, FindingBody
-from reports.formats.answer_json import answer_hints, answer_json, is_pairs
+from reports.formats.answer_json import Text, answer_json, answer_keys, is_pairs
 from roofline_model.core.finding import Finding
 
 
-def answer_bytes(answer: Any) -> bytes:
-    """Return an answer as the JSON of a response."""
-    return to_json(answer_json(answer), inf_nan_mode="null")
+def answer_bytes(answer: Any, text: Text | None = None) -> bytes:
+    """Return an answer as the JSON of a response. `text` cleans every string."""
+    return to_json(answer_json(answer, text), inf_nan_mode="null")
 
 
 @cache
 def answer_model(cls: type) -> type[Answer]:
     """Return the model of a dataclass: its name, its docstring, a field for each key with the dataclass's own words."""
-    words = _field_words(cls)
     described: dict[str, Any] = {
-        key: (_described(hint), Field(description=words.get(name, "")))
-        for key, (name, hint) in answer_hints(cls).items()
+        key: (_described(part.hint), Field(description=_field_words(part.owner).get(part.name, "")))
+        for key, part in answer_keys(cls).items()
     }
     model: type[Answer] = create_model(cls.__name__, __base__=Answer, __doc__=inspect.getdoc(cls), **described)
     return model
@@ -59,6 +58,7 @@ def _described(hint: Any) -> Any:
     return hint
 
 
+@cache
 def _field_words(cls: type) -> dict[str, str]:
     """Return what the docstrings under the fields and derived properties of a dataclass say, its bases' included."""
     words: dict[str, str] = {}

@@ -30,7 +30,7 @@ class CaseRow:
     op: str
     shape_label: str
     precision: str
-    """Weight format with its widths: `BF16`, `INT8` (both operands), `INT4 W4A16` (weight only)."""
+    """Weight format with its widths: `BF16`, `INT8` (both operands), `INT4 (W4A16)` (weight only)."""
     weight_format: str
     activation_format: str
     kernel: str
@@ -75,7 +75,7 @@ class CaseRow:
 
     @property
     def label(self) -> str:
-        """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
+        """What people call the configuration: `INT4 (W4A16) · tinygemm`."""
         return case_label(self.record.case)
 
     @property
@@ -105,13 +105,13 @@ class CaseRow:
 
 
 def case_precision(case: Case) -> str:
-    """Return what people call the formats of a case, fit to be shown: `INT4 W4A16`, `no format`."""
+    """Return what people call the formats of a case, fit to be shown: `INT4 (W4A16)`, `no format`."""
     return shown(case.precision_label or "no format", 60)
 
 
 def case_label(case: Case) -> str:
-    """Return what people call a configuration, fit to be shown: `INT4 W4A16 (tinygemm)`."""
-    return f"{case_precision(case)} ({shown(case.kernel, 60)})"
+    """Return what people call a configuration, fit to be shown: `INT4 (W4A16) · tinygemm`."""
+    return shown(case.configuration_label, 120)
 
 
 def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -22,16 +23,16 @@ ROOF_MARGIN_RATIO = 0.02
 """A time this much below the ideal one is no news: a ceiling is measured, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CaseSummary:
-    """A case as a reader meets it. SI units; missing is None."""
+    """A case as a reader meets it. SI units; missing is None. What the other properties are made of is made once."""
 
     rows: tuple[CaseRow, ...]
     """One per process (or attempt), in the order stored; the same case and chip profile in all."""
     total: TotalInterval | None
     """`interval_total` of the case; its ends are None with one process and no floor."""
 
-    @property
+    @cached_property
     def lead(self) -> CaseRow:
         """The row that speaks for the case: the first measured one, else the first."""
         return next((row for row in self.rows if row.measured_s is not None), self.rows[0])
@@ -46,7 +47,7 @@ class CaseSummary:
         """measured when at least one process measured it."""
         return self.lead.status
 
-    @property
+    @cached_property
     def measured_rows(self) -> tuple[CaseRow, ...]:
         """The rows that hold a time."""
         return tuple(row for row in self.rows if row.measured_s is not None)
@@ -56,12 +57,12 @@ class CaseSummary:
         """The measurements behind the rows that hold a time."""
         return tuple(row.record.measurement for row in self.measured_rows if row.record.measurement is not None)
 
-    @property
+    @cached_property
     def process_count(self) -> int:
         """Processes that measured it."""
         return len({row.process for row in self.measured_rows})
 
-    @property
+    @cached_property
     def measured_s(self) -> float | None:
         """Median of the processes' medians."""
         times_s = [row.measured_s for row in self.measured_rows if row.measured_s is not None]
@@ -94,7 +95,7 @@ class CaseSummary:
         """The ± to show where one fits: total where it is known, else within."""
         return self.total_ratio if self.total_ratio is not None else self.within_ratio
 
-    @property
+    @cached_property
     def flags(self) -> tuple[str, ...]:
         """The flags of all its processes: known ones in the order they are explained, then any others."""
         fromkeys = dict.fromkeys(flag for row in self.rows for flag in row.flags)

@@ -44,11 +44,9 @@ from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 
 
-def models_section(part: ChipPart) -> Section | None:
-    """Return the whole models that ran."""
+def models_section(part: ChipPart) -> Section:
+    """Return the whole models that ran, at least one."""
     models = part.chip.models
-    if not models:
-        return None
     intro = (
         "Whole passes through transformers. Speed-ups compare like with like: measured with measured; ",
         Span("expected", "bold"),

@@ -43,7 +43,6 @@ from reports.view.views import ReportView, utc_minutes
 
 MOST_SLOW_READINGS = 8
 CHIP_SECTIONS = (
-    models_section,
     roofline_section,
     advice_section,
     trade_off_section,
@@ -54,7 +53,7 @@ CHIP_SECTIONS = (
     energy_section,
     kernels_section,
 )
-"""What the report says of each chip, in reading order. A section of which the run holds nothing returns None."""
+"""What the report says of each chip below its models, in reading order. A section of which the run holds nothing returns None."""
 
 
 def report_blocks(report: Report) -> Iterator[Block]:
@@ -73,6 +72,8 @@ def report_blocks(report: Report) -> Iterator[Block]:
     for part in report.chip_parts():
         if len(view.chips) > 1:
             yield Heading(2, part.chip.hardware_name, "chip", medium="page")
+        if part.chip.models:
+            yield models_section(part)
         yield from (section for make in CHIP_SECTIONS if (section := make(part)) is not None)
     yield from _timeline(report)
     yield from _machine(report)

@@ -235,7 +235,7 @@ function pickOfModel({ chosen, summary, candidates, prediction }) {
   if (chosen === null) return { misfit: summary };
   const plan = candidates.find((one) => one.plan === chosen);
   const format = plan.kind === "baseline" ? chosen : plan.formats;
-  return { format, label: chosen, operands: plan.kind === "uniform" ? "" : plan.formats, answer: prediction };
+  return { format, label: plan.name, operands: "", answer: prediction };
 }
 
 function modelRow(answer, chip) {

@@ -128,10 +128,8 @@ export const ADVICE = {
   excluded: "{count} excluded",
   gap: "no kernel here",
   within: "Within {limits}, by the upper end of the {source} time of a pass.",
-  limit: "a loss of at most {measured} % measured or {claimed} % claimed",
-  oneLimit: "a loss of at most {measured} %",
+  limit: "a loss of at most {most} %",
   memory: "{size} and {loss}",
-  gentler: "“{input}” {limit} chooses it.",
 };
 /** By what a ranking is ordered. */
 export const RANKED_BY = {

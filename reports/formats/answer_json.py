@@ -1,35 +1,52 @@
 """Answers as JSON, derived from the frozen dataclasses that hold them: no answer spells its keys a second time.
 
 A dataclass is an object of its fields, in their order, then of the properties that its `DERIVED` names; a field marked
-`NOT_IN_JSON` is left out. A tuple is a
-list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives, a chip or a format its key. The
-command line's `--json` and the API give the same objects; `reports/api/answer_models.py` describes them.
+`NOT_IN_JSON` is left out, the keys of one marked `IN_PLACE` stand among the others. A tuple is a list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives,
+a chip or a format its key. The command line's `--json` and the API give the same objects; `reports/api/answer_models.py`
+describes them. The one thing that the API does to them is to clean texts that came from outside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import date
 from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from roofline_model.core.finding import Finding, finding_json
 
-SCHEMA_VERSION = 2
-"""Of `--json`: changes when a key of an answer changes its name or meaning (docs/reference/json_keys.md). 1 had no
-number."""
+SCHEMA_VERSION = 3
+"""Of `--json`: changes when a key of an answer changes its name or meaning (docs/reference/json_keys.md). 1 had no number."""
 
 KEYS = {"parts": "parts_s", "terms": "terms_s"}
 """Field of (name, seconds) pairs → key, so that the key says the unit of its values."""
+CHIP_KEYS = {"hardware_key": "hardware", "hardware_keys": "hardware"}
+"""Field of stored records → key: every answer calls the key of a chip `hardware`."""
+MOST_DEPTH = 20
+"""What a stored value nests deeper is told as text."""
 
 Plain = Callable[[Any], Any]
+Text = Callable[[str], str]
 
 
-def answer_json(answer: Any) -> dict[str, Any]:
-    """Return an answer as plain values: None, bool, int, float, str, list and dict."""
-    document: dict[str, Any] = _of_class(type(answer))(answer)  # type: ignore[arg-type]
+def answer_json(answer: Any, text: Text | None = None) -> dict[str, Any]:
+    """Return an answer as plain values: None, bool, int, float, str, list and dict. `text` cleans every string."""
+    document: dict[str, Any] = _of_class(type(answer), text)(answer)  # type: ignore[arg-type]
     return document
+
+
+def cleaned(value: Any, text: Text, depth: int = 0) -> Any:
+    """Return JSON values with every string cleaned, names too."""
+    if isinstance(value, str) or depth > MOST_DEPTH:
+        return text(str(value))
+    if isinstance(value, Mapping):
+        return {text(str(name)): cleaned(item, text, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(item, text, depth + 1) for item in value]
+    return value
 
 
 def command_json(answer: Any) -> dict[str, Any]:
@@ -37,15 +54,37 @@ def command_json(answer: Any) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **answer_json(answer)}
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerKey:
+    """Where the value of a key of an answer comes from."""
+
+    owner: type
+    """Dataclass that declares it."""
+    name: str
+    """Its field or property there."""
+    path: str
+    """The same from the answer itself: `ideal.workload.phase`."""
+    hint: Any
+    """Its type."""
+
+
 @cache
-def answer_hints(cls: type) -> dict[str, Any]:
-    """Return key → (name, type) of an answer's fields and derived properties, in the order of its JSON."""
+def answer_keys(cls: type) -> dict[str, AnswerKey]:
+    """Return the keys of an answer in the order of its JSON: of its fields, then of its derived properties."""
     hints = get_type_hints(cls)
-    found = {field.name: hints[field.name] for field in fields(cls) if field.metadata.get("in_json", True)}
+    keys: dict[str, AnswerKey] = {}
+    for field in fields(cls):
+        hint = hints[field.name]
+        if field.metadata.get("in_place", False):
+            inner = answer_keys(hint).items()
+            keys |= {key: replace(part, path=f"{field.name}.{part.path}") for key, part in inner}
+        elif field.metadata.get("in_json", True):
+            keys[_key(field.name, hint)] = AnswerKey(cls, field.name, field.name, hint)
     for base in reversed(cls.__mro__):
         for name in vars(base).get("DERIVED", ()):
-            found[name] = get_type_hints(getattr(cls, name).fget)["return"]
-    return {_key(name, hint): (name, hint) for name, hint in found.items()}
+            hint = get_type_hints(getattr(cls, name).fget)["return"]
+            keys[_key(name, hint)] = AnswerKey(cls, name, name, hint)
+    return keys
 
 
 def is_pairs(hint: Any) -> bool:
@@ -57,40 +96,43 @@ def is_pairs(hint: Any) -> bool:
 
 
 def _key(name: str, hint: Any) -> str:
-    return KEYS.get(name, name) if is_pairs(hint) else name
+    return KEYS.get(name, name) if is_pairs(hint) else CHIP_KEYS.get(name, name)
 
 
 @cache
-def _of_class(cls: type) -> Plain:
+def _of_class(cls: type, text: Text | None) -> Plain:
     """Return the function that makes an object of instances of a dataclass."""
     if cls is Finding:
-        return finding_json
-    parts = [(key, name, _of_type(hint)) for key, (name, hint) in answer_hints(cls).items()]
+        return finding_json if text is None else lambda item: cleaned(finding_json(item), text)
+    parts = [(key, attrgetter(part.path), _of_type(part.hint, text)) for key, part in answer_keys(cls).items()]
 
     def plain(value: Any) -> dict[str, Any]:
-        return {
-            key: getattr(value, name) if convert is None else convert(getattr(value, name))
-            for key, name, convert in parts
-        }
+        return {key: get(value) if convert is None else convert(get(value)) for key, get, convert in parts}
 
     return plain
 
 
-def _of_type(hint: Any) -> Plain | None:
+def _of_type(hint: Any, text: Text | None) -> Plain | None:
     """Return the function for values of a type; None for those that are plain as they are."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if hint is str:
+        return text
+    if hint is Any:
+        return None if text is None else lambda value: cleaned(value, text)
+    if hint is date:
+        return date.isoformat
     if is_dataclass(hint) or isinstance(hint, TypeVar):
-        return lambda value: _of_class(type(value))(value)  # type: ignore[arg-type]
+        return lambda value: _of_class(type(value), text)(value)  # type: ignore[arg-type]
     if origin in (Union, UnionType):
-        inner = {_of_type(each) for each in arguments if each is not NoneType} - {None}
+        inner = {_of_type(each, text) for each in arguments if each is not NoneType} - {None}
         return _optional(next(iter(inner))) if inner else None
     if is_pairs(hint):
-        return _mapping(_of_type(get_args(arguments[0])[1]))
+        return _mapping(_of_type(get_args(arguments[0])[1], text), text)
     if origin is tuple:
-        return _sequence(_of_type(arguments[0]))
+        return _sequence(_of_type(arguments[0], text))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(_of_type(arguments[1]))
-    if origin is Literal or hint in (str, int, float, bool, NoneType):
+        return _mapping(_of_type(arguments[1], text), text)
+    if origin is Literal or hint in (int, float, bool, NoneType):
         return None
     raise TypeError(f"an answer cannot hold a {hint}")
 
@@ -105,5 +147,12 @@ def _sequence(convert: Plain | None) -> Plain:
     return list if convert is None else lambda values: [convert(value) for value in values]
 
 
-def _mapping(convert: Plain | None) -> Plain:
-    return dict if convert is None else lambda pairs: {name: convert(value) for name, value in dict(pairs).items()}
+def _mapping(convert: Plain | None, text: Text | None) -> Plain:
+    if convert is None and text is None:
+        return dict
+    name_of, value_of = text or _same, convert or _same
+    return lambda pairs: {name_of(name): value_of(value) for name, value in dict(pairs).items()}
+
+
+def _same(value: Any) -> Any:
+    return value

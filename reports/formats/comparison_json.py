@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from reports.formats.diff_json import diff_document
+from reports.formats.answer_json import answer_json
+from reports.formats.diff_answer import diff_answer
 from reports.view.comparison import Comparison, against_text
 from results.diff.gate import parse_fail_on
 
@@ -25,11 +25,12 @@ def verdict_json(comparison: Comparison) -> dict[str, Any]:
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the verdict, the diff as `roofline diff --json` prints it (of its cases those that changed), and the changes over the nights."""
     diff, result = comparison.diff, comparison.result
-    document = None if diff is None or result is None else diff_document(diff, result, parse_fail_on(["slower"]))
-    if document is not None:
+    document = None
+    if diff is not None and result is not None:
+        document = answer_json(diff_answer(diff, result, parse_fail_on(["slower"])))
         document["cases"] = [case for case in document["cases"] if case["verdict"] != "SAME"]
     changes = [
-        {"case_key": one.case.case_key, "case": one.name, "metric": "time", **asdict(change)}
+        {"case_key": one.case.case_key, "case": one.name, "metric": "time", **answer_json(change)}
         for one, change in comparison.changes
     ]
     return {**verdict_json(comparison), "diff": document, "changes_over_nights": changes}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Alternative, Exclusion, Source, is_comparable
+from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.predictions.model import PassPrediction, pass_prediction
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.model import ModelRanking
-from roofline_model.recommend.plan_formats import formats_text
+from roofline_model.recommend.plan_formats import formats_text, plan_name
 from roofline_model.recommend.plan_options import PlanOption
 from roofline_model.recommend.ranking import alternative_finding, excess_ratio
 from roofline_model.recommend.search.plan_search import FormatSearch
@@ -54,9 +54,7 @@ class ModelLimits:
     max_latency_s: float | None
     """Seconds; null: no limit."""
     max_loss_pct: float
-    """Of a loss measured on the model itself, percent."""
-    max_claimed_loss_pct: float
-    """Of a loss that others published, percent; the same where the question set it."""
+    """Rise of perplexity, percent, measured or published; of task accuracy where no perplexity was published."""
     is_loss_given: bool
     """Whether the question set max_loss_pct."""
 
@@ -101,6 +99,8 @@ class ModelPlan:
 
     plan: str
     """`INT4.BF16`, or the name of a strategy."""
+    name: str
+    """What people call its formats: `INT4 (W4A16)`; of a mixed plan its key."""
     kind: str
     """baseline, published, uniform, strategy or search."""
     aliases: tuple[str, ...]
@@ -177,16 +177,17 @@ class ExcludedPlan:
 
 @dataclass(frozen=True, slots=True)
 class AlternativePlan:
-    """The plan that a tighter limit of the loss would choose in place of one that loses much."""
+    """A plan worth naming beside the chosen one."""
 
-    plan: str
-    """Label of the plan, to be found among the plans."""
-    max_loss_pct: float
-    """The limit of the loss that chooses it, percent."""
+    role: AlternativeRole
+    """riskier: faster, or all that fits, and loses more than the limit. lower-loss: within the default limit of the loss.
+    safest: loses nothing, or least."""
+    plan: ModelPlan
+    """The plan with its figures."""
     slowdown_ratio: float | None
-    """Its time over that of the chosen plan; null: not comparable."""
+    """Its time over that of the chosen plan; null: not comparable, or nothing is chosen."""
     text: str
-    """The plan, its loss and its cost in time, in a line."""
+    """The plan, its time and its loss, in a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +282,8 @@ class ModelRecommendation:
     """The plan to take; null: none meets the limits."""
     prediction: PassPrediction | None
     """The first pass of the traffic with that plan, kernel by kernel; null where none meets the limits."""
-    lower_loss_alternative: AlternativePlan | None
-    """What loses little in place of the chosen plan; null where that loses little, or nothing else does."""
+    alternatives: tuple[AlternativePlan, ...]
+    """Up to two plans beside the chosen one: what is faster for more loss, or loses less, and what loses least."""
     findings: tuple[Finding, ...]
     """What to know about it, may be empty."""
     baseline: ModelPlan
@@ -301,8 +302,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
     """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel."""
     limits, baseline, choice = ranking.limits, ranking.baseline, ranking.choice
     assert baseline is not None  # 16 bit is always predicted
-    assert limits.loss_pct is not None  # of a model's limits both are set
-    assert limits.claimed_loss_pct is not None
+    assert limits.loss_pct is not None  # of a model it is always set
     unit = next((option.loss.unit for option in ranking.options if option.loss.unit), None)
     return ModelRecommendation(
         hardware=chip.key,
@@ -325,14 +325,13 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
             memory_headroom_ratio=limits.headroom_ratio,
             max_latency_s=limits.time_s,
             max_loss_pct=limits.loss_pct,
-            max_claimed_loss_pct=limits.claimed_loss_pct,
             is_loss_given=limits.is_loss_given,
         ),
         time_source=baseline.estimate.source,
         summary=str(ranking),
         chosen=None if choice is None else choice.key,
         prediction=None if choice is None else _first_pass(choice, ranking, chip, shape),
-        lower_loss_alternative=next((_alternative(each, ranking) for each in ranking.alternatives), None),
+        alternatives=tuple(_alternative(each, ranking) for each in ranking.alternatives),
         findings=tuple(dict.fromkeys(ranking.findings)),
         baseline=_plan(baseline, ranking),
         candidates=tuple(_plan(option, ranking) for option in ranking.options),
@@ -384,6 +383,7 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
     assert option.ideal_speedup_ratio is not None
     return ModelPlan(
         plan=option.key,
+        name=plan_name(option),
         kind=option.kind,
         aliases=option.aliases,
         formats=formats_text(option.formats),
@@ -423,10 +423,11 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
 
 
 def _alternative(alternative: Alternative, ranking: ModelRanking) -> AlternativePlan:
-    assert alternative.max_loss_pct is not None  # of a lower-loss alternative
+    option = alternative.option
+    assert isinstance(option, PlanOption)  # of a model's ranking
     return AlternativePlan(
-        plan=alternative.option.key,
-        max_loss_pct=alternative.max_loss_pct,
+        role=alternative.role,
+        plan=_plan(option, ranking),
         slowdown_ratio=alternative.slowdown_ratio,
         text=short_text(alternative_finding(alternative, ranking)),
     )

@@ -16,7 +16,7 @@ from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
 from reports.formats.answer_json import answer_json
 from reports.formats.ranking_json import recommendations_json, run_ranking
-from reports.formats.run_json import case_json, run_json, summary_json
+from reports.formats.run_answer import stored_case
 from reports.ranking.model_results import model_json
 from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SCHEMA = "roofline-report"
 _FIGURE_ONLY = ("ordinal", "expected_flops_per_s")
 """Fields of a point that the cases of the document have."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 def report_json(
@@ -44,7 +44,7 @@ def report_json(
         "schema_version": SCHEMA_VERSION,
         "title": view.title,
         "machine": view.machine or None,
-        "run": run_json(view.run),
+        "run": answer_json(view.run),
         "verdict": {
             "headlines": list(view.headlines),
             "findings": list(view.findings),
@@ -128,14 +128,11 @@ def _roofline(view: RooflineView) -> dict[str, Any]:
 def _case(case: CaseSummary) -> dict[str, Any]:
     gap, energy = case_gap(case), case_energy(case)
     return {
-        **summary_json(case),
-        "title": case.lead.title,
-        "precision": case.lead.precision,
+        **answer_json(stored_case(case)),
         "is_doubtful": bool(case.doubts),
         "remarks": list(case.remarks),
         "energy": None if energy is None else asdict(energy),
         "time_parts": None if gap is None else [{"name": name, "time_s": time_s} for name, time_s in gap.parts],
-        "processes": [case_json(row) for row in case.rows],
     }
 
 

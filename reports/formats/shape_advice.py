@@ -9,6 +9,7 @@ from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import Finding, findings_text, first_with
 from roofline_model.formats.catalog import operands_label
 from roofline_model.recommend.loss import loss_text
+from roofline_model.recommend.options import product_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Candidate:
     format: str
     """Format key of the weight; names the candidate."""
     name: str
-    """Format with the widths of its operands: `INT8 W8A8`."""
+    """Format with the widths of its operands: `INT8 (W8A8)`."""
     weight_format: str
     """Format key of B."""
     activation_format: str
@@ -152,7 +153,7 @@ def _candidate(option: Option) -> Candidate:
     assert option.ideal_speedup_ratio is not None
     return Candidate(
         format=option.key,
-        name=option_name(option),
+        name=product_name(option),
         weight_format=operands["b"],
         activation_format=operands["a"],
         operands=operands_label(operands["b"], operands["a"]),
@@ -174,13 +175,3 @@ def _candidate(option: Option) -> Candidate:
         kernel_gap=first_with(option.findings, "kernel-gap"),
         engine_gap=first_with(option.findings, "engine-gap"),
     )
-
-
-def option_name(option: Option) -> str:
-    """Return a format with the widths of its operands, `INT8 W8A8`; 16 bit needs none.
-
-    `INT8` alone is weight-only to torchao and both operands to the original documents.
-    """
-    operands = dict(option.formats)
-    label = operands_label(operands["b"], operands["a"])
-    return option.key if option.method == "none" or label == "–" else f"{option.key} {label}"

@@ -127,14 +127,14 @@ class ShapeResult:
 
     @property
     def standing(self) -> str:
-        """The best among all: `fastest`, `fastest, level with INT8 (int_mm) and 2 more`; empty where nothing competes."""
+        """The best among all: `fastest`, `fastest, level with INT8 (W8A8) · int_mm and 2 more`; empty where nothing competes."""
         if self.best is None or not self.is_contest:
             return ""
         return ", ".join(filter(None, ("fastest", self.level_text)))
 
     @property
     def level_text(self) -> str:
-        """What the intervals leave open: `level with INT8 (int_mm) and 2 more`; empty where they name a best. The first name
+        """What the intervals leave open: `level with INT8 (W8A8) · int_mm and 2 more`; empty where they name a best. The first name
         is the one that the verdict gives."""
         if self.is_clear:
             return ""

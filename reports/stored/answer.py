@@ -32,7 +32,7 @@ class RankChange:
     environment: tuple[str, ...]
     """What differs between the machines of both sides, in words: `driver 580.95 → 590.12`."""
     sentence: str
-    """`INT4 W4A16 (tinygemm) fell from 1st to 3rd: its measured time rose 12.1 % …; driver 580.95 → 590.12`."""
+    """`INT4 (W4A16) · tinygemm fell from 1st to 3rd: its measured time rose 12.1 % …; driver 580.95 → 590.12`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

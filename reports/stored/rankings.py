@@ -219,7 +219,6 @@ def _limits(question: StoredQuestion) -> Limits:
         question.memory_limit_bytes,
         question.memory_limit_bytes,
         loss_pct=question.max_loss_pct,
-        claimed_loss_pct=question.max_loss_pct,
     )
 
 
@@ -307,4 +306,4 @@ def case_label(level: CaseLevel) -> str:
     figures = model_figures(record)
     if figures is not None:
         return pass_label(record.case, figures)
-    return f"{record.case.precision_label or 'no format'} ({record.case.kernel})"
+    return record.case.configuration_label

@@ -10,10 +10,12 @@ import re
 
 from roofline_model.core.units import DECIMAL_PREFIXES, counted
 
-__all__ = ["SHOWN_CHARACTERS", "counted", "prefixed", "shown"]
+__all__ = ["SHOWN_CHARACTERS", "counted", "prefixed", "shown", "stored_text"]
 
 SHOWN_CHARACTERS = 240
 """Longer texts are cut here; the store keeps them whole."""
+STORED_CHARACTERS = 1_000
+"""The same for the API's answers."""
 
 
 def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
@@ -24,6 +26,12 @@ def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
     cut = re.sub(r"\s+", " ", raw[: limit * 4]).strip()
     printable = "".join(ch if ch.isprintable() else "�" for ch in cut)
     return printable if len(printable) <= limit and len(raw) <= limit * 4 else printable[: limit - 1] + "…"
+
+
+def stored_text(text: str) -> str:
+    """Return a stored text for an answer over HTTP: cleaned, at most a thousand characters."""
+    is_clean = len(text) <= STORED_CHARACTERS and text.isprintable() and "  " not in text and text == text.strip(" ")
+    return text if is_clean else shown(text, STORED_CHARACTERS)  # nearly all are: an answer has thousands of them
 
 
 def prefixed(value: float | None, unit: str, digits: int = 3) -> str:

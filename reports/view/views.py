@@ -243,7 +243,7 @@ def _chip(
     pooled = [case.pooled for case in cases]
     ranked, unranked_count = _ranked(records, most_ranked)
     models, recommendations = (
-        model_results((row.record for row in rows), totals),
+        model_results([row.record for row in rows], totals) if any(row.is_model for row in rows) else (),
         tuple(recommend_from_run(ranked, device, totals=totals)),
     )
     roofline = roofline_view(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from results.diff.environments import Difference
 from results.diff.rules import DiffRules, Verdict
@@ -16,42 +17,56 @@ from roofline_model.operators.case import Case
 class CaseDiff:
     """One case on both sides. Changes are (after − before) / before, positive is slower; None where nothing is known."""
 
+    DERIVED: ClassVar = ("name", "case_id")
+
     case: Case
+    """What is run."""
     case_key: str
+    """Sixteen hex digits: the case on both sides."""
     verdict: Verdict
+    """SAME: within noise; AMBIGUOUS: it may be either; INVALID: not comparable; NEW, GONE: on one side only."""
     reason: str
-    """Code of `rules.REASONS`."""
+    """Code of `rules.REASONS`, explained in docs/reference/diff.md."""
     detail: str
     """What the code leaves open: which flag in how many processes, why it was skipped; may be empty."""
     before_s: float | None = None
+    """Seconds; geometric mean of the processes' medians, of which the test is."""
     after_s: float | None = None
+    """Seconds; the same of the later side."""
     before_process_count: int = 0
+    """Processes used, count."""
     after_process_count: int = 0
-    """Processes used."""
+    """Processes used, count."""
     change_ratio: float | None = None
+    """(after − before) / before."""
     low_ratio: float | None = None
+    """Lower end of the 95 % interval of the change."""
     high_ratio: float | None = None
-    """95 % interval of the change."""
+    """Upper end of the 95 % interval of the change."""
     p_value: float | None = None
-    """One-sided, in the direction of the change."""
+    """p_value of the change, one-sided in its direction."""
     adjusted_p_value: float | None = None
     """The same after Benjamini–Hochberg over the suite."""
     floor_ratio: float | None = None
-    """Noise floor: standard deviation of the difference of the two sides' estimates."""
+    """Noise floor: standard deviation of the difference of the two sides' estimates, as a share."""
     min_effect_ratio: float | None = None
+    """The smallest change that is called, as a share."""
     smallest_step_ratio: float | None = None
-    """The slow-down of this case alone that would be found with 80 %."""
+    """The slow-down of this case alone that would be found with 80 %, as a share."""
     clock_before_hz: float | None = None
+    """Clock of the SMs on the earlier side, Hz."""
     clock_after_hz: float | None = None
+    """Clock of the SMs on the later side, Hz."""
     cycles_change_ratio: float | None = None
-    """Change of time × clock; None where a clock is not known."""
+    """Change of time × clock, as a share; None where a clock is not known."""
     threshold_ratio: float | None = None
-    """The case's own smallest change that counts (`roofline` marker)."""
+    """The case's own smallest change that counts (`roofline` marker), as a share."""
     set_aside: tuple[Finding, ...] = ()
     """Processes and nights that were not used; the subject is the side, `before` or `after`."""
     flags: tuple[str, ...] = ()
     """Of the measurements on either side."""
     metrics: tuple[MetricChange, ...] = ()
+    """Energy, memory, quality and error of the prediction on both sides."""
     quarantine_reason: str = ""
     """Why the case is on the quarantine list: it is judged and shown, and never fails a gate."""
     expected_reason: str = ""
@@ -61,6 +76,11 @@ class CaseDiff:
     def name(self) -> str:
         """Operator and id: what tells it from every other case."""
         return f"{self.case.op} {self.case.id}"
+
+    @property
+    def case_id(self) -> str:
+        """The case as the benchmarks name it."""
+        return self.case.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,11 @@ class Difference:
     """One fact that differs."""
 
     name: str
+    """Name of the fact."""
     before: str
+    """Its value on the earlier side."""
     after: str
+    """Its value on the later side."""
     is_blocking: bool
     """Whether the sides are not comparable for it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from results.history.change_points import Step
 from results.history.segments import Segment, changes_at, clock_ratio
@@ -27,24 +27,32 @@ BACK_SHARE = 0.25
 class Change:
     """A step between two levels, or the drift of one. Values are in the metric's unit."""
 
+    DERIVED: ClassVar = ("is_open",)
+
     kind: Literal["step", "drift"]
+    """step: from one night to the next; drift: slowly over many."""
     alert_id: str
     """Sixteen hex digits: the same on every later night, so that it is told once."""
     status: Status
+    """Whether somebody still has to look at it: `open`."""
     segment_index: int
-    """Which of the history's segments it is in."""
+    """Which of the history's segments it is in: ordinal from 0."""
     before_value: float
+    """Level before it, in the metric's unit."""
     after_value: float
+    """Level after it, in the metric's unit."""
     change_value: float
     """By `Metric.change`: relative to before, for quality and error the difference."""
     run_id: str
     """Of the first night of the new level; of a drift the first night of the level that drifts."""
     started_at: str
+    """Of that run: UTC, ISO 8601."""
     found_run_id: str
+    """Of the night on which it was found; of a drift the newest night that shows it."""
     found_at: str
-    """The night on which it was found; of a drift the newest night that shows it."""
+    """Of that night: UTC, ISO 8601."""
     night_count: int
-    """Nights of the new level, or of the level that drifts."""
+    """Nights of the new level, or of the level that drifts, count."""
     is_confirmed: bool
     """Whether enough nights have shown it; a new step may still be withdrawn."""
     changed: tuple[str, ...] = ()

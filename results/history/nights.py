@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import ClassVar
 
 from results.diff.rules import INVALIDATING_FLAGS
 from results.records.metrics import Metric
@@ -46,20 +47,30 @@ class Observation:
 class Night:
     """One run's value of a case: the geometric mean over its processes, each of which counts once."""
 
+    DERIVED: ClassVar = ("is_used",)
+
     run_id: str
+    """Id of the run."""
     started_at: str
     """UTC, ISO 8601."""
     label: str
+    """Label of the run; empty without one."""
     git_commit: str | None
+    """Commit that was measured; null where unknown."""
     git_is_dirty: bool | None
+    """Whether files differed from that commit; null where unknown."""
     git_branch: str | None
+    """Branch of that commit; null where unknown."""
     value: float
     """In the metric's unit."""
     process_count: int
+    """Processes, count."""
     flags: tuple[str, ...]
+    """Warnings about its samples."""
     doubts: tuple[Finding, ...]
     """Why it is shown hollow and not searched for steps; empty for a night that counts."""
     sm_clock_hz: float | None = None
+    """Median clock of the SMs, Hz."""
 
     @property
     def is_used(self) -> bool:

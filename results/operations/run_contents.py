@@ -34,7 +34,7 @@ class RunContents:
     ops: tuple[str, ...] = ()
     """Operators in words, the most frequent first: `gemv`, `seeded-llama-156m decode`."""
     precisions: tuple[str, ...] = ()
-    """`BF16`, `INT4 W4A16`, the most frequent first."""
+    """`BF16`, `INT4 (W4A16)`, the most frequent first."""
     process_count: int = 0
     """Processes that stored something."""
     hardware_keys: tuple[str, ...] = ()

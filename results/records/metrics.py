@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.errors import UnknownNameError
 
 MetricKey = Literal["time", "energy", "memory", "quality", "error"]
@@ -18,13 +19,15 @@ class Metric:
     """One figure of a case. Steps are looked for on a scale on which noise adds and a step is the same size up or down."""
 
     key: MetricKey
+    """Its name."""
     unit: str
     """s, J, B, nats/token; empty for a ratio."""
-    scale: Scale
+    scale: Scale = field(metadata=NOT_IN_JSON)
     """log: natural logarithm; error: of 1 + error, which is predicted over measured; plain: as it is."""
-    least: float
+    least: float = field(metadata=NOT_IN_JSON)
     """The smallest step that counts, on that scale."""
     meaning: str
+    """What its values are."""
 
     def scaled(self, value: float) -> float | None:
         """Return a value on the scale of the metric; None for one that is not on it (0 s, −100 %)."""

@@ -24,6 +24,7 @@ from results.records.limits import (
     Reason,
 )
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding
 from roofline_model.ideal.roofline import Prediction, error_ratio
 from roofline_model.operators.case import Case, history_key, short_hash
@@ -92,24 +93,43 @@ class Method:
 class RunInfo:
     """One invocation of pytest (or an import of one)."""
 
+    DERIVED = ("machine",)
+    """Beside the fields in JSON."""
+
     run_id: str
     """32 random hex digits; any unambiguous prefix names the run."""
     started_at: Date
     """UTC, ISO 8601 with microseconds."""
     label: str = ""
+    """The name it was given; empty without one."""
     finished_at: Date | None = None
+    """UTC, ISO 8601 with microseconds; null while it is running."""
     status: RunStatus = "running"
+    """How it ended; running: not yet."""
     exit_code: ExitCode | None = None
+    """Exit code of pytest; null where it has none."""
     hardware_key: str = ""
     """The chip asked for (--hw); the profile is stored with each prediction."""
     is_forced: bool = False
     """Measured with --roofline-force-measure on a machine that is not that chip."""
     command: str = ""
+    """Command line it was started with."""
     git_commit: str | None = None
+    """Commit of the code that was measured; null where unknown."""
     git_branch: str | None = None
+    """Branch of that commit; null where unknown."""
     git_is_dirty: bool | None = None
+    """Whether files differed from that commit; null where unknown."""
     plugin_version: str = ""
-    environment: EnvironmentInfo = EnvironmentInfo({}, {})
+    """Version of roofline-bench that measured."""
+    environment: EnvironmentInfo = field(default=EnvironmentInfo({}, {}), metadata=NOT_IN_JSON)
+    """The machine and software it happened on."""
+
+    @property
+    def machine(self) -> str:
+        """Host, device and CPU, as far as known."""
+        facts = self.environment.facts
+        return ", ".join(dict.fromkeys(str(facts[name]) for name in ("host", "device", "cpu") if facts.get(name)))
 
     @property
     def short_name(self) -> str:

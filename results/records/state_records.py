@@ -23,6 +23,8 @@ from results.records.limits import (
     at_most,
 )
 
+_FEW, _MANY = at_most(100), at_most(100_000)
+
 
 @dataclass(frozen=True, slots=True)
 class EnergyReading:
@@ -77,7 +79,7 @@ regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/
 class MachineState:
     """State of the machine over one case. None: this machine does not tell."""
 
-    throttled_s: Annotated[Mapping[Name, NonNegative], at_most(100)] | None = None
+    throttled_s: Annotated[Mapping[Name, NonNegative], _FEW] | None = None
     """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable. 0: the
     reason held a low clock down when the case ended, and its counter had not moved."""
     rated_clock_hz: Positive | None = None
@@ -106,7 +108,7 @@ class KernelAttribution:
     """Time in which at least one kernel ran: the union of their intervals."""
     latency_s: NonNegative
     """First start to last end."""
-    kernel_names: Annotated[tuple[KernelName, ...], at_most(100_000)] = ()
+    kernel_names: Annotated[tuple[KernelName, ...], _MANY] = ()
 
     @property
     def gap_s(self) -> float:

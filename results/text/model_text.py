@@ -45,7 +45,7 @@ class PhaseAdvice:
     """What to take in a phase of a model."""
 
     take: str
-    """`take INT4 W4A16`, `stay at BF16`; the whole verdict where there is nothing to choose."""
+    """`take INT4 (W4A16)`, `stay at BF16`; the whole verdict where there is nothing to choose."""
     evidence: str = ""
     """What it rests on; empty where `take` is the whole verdict."""
     doubts: tuple[str, ...] = ()

@@ -24,7 +24,8 @@ from results.verdicts.shape_verdict import (
     speedups,
 )
 from roofline_model.expected.gap import PASS_PART
-from roofline_model.operators.case import Case, is_narrow_format
+from roofline_model.formats.catalog import is_narrow_format
+from roofline_model.operators.case import Case
 
 ROUND_TO_NEAREST = "round-to-nearest"
 
@@ -34,7 +35,7 @@ class PassResult:
     """One precision of a model in one phase. SI units; missing is None."""
 
     label: str
-    """`INT4 W4A16`, `INT4 W4A16, HQQ`, `plan mine`, `BF16 + INT8 cache`."""
+    """`INT4 (W4A16)`, `INT4 (W4A16), HQQ`, `plan mine`, `BF16 + INT8 KV`."""
     records: tuple[Record, ...]
     """Its processes, the one that speaks for it first."""
     figures: ModelFigures
@@ -159,7 +160,7 @@ def pass_label(case: Case, figures: ModelFigures) -> str:
     plan = next((word.removeprefix("plan_") for word in words if word.startswith("plan_")), "")
     label = f"plan {plan}" if plan else case.precision_label
     if plan and is_narrow_format(figures.kv_format or "BF16"):
-        label += f" + {figures.kv_format} cache"
+        label += f" + {figures.kv_format} KV"
     return label if figures.method in ("", ROUND_TO_NEAREST) else f"{label}, {figures.method}"
 
 

@@ -17,7 +17,8 @@ from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
 from roofline_model.core.units import format_time
-from roofline_model.operators.case import Case, is_narrow_format
+from roofline_model.formats.catalog import is_narrow_format
+from roofline_model.operators.case import Case
 from roofline_model.recommend.claimed_losses import product_loss_pct
 from roofline_model.recommend.ranking import (
     UNKNOWN_LEVEL_RATIO,
@@ -114,8 +115,8 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
-        return f"{self.precision} ({self.case.kernel})" if self.case.precision_label else self.case.kernel
+        """What people call the configuration: `INT4 (W4A16) · tinygemm`."""
+        return self.case.configuration_label
 
     @property
     def is_measured(self) -> bool:

@@ -30,9 +30,13 @@ class Annotation:
     """One entry of the list: it covers changes of the cases it matches, by day or by commit."""
 
     match: str
+    """Operator and id of a case, * and ? stand for any; or a case key."""
     reason: str
+    """Why the change was expected."""
     on: datetime.date | None = None
+    """The day it happened; null: any."""
     commit: str = ""
+    """Commit whose night began the new level; empty: any."""
     metric: str = ""
     """Empty: every metric."""
 

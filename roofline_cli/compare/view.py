@@ -245,7 +245,8 @@ def _print_ranking(recommendation: ShapeRanking, comparison: Comparison) -> None
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from reports.formats.run_json import summary_json
+    from reports.formats.answer_json import answer_json
+    from reports.formats.run_answer import stored_case
 
     first = comparison.recommendations[0] if comparison.recommendations else None
     return {
@@ -255,7 +256,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "baseline": comparison.baseline_label,
         "cases": [
             {
-                **summary_json(row.summary),
+                **answer_json(stored_case(row.summary)),
                 "predicted_speedup_ratio": row.predicted_speedup,
                 "expected_speedup_ratio": row.expected_speedup,
                 "measured_speedup_ratio": row.measured_speedup,

@@ -30,9 +30,10 @@ _KEY_DIGITS = 8
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
     """Print one case."""
     if as_json:
-        from roofline_cli.diff.history_json import history_json
+        from reports.formats.answer_json import command_json
+        from reports.formats.history_answer import history_answer
 
-        show_json(history_json(history))
+        show_json(command_json(history_answer(history)))
         return
     show_line(f"{history.name}  (case {history.case.case_key[:12]})", "bold")
     show_line(f"{history.metric.key}: {history.metric.meaning}", "dim")
@@ -65,9 +66,10 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
     metric, unused = options.metric, [subject_text(item) for item in unused_entries(histories, options)]
     if as_json:
-        from roofline_cli.diff.history_json import all_json
+        from reports.formats.answer_json import command_json
+        from reports.formats.history_answer import history_overview
 
-        show_json(all_json(histories, metric, unused))
+        show_json(command_json(history_overview(histories, metric, unused)))
         return
     changed = [history for history in histories if any(change.status != "withdrawn" for change in history.changes)]
     changed.sort(key=lambda case_history: (not case_history.alerts, case_history.name))

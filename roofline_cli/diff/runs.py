@@ -160,7 +160,8 @@ def _rendered(
     diff: SuiteDiff, result: GateResult, fails: Sequence[FailRule], form: str, show_all: bool, *, is_file: bool
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
-    from reports.formats.diff_json import diff_document
+    from reports.formats.answer_json import command_json
+    from reports.formats.diff_answer import diff_answer
 
     if form == "md":
         from reports.formats.diff_markdown import diff_markdown
@@ -173,7 +174,7 @@ def _rendered(
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream) if is_file or form == "json" else contextlib.nullcontext():
         if form == "json":
-            show_json(diff_document(diff, result, fails))
+            show_json(command_json(diff_answer(diff, result, fails)))
         else:
             from roofline_cli.diff.view import show_diff
 
@@ -185,7 +186,10 @@ def _first(run: RunInfo, output: Path | None, form: str) -> None:
     """Say that there is nothing to compare with yet: no fault of the first night."""
     text = f"nothing to compare with yet: no complete run is older than {run.run_id[:8]} here; it can be the first baseline"
     if form == "json":
-        text = json.dumps({"format": "roofline-bench diff", "verdict": text, "exit_code": 0, "cases": []}, indent=2)
+        from reports.formats.answer_json import SCHEMA_VERSION
+
+        answer = {"schema_version": SCHEMA_VERSION, "verdict": text, "exit_code": 0, "cases": []}
+        text = json.dumps(answer, indent=2)
     elif form == "junit":
         from reports.formats.junit import empty_junit
 

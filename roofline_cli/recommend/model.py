@@ -68,7 +68,7 @@ LossOption = Annotated[
     typer.Option(
         "--max-quality-loss",
         metavar="PERCENT",
-        help="With --model or --stored: most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 1 where measured, 16 where claimed).",
+        help="With --model or --stored: most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 3).",
     ),
 ]
 LossesOption = Annotated[
@@ -139,12 +139,12 @@ class ModelQuestion:
     output: Path | None
 
 
-def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> None:
-    """Answer for a whole model; exits 1 when nothing meets the limits."""
+def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show_all: bool = False) -> None:
+    """Answer for a whole model, with every plan where `show_all`; exits 1 when nothing meets the limits."""
     from reports.formats.answer_json import command_json
     from reports.formats.model_advice import model_advice
     from roofline_cli.recommend.model_layers import print_layers
-    from roofline_cli.recommend.model_view import print_model_recommendation
+    from roofline_cli.recommend.model_view import print_model_answer, print_model_details
 
     if question.has_layers and question.losses is None:
         raise InvalidValueError(
@@ -158,7 +158,9 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> N
     if as_json:
         show_json(command_json(model_advice(ranking, chip, _shape(question))))
     else:
-        print_model_recommendation(ranking, chip)
+        print_model_answer(ranking, chip)
+        if show_all:
+            print_model_details(ranking)
         if question.has_layers:
             print_layers(ranking)
         if written:

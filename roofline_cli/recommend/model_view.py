@@ -1,4 +1,4 @@
-"""What `roofline recommend --model` prints: the ranked plans, what was excluded, and the choice in a sentence."""
+"""What `roofline recommend --model` prints: the answer in a dozen lines; with `--all` every plan and why."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from roofline_cli.screen.tables import (
     show_table,
     speedup,
 )
-from roofline_model.core.finding import by_severity, finding, findings_text, short_text
+from roofline_model.core.finding import by_severity, finding, findings_text, first_with, short_text
 from roofline_model.core.units import format_time
+from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from roofline_model.chips.hardware import Device
-    from roofline_model.core.answer import Option
+    from roofline_model.core.answer import Option, Ranking
+    from roofline_model.core.finding import Finding
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.plan_options import PlanOption
 
@@ -47,11 +51,163 @@ _COLUMNS = (
 )
 
 
-def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
-    """Print the table of ranked plans, what mixed plans are made of, excluded plans, findings and the choice."""
-    from roofline_model.recommend.ranking import alternative_finding
+ROLES = {"riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
+"""Role of an alternative → its name in the first column."""
+CAVEAT_COUNT = 2
+"""Warnings printed with the answer; the others stand behind `--all`."""
+LOSS_COLUMNS = (
+    Column("PPL", "right", hide_empty=True),
+    Column("Tasks", "right", hide_empty=True),
+    Column("Loss", "right", hide_empty=True),
+)
+_LOSS_METRICS = ("perplexity", "task accuracy", "")
+"""Metric of each of these columns; the last takes every other one."""
+_ANSWER_COLUMNS = (
+    Column(""),
+    Column("Format"),
+    Column("Time", "right"),
+    Column("Tokens/s", "right", drop=1),
+    Column("Gain", "right"),
+    Column("Memory", "right", drop=2),
+    *LOSS_COLUMNS,
+)
 
-    show_line(title(ranking, chip), "bold")
+
+def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
+    """Print what to take, the options by name, up to two caveats, and what to type next: a dozen lines."""
+    choice = ranking.choice
+    show_line(answer_sentence(ranking), "bold" if choice is not None else "bold red")
+    show_line(f"{title(ranking, chip)}.", "dim")
+    named = [("take", choice)] if choice is not None else []
+    named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
+    if named:
+        show_line()
+        show_table(_ANSWER_COLUMNS, _answer_rows(named, ranking))
+        show_line(source_sentence(ranking), "dim")
+    for item in caveats(ranking)[:CAVEAT_COUNT]:
+        show_line(f"Note: {short_text(item)}", "yellow")
+    if next_step := next_command(ranking):
+        show_line(f"Next: {next_step}")
+    show_line(more_sentence(ranking, "plans"), "dim")
+
+
+def _answer_rows(named: Sequence[tuple[str, PlanOption]], ranking: ModelRanking) -> list[list[Cell]]:
+    prefix = shared_prefix([option.estimate.time_s for _, option in named], [])
+    return [
+        [
+            role,
+            plan_name(option),
+            f"{_least(option)}{in_prefix(option.estimate.time_s, prefix)}",
+            _tokens(option),
+            _gain(option, ranking),
+            decimal_bytes(_bytes(option)),
+            *loss_cells(option),
+        ]
+        for role, option in named
+    ]
+
+
+def answer_sentence(ranking: ModelRanking) -> str:
+    """Return what to take in one sentence, or why nothing is."""
+    choice, baseline = ranking.choice, ranking.baseline
+    if choice is None or baseline is None:
+        riskier = next((each.option for each in ranking.alternatives), None)
+        limit_pct = ranking.limits.loss_pct
+        if riskier is not None and limit_pct is not None:
+            name, most_pct = plan_name(riskier), riskier.loss.pct
+            loses = "its loss is unknown" if most_pct is None else f"it loses up to {most_pct:.3g} %"
+            return f"Nothing fits within a loss of {limit_pct:g} %. {name} fits, but {loses}."
+        text = str(ranking)
+        return f"{text[:1].upper()}{text[1:]}."
+    if choice is baseline:
+        return f"Stay with {plan_name(choice)}: {ranking.reason}."
+    time = choice.estimate
+    gain = "" if choice.speedup_ratio is None else f", {_gain(choice, ranking)} {ranking.wide}"
+    interval = ""
+    if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
+        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
+    took = f"{SOURCES[time.source]} {format_time(time.time_s)} a pass{interval}"
+    return f"Take {plan_name(choice)}: {took}{gain}; {_loss_words(choice)}."
+
+
+def caveats(ranking: Ranking) -> list[Finding]:
+    """Return what puts an answer in doubt, the gravest first, but for what the decision and the line on its times say."""
+    said = {"ranked-by-ideals", "ranked-by-ceilings", *(item.code for item in ranking.decision)}
+    return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in said)
+
+
+def more_sentence(ranking: Ranking, noun: str) -> str:
+    """Return what `--all` adds."""
+    excluded = f" and why {len(ranking.excluded)} are excluded" if ranking.excluded else ""
+    return f"More: --all lists {len(ranking.options)} {noun}{excluded}."
+
+
+SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
+"""Source of a time → what stands before it."""
+
+
+def source_sentence(ranking: Ranking) -> str:
+    """Return what the times are, and what they leave out."""
+    assert ranking.baseline is not None
+    source = ranking.baseline.estimate.source
+    if source == "ideal":
+        return "Times are ideal: an upper bound of speed, measured by nobody."
+    if source == "ceilings":
+        return "Times are the best that this machine's measured ceilings allow."
+    if source == "measured":
+        return "Times are measured."
+    return "Times are of good kernels; an engine adds overhead and stores its own bytes."
+
+
+def next_command(ranking: ModelRanking) -> str:
+    """Return what to type to get the chosen plan: a published checkpoint where one is known, else how to make it."""
+    from roofline_model.kernels.checkpoints import checkpoints_of
+
+    choice = ranking.choice
+    if choice is None or choice.kind == "published":
+        return ""
+    formats = dict(choice.formats)
+    published = checkpoints_of(ranking.question.name, formats.get("layers", ""))
+    if published:
+        cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
+        return f"vllm serve {published[0].repository}{cache}"
+    if choice is ranking.baseline:
+        return ""
+    return "roofline pipeline --model FOLDER -o OUT makes and measures it"
+
+
+def loss_cells(option: Option) -> list[Cell]:
+    """Return the cell of each column of losses: what decides, and what was published in the other metric."""
+    loss = option.loss
+    cells: list[Cell] = [MISSING] * len(_LOSS_METRICS)
+    if loss.source == "reference":
+        return ["0", *cells[1:]]
+    if loss.pct is None:
+        return [Styled("unknown", "yellow"), *cells[1:]]
+    column = _LOSS_METRICS.index(loss.metric) if loss.metric in _LOSS_METRICS else len(_LOSS_METRICS) - 1
+    cells[column] = f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %"
+    other = first_with(option.findings, "loss-in-other-metric")
+    if other is not None:
+        values = dict(other.values)
+        if values["metric"] in _LOSS_METRICS:
+            cells[_LOSS_METRICS.index(str(values["metric"]))] = f"≤ {values['high_pct']:.3g} %"
+    return cells
+
+
+def _loss_words(option: Option) -> str:
+    loss = option.loss
+    if loss.source == "reference":
+        return "it loses nothing"
+    if loss.pct is None:
+        return "its loss is unknown"
+    kind = "published" if loss.source == "claimed" else loss.source
+    moves = "falls" if "accuracy" in loss.metric else "rises"
+    return f"{loss.metric or 'perplexity'} {moves} by at most {loss.pct:.3g} % ({kind})"
+
+
+def print_model_details(ranking: ModelRanking) -> None:
+    """Print all ranked plans, what mixed plans are made of, excluded plans, findings and the rule of the order."""
+    show_line()
     show_line(limits_sentence(ranking))
     if ranking.options:
         show_table(_COLUMNS, _rows(ranking))
@@ -69,10 +225,7 @@ def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
         show_line(f"  note: {short_text(item)}", "" if item.severity == "info" else "yellow")
     if ranking.options:
         show_line(basis_sentence(ranking), "dim")
-    show_line(choice_sentence(ranking), "bold" if ranking.choice is not None else "bold red")
-    for alternative in ranking.alternatives:
-        text = short_text(alternative_finding(alternative, ranking))
-        show_line(f"Alternative: {text}; --max-quality-loss {alternative.max_loss_pct:g} chooses it.")
+    show_line(reason_sentence(ranking))
 
 
 def title(ranking: ModelRanking, chip: Device) -> str:
@@ -100,8 +253,6 @@ def limits_sentence(ranking: ModelRanking) -> str:
     if limits.time_s is not None:
         said.append(f"{limits.time_s * 1e3:g} ms a pass")
     most = f"a loss of at most {limits.loss_pct:g} %"
-    if limits.claimed_loss_pct is not None and limits.claimed_loss_pct != limits.loss_pct:
-        most += f" measured, {limits.claimed_loss_pct:g} % claimed"
     default = "" if limits.is_loss_given else " (default)"
     said.append(f"{most}{default}, of perplexity where published, else of task accuracy")
     return f"Limits: {'; '.join(said)}."
@@ -121,26 +272,14 @@ def basis_sentence(ranking: ModelRanking) -> str:
     )
 
 
-def choice_sentence(ranking: ModelRanking) -> str:
-    """Return the decision in one sentence, or what the nearest plan misses."""
-    from roofline_model.recommend.loss import loss_text
-
-    choice, baseline = ranking.choice, ranking.baseline
-    if choice is None or baseline is None:
+def reason_sentence(ranking: ModelRanking) -> str:
+    """Return why the choice is taken, and the kernels that it needs."""
+    choice = ranking.choice
+    if choice is None:
         text = str(ranking)
         return f"{text[:1].upper()}{text[1:]}."
-    if choice is baseline:
-        return f"Best: {ranking}: {ranking.reason}."
-    time, reference = choice.estimate, baseline.estimate
-    interval = ""
-    if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
-        interval = f" (80 % interval {format_time(time.low_s)} to {format_time(time.high_s)})"
     kernels = f"; kernels: {choice.kernel}" if choice.kernel else ""
-    return (
-        f"Best: {ranking}: {_least(choice)}{format_time(time.time_s)}{interval} against {_least(baseline)}"
-        f"{format_time(reference.time_s)} in {ranking.wide}, {decimal_bytes(_bytes(choice))} "
-        f"({(1 - _bytes(choice) / _bytes(baseline)) * 100:.0f} % less), {loss_text(choice.loss)}; {ranking.reason}{kernels}."
-    )
+    return f"Why {plan_name(choice)}: {ranking.reason}{kernels}."
 
 
 def _bytes(option: Option) -> float:

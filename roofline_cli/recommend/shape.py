@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
 from roofline_cli.recommend.model import (
     BatchOption,
     ContextOption,
@@ -25,6 +26,16 @@ from roofline_cli.recommend.model import (
     UniformOption,
     recommend_for_model,
 )
+from roofline_cli.recommend.model_view import (
+    CAVEAT_COUNT,
+    LOSS_COLUMNS,
+    ROLES,
+    SOURCES,
+    caveats,
+    loss_cells,
+    more_sentence,
+    source_sentence,
+)
 from roofline_cli.recommend.stored import (
     OperatorOption,
     StoredDatabaseOption,
@@ -34,6 +45,7 @@ from roofline_cli.recommend.stored import (
 )
 from roofline_cli.screen.tables import (
     MISSING,
+    Cell,
     Column,
     decimal_bytes,
     in_prefix,
@@ -56,6 +68,8 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, findings_text, first_with, short_text
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import operands_label
+from roofline_model.recommend.loss import loss_text
+from roofline_model.recommend.options import product_name
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Exclusion, Option, Ranking
@@ -121,6 +135,7 @@ def recommend(
     stored: StoredOption = False,
     op: OperatorOption = None,
     db: StoredDatabaseOption = None,
+    show_all: Annotated[bool, typer.Option("--all", help="List every option, what was excluded, and why.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rank formats for a shape, a model, or by stored runs.
@@ -147,7 +162,12 @@ def recommend(
     phase = checked_phase(phase)
     limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
     if stored:
-        check_stored_form({**of_model, "--model-parameters": model_parameters, "--formats-file": formats_file})
+        of_prediction = {
+            "--model-parameters": model_parameters,
+            "--formats-file": formats_file,
+            "--all": show_all or None,
+        }
+        check_stored_form({**of_model, **of_prediction})
         request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db)
         recommend_from_database(request, as_json=as_json)
         return
@@ -174,11 +194,11 @@ def recommend(
             layers,
             output,
         )
-        recommend_for_model(question, hw, as_json=as_json)
+        recommend_for_model(question, hw, as_json=as_json, show_all=show_all)
         return
     sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
     parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
-    recommend_for_shape(sizes, hw, phase, limit_gb, parameters, formats_file, as_json=as_json)
+    recommend_for_shape(sizes, hw, phase, limit_gb, parameters, formats_file, as_json=as_json, show_all=show_all)
 
 
 _OF_STORED = frozenset({"--max-quality-loss", "--losses"})
@@ -233,8 +253,9 @@ def recommend_for_shape(
     formats_file: Path | None,
     *,
     as_json: bool,
+    show_all: bool = False,
 ) -> None:
-    """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
+    """Rank the formats for one product, with every one where `show_all`; exits 1 when nothing fits the memory limit."""
     from reports.formats.answer_json import command_json
     from reports.formats.shape_advice import shape_advice
     from roofline_model.expected.predict import expected_times
@@ -252,6 +273,8 @@ def recommend_for_shape(
         print_no_choice(ranking)
     else:
         print_recommendation(ranking)
+        if show_all:
+            print_details(ranking)
     if ranking.choice is None:
         raise typer.Exit(1)
 
@@ -296,11 +319,98 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
     return value
 
 
-def print_recommendation(ranking: Ranking) -> None:
-    """Print the ranked options, what was excluded and why, and the winner in a sentence."""
-    from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
-    from roofline_model.recommend.loss import loss_text
+ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table: the choice, the alternatives, and the options that follow the choice."""
+_ANSWER_COLUMNS = (
+    Column(""),
+    Column("Format"),
+    Column("Ideal", "right"),
+    Column("Expected", "right", hide_empty=True),
+    Column("Gain", "right"),
+    Column("W saved", "right", drop=2),
+    *LOSS_COLUMNS,
+)
 
+
+def print_recommendation(ranking: Ranking) -> None:
+    """Print what to take, the first options in a table, up to two caveats, and what to type next: a dozen lines."""
+    question = ranking.question
+    sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
+    show_line(answer_sentence(ranking), "bold")
+    show_line(f"{question.phase} {sizes} on {question.hardware}.", "dim")
+    show_line()
+    show_table(_ANSWER_COLUMNS, _answer_rows(ranking))
+    show_line(source_sentence(ranking), "dim")
+    for line in _caveats(ranking)[:CAVEAT_COUNT]:
+        show_line(f"Note: {line}", "yellow")
+    shape = " ".join(f"-{name} {size}" for name, size in question.sizes)
+    show_line(f"Next: roofline compare {shape} measures it on this machine")
+    show_line(more_sentence(ranking, "formats"), "dim")
+
+
+UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
+"""Methods that say no more than the format does."""
+
+
+def answer_sentence(ranking: Ranking) -> str:
+    """Return what to take in one sentence."""
+    choice, baseline = ranking.choice, ranking.baseline
+    assert choice is not None
+    if choice is baseline:
+        return f"Stay with {product_name(choice)}: {ranking.reason}."
+    time, method = choice.estimate, "" if choice.method in UNNAMED_METHODS else f", {choice.method}"
+    interval = ""
+    if time.low_s is not None and time.high_s is not None:
+        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
+    gain = "" if baseline is None else f", {gain_text(choice, baseline)} {baseline.key}"
+    saved = f"; saves {ranking.memory_savings_pct:.0f} % of the weight bytes"
+    return f"Take {product_name(choice)}{method}: {SOURCES[time.source]} {format_time(time.time_s)}{interval}{gain}{saved}."
+
+
+def _answer_rows(ranking: Ranking) -> list[list[Cell]]:
+    """Return the choice and the alternatives with the options behind the choice, in the order of the ranking."""
+    roles = {each.option.key: ROLES[each.role] for each in ranking.alternatives if each.option is not None}
+    if ranking.choice is not None:
+        roles[ranking.choice.key] = "take"
+    others = [option.key for option in ranking.options if option.key not in roles]
+    shown = {*roles, *others[: ANSWER_ROW_COUNT - len(roles)]}
+    options = [option for option in ranking.options if option.key in shown]
+    ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
+    better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
+    prefix = shared_prefix(ideals_s, better_s)
+    return [
+        [
+            roles.get(option.key, ""),
+            product_name(option),
+            in_prefix(ideal_s, prefix),
+            in_prefix(time_s, prefix),
+            gain_text(option, ranking.baseline),
+            _saved(option),
+            *loss_cells(option),
+        ]
+        for option, ideal_s, time_s in zip(options, ideals_s, better_s, strict=True)
+    ]
+
+
+def _saved(option: Option) -> str:
+    memory = option.memory
+    return MISSING if memory is None or memory.saved_ratio is None else f"{memory.saved_ratio * 100:.0f} %"
+
+
+def _caveats(ranking: Ranking) -> list[str]:
+    """Return what looks better than the choice and is not, then what puts the times in doubt."""
+    choice = ranking.choice
+    better = [item for item in choice.findings if item.code in BETTER_CODES] if choice is not None else []
+    return [short_text(item) for item in (*caveats(ranking), *better)]
+
+
+BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
+"""Reasons of a choice that name an option which looks better."""
+
+
+def print_details(ranking: Ranking) -> None:
+    """Print all ranked options, what was excluded and why, the rule of the order, and why the choice is taken."""
+    show_line()
     options = ranking.options
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
     better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
@@ -345,14 +455,12 @@ def print_recommendation(ranking: Ranking) -> None:
                 gain_text(option, ranking.baseline),
                 estimate.provenance or MISSING,
                 MISSING if memory is None else decimal_bytes(memory.total_bytes),
-                MISSING if memory is None or memory.saved_ratio is None else f"{memory.saved_ratio * 100:.0f} %",
+                _saved(option),
                 option.bound,
                 loss_text(option.loss),
             ]
         )
-    question = ranking.question
-    sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
-    show_table(columns, rows, title=f"{question.phase} {sizes} on {question.hardware}")
+    show_table(columns, rows)
     for exclusion in ranking.excluded:
         show_line(f"  excluded: {exclusion_text(exclusion)}")
     gaps = (
@@ -367,7 +475,8 @@ def print_recommendation(ranking: Ranking) -> None:
     expected = [(each["b"], each["a"], time.provenance) for each, time in timed if time.source == "expected"]
     if text := standing_sentence(expected):
         show_line(text, "dim")
-    show_line(winner_sentence(ranking), "bold")
+    if ranking.choice is not None:
+        show_line(f"Why {product_name(ranking.choice)}: {ranking.reason}.")
 
 
 def gain_text(option: Option, baseline: Option | None) -> str:
@@ -387,20 +496,3 @@ def basis_sentence(ranking: Ranking) -> str:
         )
     rule = short_text(finding("order-of-predictions", source="expected"))
     return f"Ranked {rule}. Ideal gain: of the speed of light over that of 16 bit."
-
-
-def winner_sentence(ranking: Ranking) -> str:
-    """Return the decision in one sentence."""
-    from reports.formats.shape_advice import option_name
-
-    best, baseline = ranking.choice, ranking.baseline
-    if best is None or baseline is None:
-        return str(ranking)
-    if best is baseline:
-        return f"Best: {ranking}: {ranking.reason}"
-    source, times = best.estimate.source, (best.estimate.time_s, baseline.estimate.time_s)
-    compared = f"; {source} {format_time(times[0])} against {format_time(times[1])} in {baseline.key}"
-    return (
-        f"Best: {str(ranking).replace(best.key, option_name(best), 1)}, {ranking.memory_savings_pct:.0f} % of the weight bytes "
-        f"saved{compared if source == baseline.estimate.source else ''}: {ranking.reason}"
-    )

@@ -57,13 +57,14 @@ def print_case(case: CaseSummary, run: RunInfo) -> None:
 
 def case_detail_json(case: CaseSummary) -> dict[str, Any]:
     """Return everything about one case as JSON: the pooled case, and each process with all its statistics."""
-    from reports.formats.run_json import case_json, summary_json
+    from reports.formats.answer_json import answer_json
+    from reports.formats.run_answer import case_process, stored_case
 
     return {
-        **summary_json(case),
+        **answer_json(stored_case(case)),
         "processes": [
             {
-                **case_json(row),
+                **answer_json(case_process(row)),
                 "process_role": row.record.process.role,
                 "process_end_reason": row.record.process.end_reason or None,
                 "created_at": row.record.created_at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,6 @@ from roofline_model.core.units import format_achieved, format_percent, format_ti
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
-    from reports.ranking.model_results import ModelResult
     from results.records.records import RunInfo
 
 COMMANDS = {
@@ -77,9 +76,15 @@ def show_run(
     models = models_of(records, total_intervals(records, floors))
     doubts = profile_doubts(profiles.values(), (row for case in summaries for row in case.rows))
     if as_json:
+        from reports.formats.answer_json import answer_json, command_json
+        from reports.formats.run_answer import run_detail, stored_case
+        from reports.ranking.model_results import model_json
+
         show_json(
             {
-                **_run_json(info, summaries, models),
+                **command_json(run_detail(info, summaries, state.canary_sentence if canaries else "")),
+                "cases": [answer_json(stored_case(case)) for case in summaries],
+                "models": [model_json(model) for model in models],
                 "canaries": [asdict(canary) for canary in canaries],
                 "worker_ends": list(state.restarts),
                 "calibration_doubts": doubts,
@@ -107,17 +112,6 @@ def show_run(
     _print_legend(summaries, info)
 
 
-def _run_json(run: RunInfo, summaries: tuple[CaseSummary, ...], models: Sequence[ModelResult]) -> dict[str, object]:
-    from reports.formats.run_json import case_json, run_json, summary_json
-    from reports.ranking.model_results import model_json
-
-    return {
-        "run": run_json(run),
-        "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in summaries],
-        "models": [model_json(model) for model in models],
-    }
-
-
 def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
     for part in wanted:
         if not any(_is_meant(case, part) for case in summaries):
@@ -140,11 +134,19 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
     from roofline_cli.runs.case_view import case_detail_json, print_case
 
     if as_json:
-        from reports.formats.run_json import run_json
+        from reports.formats.answer_json import SCHEMA_VERSION, answer_json
 
         environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
         details = [case_detail_json(case) for case in cases]
-        show_json({"run": run_json(run), "environment_class": environment, "cases": details})
+        show_json(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "run": answer_json(run),
+                "environment": dict(run.environment.facts),
+                "environment_class": environment,
+                "cases": details,
+            }
+        )
         return
     _print_run(run, f"{len(cases)} of {_counted(case_count)}")
     for case in cases:

@@ -48,14 +48,15 @@ def list_runs(
                 f"options go behind the command: roofline runs {context.invoked_subcommand} RUN … --db …"
             )
         return
-    from reports.formats.run_json import run_json
+    from reports.formats.answer_json import SCHEMA_VERSION, answer_json
     from results.operations.run_contents import run_contents
 
     with reading(db) as store:
         runs = store.runs(limit=limit)
         contents = run_contents(store, [run.run_id for run in runs])
     if as_json:
-        show_json({"runs": [{**run_json(run), "holds": _contents_json(contents[run.run_id])} for run in runs]})
+        rows = [{**answer_json(run), "holds": _contents_json(contents[run.run_id])} for run in runs]
+        show_json({"schema_version": SCHEMA_VERSION, "runs": rows})
         return
     columns = (
         Column("Run"),

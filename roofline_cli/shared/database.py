@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @contextmanager
 def reading(target: str | None) -> Iterator[ResultStore]:
     """Open the store read-only; raises `StoreError` where there is none."""
-    from results import open_store
+    from results.store.store import open_store
 
     with _own_option_names(), open_store(target, create=False, read_only=True) as store:
         yield store
@@ -26,7 +26,7 @@ def reading(target: str | None) -> Iterator[ResultStore]:
 @contextmanager
 def writing(target: str | None, *, create: bool = True) -> Iterator[ResultStore]:
     """Open the store; `create` makes one where there is none."""
-    from results import open_store
+    from results.store.store import open_store
 
     with _own_option_names(), open_store(target, create=create) as store:
         yield store

@@ -204,7 +204,7 @@ class Calibration:
         tables = {name: reader.constants(name, data.get(name, {}), unit) for name, unit in _UNITS.items()}
         if "read" not in tables["dram"] and "copy" not in tables["dram"]:
             raise reader.fail("dram", "needs at least read or copy")
-        capacity = data.get("cache_capacity_bytes")
+        capacity, kernels = data.get("cache_capacity_bytes"), data.get("kernels", {})
         return cls(
             measured_at=reader.moment(data),
             subject=reader.text(data, "subject"),
@@ -214,7 +214,7 @@ class Calibration:
             conditions=reader.conditions(data.get("conditions", {})),
             disturbed_by=reader.flags(data, "disturbed_by"),
             fingerprint=data.get("fingerprint", "") if isinstance(data.get("fingerprint", ""), str) else "",
-            kernels=curves_from_dict(data.get("kernels", {}), where),
+            kernels=() if kernels == {} else curves_from_dict(kernels, where),
             kernels_disturbed_by=reader.flags(data, "kernels_disturbed_by"),
             **tables,
         )

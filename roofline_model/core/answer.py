@@ -24,6 +24,8 @@ NO_CHOICE = ("nothing-fits", "nothing-runs", "nothing-known-to-fit", "nothing-ha
 
 NOT_IN_JSON = {"in_json": False}
 """Metadata of a field that answers in JSON leave out: what it holds stands elsewhere in them."""
+IN_PLACE = {"in_place": True}
+"""Metadata of a field whose keys answers in JSON have among those of its owner, not in an object of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +209,9 @@ class Option:
     expected_speedup_ratio: float | None = None
     """Over the baseline, expected against expected, of an option from stored runs."""
     label: str = ""
-    """What people call it: `INT4 W4A16 (tinygemm)`; empty where that is the key."""
+    """What people call it: `INT4 (W4A16) · tinygemm`; empty where that is the key."""
     precision: str = ""
-    """What people call its formats, of an option from stored runs: `INT4 W4A16`."""
+    """What people call its formats, of an option from stored runs: `INT4 (W4A16)`."""
     kernel: str | None = None
     """The kernel that was measured or chosen; None: the format is proposed, the kernel is the library's choice."""
     aliases: tuple[str, ...] = ()
@@ -281,19 +283,22 @@ class Question:
     policy: str = "evidence"
     """The named policy of `recommend/ranking` that ordered the options."""
     limits: tuple[tuple[str, float], ...] = ()
-    """Limit → value in the unit of its name: `memory_bytes`, `time_s`, `loss_pct`, `claimed_loss_pct`."""
+    """Limit → value in the unit of its name: `memory_bytes`, `time_s`, `loss_pct`."""
+
+
+AlternativeRole = Literal["riskier", "lower-loss", "safest"]
+"""riskier: faster, or the only thing that fits, and loses more than the limit. lower-loss: within the default limit, where the
+caller allowed more. safest: loses nothing, or least of what keeps the limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """An option worth naming beside the choice, and what picks it."""
 
-    role: Literal["lower-loss", "faster", "safest"]
+    role: AlternativeRole
     option: Option
     slowdown_ratio: float | None = None
-    """Its time over that of the choice; None where their sources cannot be compared."""
-    max_loss_pct: float | None = None
-    """The limit of the loss that chooses it."""
+    """Its time over that of the choice; None where their sources cannot be compared, and without a choice."""
 
 
 @dataclass(frozen=True, slots=True)

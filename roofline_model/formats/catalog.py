@@ -337,6 +337,18 @@ def get_format(name: str | NumberFormat) -> NumberFormat:
     return fmt
 
 
+def split_precision(text: str) -> tuple[NumberFormat, NumberFormat | None]:
+    """Return weight and activation format of a precision; the second is None where only one format is named."""
+    if not isinstance(text, str):
+        raise InvalidValueError(f"a precision is text such as FP8_E4M3 or INT4.BF16, got {str(text)[:40]!r}")
+    whole = known_format(text)
+    if whole is not None:
+        return whole, None  # a user's format may have a dot in its name
+    weight, dot, activation = text.partition(".")
+    # Without a dot the whole is named again: it raises with the names that are near.
+    return (get_format(weight), get_format(activation)) if dot else (get_format(text), None)
+
+
 _PAIRS_OF_WIDTHS = {"W4A16": "INT4.BF16", "W8A16": "INT8.BF16", "W8A8": "INT8.INT8 or FP8", "W4A4": "NVFP4"}
 """Widths of weights and activations as tables print them → formats that have them, WEIGHT.ACTIVATION."""
 
@@ -521,6 +533,36 @@ def pair_label(pair: Pair) -> str:
     """Return `INT8` when both operands share a format, else `INT4.BF16`."""
     weight, activation = pair
     return weight.key if weight.key == activation.key else f"{weight.key}.{activation.key}"
+
+
+def short_name(key: str) -> str:
+    """Return a format's name as people say it: `FP8` of FP8_E4M3, `FP8 E5M2` of the rarer one.
+
+    >>> short_name("MXFP8_E4M3"), short_name("FP8_E5M2"), short_name("NVFP4")
+    ('MXFP8', 'FP8 E5M2', 'NVFP4')
+    """
+    return key.removesuffix("_E4M3").replace("_", " ") if key in FORMATS else key
+
+
+def is_narrow_format(key: str) -> bool:
+    """Return whether elements of a format take fewer than 16 bits; False for one that this process has not loaded."""
+    return key in FORMATS and FORMATS[key].element_bits < 16
+
+
+def format_name(weight: str, activation: str, cache: str = "") -> str:
+    """Return the one name of a choice of formats that people are shown; keys such as `INT4.BF16` are for input.
+
+    >>> format_name("INT4", "BF16"), format_name("FP8_E4M3", "FP8_E4M3", "FP8_E4M3"), format_name("BF16", "BF16")
+    ('INT4 (W4A16)', 'FP8 (W8A8) + FP8 KV', 'BF16')
+    >>> format_name("INT4", "FP8_E4M3")
+    'INT4×FP8 (W4A8)'
+    """
+    name, widths = short_name(weight), operands_label(weight, activation)
+    if weight != activation and (is_narrow_format(activation) or widths == "–"):
+        name = f"{name}×{short_name(activation)}"
+    if widths != "–" and (is_narrow_format(weight) or is_narrow_format(activation)):
+        name = f"{name} ({widths})"
+    return f"{name} + {short_name(cache)} KV" if is_narrow_format(cache) else name
 
 
 def operands_label(weight: str, activation: str) -> str:

@@ -26,7 +26,7 @@ from typing import Final
 from roofline_model.chips.hardware import Device
 from roofline_model.core.cost import OpCost
 from roofline_model.core.finding import Finding, finding
-from roofline_model.formats.catalog import FORMATS, NumberFormat, get_format
+from roofline_model.formats.catalog import FORMATS, NumberFormat, get_format, is_narrow_format
 from roofline_model.operators.product import Operator, compute_format
 
 Capability = tuple[int, int]
@@ -240,7 +240,7 @@ def product_gap(device: Device, weights: str, activations: str) -> Finding | Non
     >>> gap.value("library"), gap.value("kernel"), gap.value("capabilities")
     ('torch', 'INT8 scaled matmul (CUTLASS)', '7.5-9.x')
     """
-    if not _is_narrow(weights) and not _is_narrow(activations):
+    if not is_narrow_format(weights) and not is_narrow_format(activations):
         return None
     of_torch = kernel_gap(device, weights, activations)
     if of_torch or not _has_list(device) or weights not in FORMATS or activations not in FORMATS:
@@ -281,7 +281,7 @@ def cache_gap(device: Device, cache: str) -> Finding | None:
     >>> cache_gap(get_hardware("h100"), "NVFP4").value("kernel")
     'NVFP4 KV attention (trtllm-gen)'
     """
-    if not _is_narrow(cache) or not _has_list(device) or cache not in FORMATS:
+    if not is_narrow_format(cache) or not _has_list(device) or cache not in FORMATS:
         return None
     if cache_kernel(device, cache) is not None:
         return None
@@ -334,10 +334,6 @@ def _has_list(device: Device) -> bool:
     if device.kind != "gpu" or device.is_placeholder:
         return False
     return device.vendor == "amd" or (device.vendor == "nvidia" and _capability(device) is not None)
-
-
-def _is_narrow(format_key: str) -> bool:
-    return format_key in FORMATS and get_format(format_key).element_bits < 16
 
 
 def _capability(device: Device) -> Capability | None:

@@ -47,12 +47,13 @@ class Workload:
     """What one forward pass has to do."""
 
     phase: Phase
+    """decode or prefill."""
     batch_count: int
-    """Sequences."""
+    """Sequences, count."""
     context_count: int
-    """Tokens each new token may see in the end, itself among them: the cache's length after the pass."""
+    """Tokens each new token may see in the end, itself among them: the cache's length after the pass; count."""
     new_count: int
-    """New tokens of each sequence: 1 in decode, more for speculative decoding; the prompt, or a chunk of it, in prefill."""
+    """New tokens of each sequence, count: 1 in decode, more for speculative decoding; the prompt, or a chunk of it, in prefill."""
 
     def __post_init__(self) -> None:
         if self.phase not in PHASES:

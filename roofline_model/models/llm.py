@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.answer import IN_PLACE, NOT_IN_JSON
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import get_format
@@ -130,38 +132,56 @@ class KernelPrediction:
 class ModelPrediction:
     """One pass of a model on one chip (or on each of several)."""
 
-    model: ModelShape
+    DERIVED: ClassVar = (
+        "time_s",
+        "bound",
+        "flops",
+        "moved_bytes",
+        "tokens_per_s",
+        "graph_time_s",
+        "stream_time_s",
+        "ideal_is_bound",
+        "all_reduce_count",
+        "expected_all_reduce_s",
+        "launch_count",
+        "kv_crossover_tokens",
+        "provenance",
+    )
+
+    model: ModelShape = field(metadata=NOT_IN_JSON)
     hardware: str
-    workload: Workload
-    plan: FormatPlan
-    parallel: Parallel
-    kernels: tuple[KernelPrediction, ...]
+    """Key of the chip."""
+    workload: Workload = field(metadata=IN_PLACE)
+    plan: FormatPlan = field(metadata=NOT_IN_JSON)
+    parallel: Parallel = field(metadata=NOT_IN_JSON)
+    kernels: tuple[KernelPrediction, ...] = field(metadata=NOT_IN_JSON)
     all_reduce_s: float
-    """Ideal time of all all-reduces, their bytes over the link; 0 on one device."""
+    """Ideal time of all all-reduces, their bytes over the link, seconds; 0 on one device."""
     launches: LaunchCosts
+    """What launching a kernel costs."""
     memory: ModelMemory
-    """Of one device."""
+    """What it takes of the memory of one device."""
     attention_kernel: str | None = None
-    """Key of the attention kernel whose time is expected (`ATTENTION_KERNELS`); None: the fitted one, by default."""
+    """Key of the attention kernel whose time is expected; null: the fitted one, by default."""
 
     @property
     def time_s(self) -> float:
-        """Ideal time of the pass: the kernels one after the other, and the all-reduces; no launch gaps."""
+        """Ideal time of the pass, seconds: the kernels one after the other, and the all-reduces; no launch gaps."""
         return math.fsum(priced.time_s for priced in self.kernels) + self.all_reduce_s
 
     @property
     def all_reduce_count(self) -> int:
-        """All-reduces of the pass; 0 on one device."""
+        """All-reduces of the pass, count; 0 on one device."""
         return all_reduce_count(self.model) if self.parallel.device_count > 1 else 0
 
     @property
     def expected_all_reduce_s(self) -> float:
-        """Time of all all-reduces with the latency of each."""
+        """Time of all all-reduces with the latency of each, seconds; 0 on one device."""
         return self.all_reduce_s + self.all_reduce_count * self.parallel.all_reduce_latency_s
 
     @property
     def launch_count(self) -> int:
-        """Kernels launched in the pass, all-reduces among them."""
+        """Kernels launched in the pass, all-reduces among them, count."""
         return sum(priced.kernel.calls_count for priced in self.kernels) + self.all_reduce_count
 
     @property
@@ -176,28 +196,28 @@ class ModelPrediction:
 
     @property
     def kv_crossover_tokens(self) -> float | None:
-        """Context from which on one device reads more cache than weights in a decode step; None when it never does."""
+        """Context from which on one device reads more cache than weights in a decode step, tokens; null: never."""
         part = shard(self.model, self.parallel.device_count)
         return kv_crossover_tokens(part, self.plan, batch=self.workload.batch_count)
 
     @property
     def graph_time_s(self) -> float:
-        """Ideal kernels with the gaps of a CUDA graph."""
+        """Ideal kernels with the gaps of a CUDA graph, seconds."""
         return self.launches.step_s(self.time_s, self.launch_count, has_graph=True)
 
     @property
     def stream_time_s(self) -> float:
-        """Ideal kernels launched one by one: longer gaps, and never faster than the host launches."""
+        """Ideal kernels launched one by one, seconds: longer gaps, and never faster than the host launches."""
         return self.launches.step_s(self.time_s, self.launch_count, has_graph=False)
 
     @property
     def flops(self) -> float:
-        """FLOPs of the pass."""
+        """Work of the pass, FLOP."""
         return math.fsum(priced.flops for priced in self.kernels)
 
     @property
     def moved_bytes(self) -> float:
-        """Bytes the pass reads and writes."""
+        """Read and written by the pass, bytes."""
         return math.fsum(priced.moved_bytes for priced in self.kernels)
 
     @property
@@ -207,18 +227,18 @@ class ModelPrediction:
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens computed per second at the ideal time: generated ones in decode, prompt tokens in prefill."""
+        """Tokens per second at the ideal time: generated ones in decode, prompt tokens in prefill."""
         return self.token_count / self.time_s
 
     @property
     def bound(self) -> str:
-        """What limits the kernels that take most of the time."""
+        """memory or compute: what limits the kernels that take most of the time."""
         compute_s = math.fsum(priced.time_s for priced in self.kernels if priced.prediction.bound == "compute")
         return "compute" if compute_s > self.time_s / 2 else "memory"
 
     @property
     def provenance(self) -> str:
-        """Status of the weakest number of the chip that was used."""
+        """Status of the weakest number of the chip that was used: datasheet, measured, derived, …, placeholder."""
         return weakest_provenance(priced.prediction.provenance for priced in self.kernels)
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import container_bits, get_format
+from roofline_model.formats.catalog import container_bits, format_name
 
 CacheState = Literal["cold", "flushed", "warm", "none"]
 CACHE_STATES: tuple[str, ...] = ("cold", "flushed", "warm", "none")
@@ -40,6 +40,7 @@ class Case:
     kernel: str
     """The implementation, e.g. matmul, int_mm, tinygemm."""
     cache: str = "cold"
+    """State of the caches before each call: one of `CACHE_STATES`."""
     mode: str = "eager"
     """How calls are issued and what went before: one of `MODES`, or a user's own word."""
 
@@ -82,20 +83,19 @@ class Case:
 
     @property
     def precision_label(self) -> str:
-        """What a reader calls the precision: `INT4 W4A16`, `INT4×INT8`, `BF16`; other operators' formats joined by +; may be empty.
+        """What people call the precision: `INT4 (W4A16)`, `BF16`, `FP8 (W8A8) + FP8 KV`; may be empty.
 
-        A whole model's cache is said where it is narrower than 16 bits: `BF16 + INT8 cache`.
+        The formats of operators that are no products are joined by +.
         """
         formats = dict(self.formats)
         if "a" not in formats or "b" not in formats:
             return self.format_label.replace(".", "+")
-        weight, activation = formats["b"], formats["a"]
-        cache = f" + {formats['kv']} cache" if "kv" in formats and is_narrow_format(formats["kv"]) else ""
-        if weight == activation:
-            return f"{weight}{cache}"
-        # W4A16 says all there is to say of a weight-only format; W4A8 would not say which of the 8-bit formats.
-        is_said = bool(self.width_label) and not is_narrow_format(activation)
-        return (f"{weight} {self.width_label.upper()}" if is_said else f"{weight}×{activation}") + cache
+        return format_name(formats["b"], formats["a"], formats.get("kv", ""))
+
+    @property
+    def configuration_label(self) -> str:
+        """What people call formats and kernel: `INT4 (W4A16) · tinygemm`; the kernel alone where it has no formats."""
+        return f"{self.precision_label} · {self.kernel}" if self.precision_label else self.kernel
 
     @property
     def id(self) -> str:
@@ -137,11 +137,3 @@ def short_hash(data: Any) -> str:
 def history_key(case_key: str, hardware_key: str, method_version: str, environment_class: str) -> str:
     """Return the key of a time series: results with equal keys may be compared over time."""
     return short_hash([case_key, hardware_key, method_version, environment_class])
-
-
-def is_narrow_format(format_key: str) -> bool:
-    """Return whether elements of a format take fewer than 16 bits; False for one that this process has not loaded."""
-    try:
-        return get_format(format_key).element_bits < 16
-    except KeyError:  # a user's format
-        return False

@@ -187,7 +187,6 @@ class IntegratedQuantizationEngine:
         limits = Limits(
             memory_bytes=self._limit_bytes(memory_limit_gb),
             loss_pct=max_quality_loss_pct,
-            claimed_loss_pct=max_quality_loss_pct,
             is_loss_given=True,
         )
         configs = list(list_strategies(num_layers=shape.layer_count) if strategies is None else strategies)

@@ -29,19 +29,11 @@ from roofline_model.recommend.plans import (
     uniform_plan,
     wide_format,
 )
-from roofline_model.recommend.ranking import Limits, rank
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 from roofline_model.recommend.search.front import FormatAssignment
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 from roofline_model.recommend.search.model_problem import TrafficShare, traffic_share
 from roofline_model.recommend.search.plan_search import NO_SEARCH, FormatSearch, search_plans
-
-MAX_MEASURED_LOSS_PCT = 1.0
-"""Default limit of a loss that was measured, or estimated, on the model itself."""
-MAX_CLAIMED_LOSS_PCT = 16.0
-"""Default limit of a published loss. It is of other people's models, its upper end is the worst of them, and what engines
-serve every day comes close to it: AWQ INT4 lost 1.5 to 6.5 % of perplexity on ten models and 14.6 % on Llama-3.1 70B, where
-task scores fell by 2.6 % at most, and an FP8 cache is counted with 1 % more (`claimed_losses.py`). A lower default would
-exclude it unseen; the ranking states the loss, and beside the choice what loses less (`Alternative`)."""
 
 IsRunnable = Callable[[str], str]
 
@@ -85,8 +77,8 @@ def recommend_model(
 
     `phase`, `batch`, `context` (default 4096 tokens, or the model's longest) as in `predict_model`, or `traffic`, a mix of
     passes, in their place. Limits: memory (default the chip's; `memory_headroom_ratio` of it stays free), the time of a pass,
-    and the loss in percent of perplexity (`max_loss_pct`; default 1 where it was measured, 16 where it is a published claim and
-    no `losses` are at hand; of task accuracy where no perplexity was published). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
+    and the loss in percent of perplexity (`max_loss_pct`, default 3, measured or published alike; of task accuracy where no
+    perplexity was published). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
     `formats`: uniform plans in place of the usual ones, `extra_formats`: beside them; `strategies`:
     in place of the six named. `estimate`: prediction of a pass → a better time than the ideal, or None (default: the expected
     time). `is_runnable`: label of a plan or format → empty, or why the caller's device cannot run it.
@@ -104,7 +96,6 @@ def recommend_model(
         headroom_ratio=memory_headroom_ratio,
         max_latency_s=max_latency_s,
         max_loss_pct=max_loss_pct,
-        is_loss_measured=losses is not None and losses.is_in_nats,
     )
     wide = wide_format(shape, device)
     candidates = candidate_plans(
@@ -175,12 +166,8 @@ def model_limits(
     headroom_ratio: float,
     max_latency_s: float | None,
     max_loss_pct: float | None,
-    is_loss_measured: bool = False,
 ) -> Limits:
-    """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the limit.
-
-    `is_loss_measured`: losses of the model are at hand; then a mere claim gets no wider default than they do.
-    """
+    """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the limit."""
     for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):
         if value is not None and not _is_number(value, 1e30):
             raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
@@ -191,14 +178,12 @@ def model_limits(
     limit_bytes = memory_limit_bytes
     if limit_bytes is None and device.capacity is not None:
         limit_bytes = device.capacity.value
-    claimed_pct = MAX_MEASURED_LOSS_PCT if is_loss_measured else MAX_CLAIMED_LOSS_PCT
     return Limits(
         memory_bytes=None if limit_bytes is None else limit_bytes * (1 - headroom_ratio),
         memory_limit_bytes=limit_bytes,
         headroom_ratio=headroom_ratio,
         time_s=max_latency_s,
-        loss_pct=MAX_MEASURED_LOSS_PCT if max_loss_pct is None else float(max_loss_pct),
-        claimed_loss_pct=claimed_pct if max_loss_pct is None else float(max_loss_pct),
+        loss_pct=MAX_LOSS_PCT if max_loss_pct is None else float(max_loss_pct),
         is_loss_given=max_loss_pct is not None,
     )
 

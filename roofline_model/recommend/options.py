@@ -26,8 +26,9 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
 from roofline_model.expected.products.parameters import reference_kernel
-from roofline_model.formats.catalog import NumberFormat, get_format, method_of
+from roofline_model.formats.catalog import NumberFormat, format_name, get_format, method_of
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
+from roofline_model.kernels.checkpoints import PUBLISHED_FORMATS
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS, WEIGHT_GROUP_ELEMS, gemm, stored_weight
@@ -253,6 +254,8 @@ def _format_findings(
         findings.append(
             finding("awq-both", fmt.key) if is_both else finding("awq-scales", fmt.key, group=WEIGHT_GROUP_ELEMS)
         )
+    if fmt.key not in PUBLISHED_FORMATS:
+        findings.append(finding("no-checkpoints", fmt.key))
     gaps = (kernel_gap(device, fmt.key, activation.key), engine_gap(device, fmt.key, activation.key))
     return (*findings, *(replace(gap, subject=fmt.key) for gap in gaps if gap is not None))
 
@@ -325,3 +328,9 @@ def _bound_finding(
         rate = each.roof.peak_flops_per_s
         return finding("compute-bound", key, peak_flops_per_s=rate, baseline_flops_per_s=baseline_rate, baseline=wide)
     return finding("compute-bound-widened", key, baseline=wide)
+
+
+def product_name(option: Option) -> str:
+    """Return the name that people are shown for a product's formats: `NVFP4 (W4A4)`."""
+    operands = dict(option.formats)
+    return format_name(operands["b"], operands["a"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from roofline_model.core.answer import Option
+from roofline_model.formats.catalog import format_name, short_name
 from roofline_model.models.format_plan import GROUPS, FormatPlan, PartFormats
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
@@ -140,3 +142,16 @@ def _counted(labels: tuple[str | None, ...], wide: str) -> str:
         return ordered[0][0]
     first, *rest = ordered
     return ", ".join([f"{first[0]} in {first[1]} of {len(present)} layers", *(f"{label} in {n}" for label, n in rest)])
+
+
+def plan_name(option: Option) -> str:
+    """Return the name that people are shown: `FP8 (W8A8) + FP8 KV`, `MXFP4 (W4A16) experts`; of a mixed plan its key."""
+    formats = dict(option.formats)
+    cache = formats.pop("cache", "")
+    if len(formats) != 1 or any(" " in label for label in (cache, *formats.values())):
+        return option.key
+    ((part, label),) = formats.items()
+    weights, _, activations = label.partition(".")
+    where = "" if part in ("everything", "layers") else f" {part}"
+    name = f"{format_name(weights, activations or weights)}{where}"
+    return f"{name} + {short_name(cache)} KV" if cache else name

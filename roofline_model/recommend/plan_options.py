@@ -15,6 +15,7 @@ from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.expected.products.parameters import reference_kernel
 from roofline_model.formats.catalog import get_format, method_of
+from roofline_model.kernels.checkpoints import PUBLISHED_FORMATS
 from roofline_model.kernels.known_kernels import cache_gap, cache_kernel, product_gap, product_kernel
 from roofline_model.models.format_plan import FormatPlan
 from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model
@@ -189,6 +190,13 @@ class PlanPricer:
         findings = [_bound_finding(candidate.label, passes, self._baseline_passes or passes, self._shares)]
         if "AWQ" in methods:
             findings.append(finding("awq-scales", candidate.label, group=WEIGHT_GROUP_ELEMS))
+        weights = {
+            parse_formats(label).weights
+            for label in candidate.formats.product_labels
+            if label != candidate.formats.wide
+        }
+        if unpublished := weights - PUBLISHED_FORMATS:
+            findings.append(finding("no-checkpoints", ", ".join(sorted(unpublished))))
         if estimate.source == "ceilings":
             findings.append(finding("ceilings-only", candidate.label))
         if not self.is_listed or estimate.source != "expected":

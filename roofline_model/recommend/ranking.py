@@ -11,10 +11,14 @@ predictions that can be held against the baseline's time, then the others (an id
 - *Measured* options go by time; level are those whose 95 % intervals overlap, at most `LEVEL_LIMIT_RATIO` apart.
 - What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that is not
   surely faster.
+- Level predictions whose losses are within `EQUAL_LOSS_PCT` lose the same: a format that checkpoints are published in goes
+  before one that is no faster.
 
 4. A checkpoint that was published narrow has neither to be made nor measured: it goes first unless it is clearly slower.
 
-**Choice.** The first that a kernel runs and whose time is known to stand against the baseline's; none where all miss a limit.
+**Choice.** The first that a kernel runs, whose loss is known where losses are limited, and whose time stands against the
+baseline's; none where all miss a limit. Beside it stand up to two alternatives: what is faster for more loss than the limit
+(`riskier`), or what loses at most `MAX_LOSS_PCT` where the caller allowed more (`lower-loss`), and what loses least (`safest`).
 
 **Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix ideal
 times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within `LEVEL_RATIO` are
@@ -34,9 +38,9 @@ from typing import Any, NamedTuple, TypeVar
 from roofline_model.core.answer import (
     BOUNDS,
     Alternative,
+    AlternativeRole,
     Estimate,
     Exclusion,
-    Loss,
     Option,
     Question,
     Ranking,
@@ -57,8 +61,11 @@ not worth the step from no loss to some: what loses nothing goes before whatever
 UNKNOWN_LEVEL_RATIO = 0.05
 """Measured times closer than this are level where one has too few samples for an interval: these say nothing of a smaller
 difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
-LOWER_LOSS_PCT = 3.0
-"""A loss up to this is small: what was published of 8-bit weights and activations with an 8-bit cache is within it."""
+MAX_LOSS_PCT = 3.0
+"""Default limit of the loss, measured or published alike. What was published of 8-bit weights and activations with an 8-bit
+cache is within it; 4-bit weights of a 70B, at 12 to 15 % of perplexity, are not (docs/development/decisions/0009-loss-limit.md)."""
+EQUAL_LOSS_PCT = 0.5
+"""Losses closer than this are equal: two studies of one format and model differ by as much."""
 
 NAMED_COUNT = 3
 """Options behind the choice that are expected faster and named, the fastest first."""
@@ -101,16 +108,9 @@ class Limits:
     headroom_ratio: float = 0.0
     time_s: float | None = None
     loss_pct: float | None = None
-    """Rise of perplexity in percent, measured or estimated on the model."""
-    claimed_loss_pct: float | None = None
-    """The same where the loss is a claim, and of task accuracy where no perplexity was published; equal to `loss_pct` where the
-    caller set it."""
+    """Rise of perplexity in percent, measured or published; of task accuracy where no perplexity was published."""
     is_loss_given: bool = False
-    """Whether the caller set the limit of the loss; False: the defaults."""
-
-    def most_loss_pct(self, source: str) -> float | None:
-        """Return the limit of a loss from a source: claimed, or anything else."""
-        return self.claimed_loss_pct if source == "claimed" else self.loss_pct
+    """Whether the caller set the limit of the loss; False: the default."""
 
     @property
     def values(self) -> tuple[tuple[str, float], ...]:
@@ -119,7 +119,6 @@ class Limits:
             "memory_bytes": self.memory_bytes,
             "time_s": self.time_s,
             "loss_pct": self.loss_pct,
-            "claimed_loss_pct": self.claimed_loss_pct,
         }
         return tuple((name, value) for name, value in named.items() if value is not None)
 
@@ -139,6 +138,8 @@ class Standing(NamedTuple):
     memory_bytes: float | None
     name: str = ""
     """Decides between measured items where nothing else does."""
+    is_published: bool = True
+    """Whether checkpoints are published in its formats."""
 
     @property
     def prudent_s(self) -> float:
@@ -170,9 +171,21 @@ def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> 
         sure = [entry for entry in gaining if entry.end_s <= last_end_s]
         last_s = min([entry.time_s for entry in sure]) * (1 + LEVEL_RATIO)
         level = [entry for entry in sure if entry.time_s <= last_s]
-        ordered += [entry.item for entry in level]
+        ordered += [entry.item for entry in (_published_of_equal(level) if len(level) > 1 else level)]
         placed = {entry.place for entry in level}
         left = [entry for entry in left if entry.place not in placed]
+    return ordered
+
+
+def _published_of_equal(level: Sequence[_Entry]) -> list[_Entry]:
+    """Return level predictions, sorted by loss: of equal ones, published formats go before what is no faster than they."""
+    ordered: list[_Entry] = []
+    while len(ordered) < len(level):
+        least_pct = level[len(ordered)].loss_pct
+        most_pct = least_pct + EQUAL_LOSS_PCT if least_pct > 0 else least_pct
+        equal = [entry for entry in level[len(ordered) :] if entry.loss_pct <= most_pct]
+        unpublished_s = min([entry.time_s for entry in equal if not entry.is_published], default=0.0)
+        ordered += sorted(equal, key=lambda entry: not (entry.is_published and entry.time_s <= unpublished_s))
     return ordered
 
 
@@ -185,11 +198,12 @@ class _Entry(NamedTuple):
     time_s: float
     place: int
     item: Any
+    is_published: bool
 
 
 def _entry(standing: Standing, place: int, item: object) -> _Entry:
     loss_pct, memory_bytes = standing.tie_key
-    return _Entry(loss_pct, memory_bytes, standing.prudent_s, standing.time_s, place, item)
+    return _Entry(loss_pct, memory_bytes, standing.prudent_s, standing.time_s, place, item, standing.is_published)
 
 
 def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
@@ -275,13 +289,13 @@ def rank(
     excluded = (*missing, *excluded)
     choice, refusal = _choice(ordered, baseline, excluded, limits)
     ranked = [each.option for each in ordered]
-    alternatives: tuple[Alternative, ...] = ()
+    of_loss_alone = [each for each in placed if _misses_loss_alone(each.option, missing)]
+    alternatives = _alternatives(choice, ordered, of_loss_alone, baseline, limits, question)
     taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, ordered, baseline, missing)
         taken = replace(choice.option, findings=(*choice.option.findings, *reasons))
         ranked[ranked.index(choice.option)] = taken
-        alternatives = _alternatives(choice, ordered, baseline, limits, question)
         baseline = taken if choice.option is baseline else baseline
     return Ranking(
         question=question,
@@ -309,6 +323,7 @@ def _standing(option: Option, estimate: Estimate, policy: Policy) -> Standing:
         _tie_loss(option, policy),
         None if memory is None else memory.total_bytes,
         option.key,
+        not has_code(option.findings, "no-checkpoints"),
     )
 
 
@@ -329,19 +344,22 @@ def _placed(option: Option, policy: Policy) -> _Placed:
 
 
 def limit_misses(option: Option, limits: Limits) -> list[Finding]:
-    """Return the limits that an option misses, the one that it misses most first; an unknown loss misses none."""
+    """Return the limits that an option misses, the one that it misses most first; an unknown loss misses none.
+
+    The default limit of the loss comes last: it is nobody's requirement.
+    """
     misses = []
     memory, loss = option.memory, option.loss
     if limits.memory_bytes is not None and memory is not None and memory.total_bytes > limits.memory_bytes:
         misses.append(_miss("memory", option.key, "_bytes", memory.total_bytes, limits.memory_bytes))
     if limits.time_s is not None and (time_s := option.estimate.time_s) > limits.time_s:
         misses.append(_miss("time", option.key, "_s", time_s, limits.time_s))
-    loss_pct, most_pct = loss.pct, limits.most_loss_pct(loss.source)
-    if limits.loss_pct is not None and loss.at_least_pct is not None and loss.at_least_pct > limits.loss_pct:
-        loss_pct, most_pct = loss.at_least_pct, limits.loss_pct
-    if most_pct is not None and loss_pct is not None and loss_pct > most_pct:
-        misses.append(_miss("loss", option.key, "_pct", loss_pct, most_pct))
-    return sorted(misses, key=excess_ratio, reverse=True) if misses else misses
+    if limits.loss_pct is not None:
+        if loss.at_least_pct is not None and loss.at_least_pct > limits.loss_pct:
+            misses.append(_miss("loss", option.key, "_pct", loss.at_least_pct, limits.loss_pct))
+        elif loss.pct is not None and loss.pct > limits.loss_pct:
+            misses.append(_miss("loss", option.key, "_pct", loss.pct, limits.loss_pct))
+    return sorted(misses, key=lambda miss: -_excess_ratio(miss, limits)) if misses else misses
 
 
 def excess_ratio(miss: Finding) -> float:
@@ -352,6 +370,11 @@ def excess_ratio(miss: Finding) -> float:
     assert isinstance(value, float)  # as `limit_misses` writes them
     assert isinstance(limit, float)
     return value / limit - 1 if limit else math.inf
+
+
+def _excess_ratio(miss: Finding, limits: Limits) -> float:
+    """Return `excess_ratio`, and 0 for the default limit of the loss."""
+    return 0.0 if miss.code == "misses-loss-limit" and not limits.is_loss_given else excess_ratio(miss)
 
 
 def _miss(limit: str, key: str, unit: str, value: float, limit_value: float) -> Finding:
@@ -371,7 +394,7 @@ def _split(placed: Sequence[_Placed], limits: Limits, policy: Policy) -> tuple[l
             misses.append(finding("memory-unknown", each.option.key))
         if misses:
             missing.append(
-                (each.has_gap, excess_ratio(misses[0]), Exclusion(each.option.key, tuple(misses), each.option))
+                (each.has_gap, _excess_ratio(misses[0], limits), Exclusion(each.option.key, tuple(misses), each.option))
             )
         else:
             within.append(each)
@@ -433,10 +456,11 @@ def _choice(
     first = ordered[0]
     if first.has_gap:  # such options stand last: all others miss a limit
         return None, (finding("nothing-has-kernel", first.option.key, time_s=first.standing.time_s),)
-    if first.option.loss.pct is None and limits.is_loss_given:
-        return None, (finding("nothing-known-to-fit", first.option.key, limit_pct=limits.loss_pct or 0.0),)
-    reference = next((each for each in ordered if each.option is baseline), first)
-    return next(each for each in ordered if each is reference or _stands_against(each, reference)), ()
+    eligible = [each for each in ordered if limits.loss_pct is None or each.option.loss.pct is not None]
+    if not eligible:
+        return None, (finding("nothing-known-to-fit", first.option.key, limit_pct=limits.loss_pct),)
+    reference = next((each for each in eligible if each.option is baseline), eligible[0])
+    return next(each for each in eligible if each is reference or _stands_against(each, reference)), ()
 
 
 def _stands_against(each: _Placed, baseline: _Placed) -> bool:
@@ -533,35 +557,77 @@ def _why_behind(each: _Placed, choice: _Placed) -> Finding:
 
 
 def _alternatives(
-    choice: _Placed, ordered: Sequence[_Placed], baseline: Option | None, limits: Limits, question: Question
+    choice: _Placed | None,
+    ordered: Sequence[_Placed],
+    missing: Sequence[_Placed],
+    baseline: Option | None,
+    limits: Limits,
+    question: Question,
 ) -> tuple[Alternative, ...]:
-    """Return what a limit of `LOWER_LOSS_PCT` would choose, where the choice loses more and the loss is limited at all."""
+    """Return the options worth naming beside the choice. `missing`: those that miss the limit of the loss and no other."""
+
+    def first_of(placed: Iterable[_Placed]) -> _Placed | None:
+        runnable = [each for each in placed if not each.has_gap and each is not choice]
+        return next(iter(_ordered(runnable, baseline, question.subject, POLICIES[question.policy])), None)
+
+    def named(role: AlternativeRole, each: _Placed | None) -> list[Alternative]:
+        if each is None:
+            return []
+        is_alike = choice is not None and is_comparable(each.source, choice.source)
+        ratio = each.standing.time_s / choice.standing.time_s if choice is not None and is_alike else None
+        return [Alternative(role, each.option, ratio)]
+
+    if choice is None:
+        return tuple(named("riskier", first_of(missing)))
     loss_pct = choice.option.loss.pct
-    if limits.loss_pct is None or loss_pct is None or loss_pct <= LOWER_LOSS_PCT:
-        return ()
-    lower = [each for each in ordered if _loses_little(each.option.loss) and not each.has_gap]
-    if not lower:
-        return ()
-    first = _ordered(lower, baseline, question.subject, POLICIES[question.policy])[0]
-    is_alike = is_comparable(first.source, choice.source)
-    ratio = first.standing.time_s / choice.standing.time_s if is_alike else None
-    return (Alternative("lower-loss", first.option, ratio, LOWER_LOSS_PCT),)
+    if loss_pct is not None and loss_pct > MAX_LOSS_PCT:
+        second = named("lower-loss", first_of(each for each in ordered if _most_loss_pct(each) <= MAX_LOSS_PCT))
+    else:
+        second = named("riskier", first_of(each for each in missing if _is_faster(each, choice)))
+    safest = first_of(each for each in ordered if _loses_least(each, choice, ordered))
+    is_named = any(each.option is safest.option for each in second) if safest is not None else True
+    return (*second, *(() if is_named else named("safest", safest)))
 
 
-def alternative_finding(alternative: Alternative, ranking: Ranking) -> Finding:
-    """Return an alternative as a finding: its loss, its time, and what it costs against the choice."""
-    option, choice, ratio = alternative.option, ranking.choice, alternative.slowdown_ratio
-    time_s, loss_pct = option.estimate.time_s, option.loss.pct or 0.0
-    if choice is None or ratio is None:
-        return finding("alternative", option.key, loss_pct=loss_pct, time_s=time_s)
-    return finding(
-        "alternative-to-choice", option.key, loss_pct=loss_pct, time_s=time_s, choice=choice.key, slowdown_ratio=ratio
+def _misses_loss_alone(option: Option, missing: Sequence[Exclusion]) -> bool:
+    return any(
+        each.option is option and {item.code for item in each.findings} == {"misses-loss-limit"} for each in missing
     )
 
 
-def _loses_little(loss: Loss) -> bool:
-    at_least_pct = loss.pct if loss.at_least_pct is None else loss.at_least_pct
-    return loss.pct is not None and max(loss.pct, at_least_pct or 0.0) <= LOWER_LOSS_PCT
+def _is_faster(each: _Placed, choice: _Placed) -> bool:
+    """Return whether an option is expected to be faster than the choice by more than what is level."""
+    is_alike = is_comparable(each.source, choice.source)
+    return is_alike and each.standing.time_s * (1 + LEVEL_RATIO) < choice.standing.time_s
+
+
+def _loses_least(each: _Placed, choice: _Placed, ordered: Sequence[_Placed]) -> bool:
+    """Return whether an option loses less than the choice by more than what is equal, and none of the others less than it."""
+    loss_pct, theirs_pct = choice.option.loss.pct, _most_loss_pct(each)
+    if loss_pct is None or loss_pct <= 0 or theirs_pct > min(_most_loss_pct(other) for other in ordered):
+        return False
+    return theirs_pct <= 0 or theirs_pct < loss_pct - EQUAL_LOSS_PCT
+
+
+def _most_loss_pct(each: _Placed) -> float:
+    """Return what an option loses at most; infinite where nobody knows."""
+    loss = each.option.loss
+    return math.inf if loss.pct is None else max(loss.pct, loss.at_least_pct or 0.0)
+
+
+def alternative_finding(alternative: Alternative, ranking: Ranking) -> Finding:
+    """Return an alternative as a finding: its loss, its time, and how that compares with the choice's."""
+    option, choice, ratio = alternative.option, ranking.choice, alternative.slowdown_ratio
+    is_alike = choice is not None and ratio is not None
+    return finding(
+        f"alternative-{alternative.role}",
+        option.key,
+        loss_pct=option.loss.pct,
+        time_s=option.estimate.time_s,
+        choice=choice.key if choice is not None and is_alike else None,
+        slowdown_ratio=ratio if is_alike and alternative.role != "riskier" else None,
+        speedup_ratio=1 / ratio if ratio is not None and alternative.role == "riskier" else None,
+    )
 
 
 def _goes_before(item: Standing, lossless: Standing | None) -> bool:

@@ -43,6 +43,8 @@ PLAIN_WORDS = {
     "process",
     "rank",
     "index",
+    "offset",
+    "limit",
     "code",
     "seed",
     "line",

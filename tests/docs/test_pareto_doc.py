@@ -101,5 +101,5 @@ def test_the_example_of_stored_runs_prints_what_the_examples_measured(tmp_path, 
     monkeypatch.chdir(tmp_path)
     (example,) = [one for one in EXAMPLES if "recommend_from_store" in one]
     assert run(example)["found"].rankings[0].options
-    assert "decode, batch 1, 128 tokens take INT8 W8A16" not in (printed := capsys.readouterr().out)
+    assert "decode, batch 1, 128 tokens take INT8 (W8A16)" not in (printed := capsys.readouterr().out)
     assert "seeded-llama-156m, decode, batch 1, 128 tokens stay at BF16: measured 25.23 ms" in printed

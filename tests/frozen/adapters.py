@@ -6,7 +6,7 @@ normalised answer, which stays as it is whatever types the code has. Both are pl
 (keys, codes, names of parts), lists and mappings; never a sentence. An exception passes through: its class and slug are the
 answer. Reasons that the code of 01d84d4 knows only as sentences are reduced to codes at the end of this file; once the code
 gives findings, map their codes to those there and delete the patterns. Where a new code is finer than an old one, map it to
-the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows them (`FP8_E4M3 W8A16 (dequantize)`: the
+the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows them (`FP8 (W8A16) · dequantize`: the
 case's precision label and kernel; of a model its label), flags and doubts by their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
 """
 
@@ -369,13 +369,7 @@ def recommend_model(
         "baseline": _baseline_plan(found.baseline),
         "is_baseline_fitting": found.limits.memory_bytes is None
         or found.baseline.memory.total_bytes <= found.limits.memory_bytes,
-        "lower_loss_alternative": next(
-            (
-                [alternative.option.key, alternative.max_loss_pct, alternative.slowdown_ratio]
-                for alternative in found.alternatives
-            ),
-            None,
-        ),
+        "alternatives": [[each.role, each.option.key, each.slowdown_ratio] for each in found.alternatives],
         "excluded": [[one.key, _plan_exclusion(one), _excess_ratio(one)] for one in found.excluded],
         "searches": [[search.label, search.choice.choices, search.passes_count] for search in found.searches],
         "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],

@@ -247,7 +247,7 @@ def test_the_summary_lists_what_is_open(tmp_path):
 
 
 def test_an_issue_says_where_by_how_much_and_how_to_look_further(github):
-    place = {"hardware_key": "gb10", "commit_before": "a" * 40, "commit_after": "b" * 40}
+    place = {"hardware": "gb10", "commit_before": "a" * 40, "commit_after": "b" * 40}
     brought(github, history(change(before_value=1.03e-4, after_value=1.133e-4, **place)))
     body = github.issues[1]["body"]
     assert github.issues[1]["title"] == "[roofline] time +10.0 %: gemv 1x4096x4096-matmul on gb10 since 2026-11-20"

@@ -12,12 +12,12 @@ from torch import Tensor
 from bench_cases.kernels.products.quantizers import mx_blocks, nf4_blocks, nvfp4_blocks, rounding
 from bench_cases.kernels.reference import HeldMatrix
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
-from roofline_model.formats.catalog import get_format
+from roofline_model.formats.catalog import get_format, split_precision
 from roofline_model.formats.codecs.elements.elements import element_of
 from roofline_model.formats.codecs.scales.scaled import symmetric_scales
 from roofline_model.models.format_plan import PartFormats
 from roofline_model.models.strategies.operator_type import OperatorType
-from roofline_model.models.strategies.precision_text import canonical_precision, split_precision
+from roofline_model.models.strategies.precision_text import canonical_precision
 from roofline_model.operators.operand_formats import is_wide_float
 
 WIDE_DTYPES = {"FP16": torch.float16, "BF16": torch.bfloat16, "FP32": torch.float32}

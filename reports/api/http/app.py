@@ -98,9 +98,10 @@ def create_app(
         this_machine=ThisMachine(this_chip),
     )
     stored = (run_endpoints, stored_advice, comparison_endpoints)
-    for module in (*_endpoints_of(predict), catalog_endpoints, *stored, telemetry_endpoints, explorer_files):
-        app.include_router(module.router)
-    app.include_router(health_router)
+    modules = (*_endpoints_of(predict), catalog_endpoints, *stored, telemetry_endpoints, explorer_files)
+    routers = (*(module.router for module in modules), health_router)
+    for router in routers:
+        app.include_router(router)
     app.add_exception_handler(problem.ProblemError, problem.on_problem)
     app.add_exception_handler(RooflineError, problem.on_roofline_error)
     app.add_exception_handler(RequestValidationError, problem.on_invalid_request)
@@ -112,7 +113,7 @@ def create_app(
         allowed_hosts=allowed_hosts,
         closing=app.state.service.closing,
     )
-    describe(app, version)
+    describe(app, routers, version)
     return app
 
 
@@ -168,7 +169,9 @@ def _warm_up(service: Service) -> None:
         service.this_machine.handle()
     _warm_model()
     for name in (
-        "reports.api.stored.stored_answers",
+        "reports.api.stored.pages",
+        "reports.formats.diff_answer",
+        "reports.formats.history_answer",
         "results.diff.suites",
         "results.history.case_history",
         "results.store.store",

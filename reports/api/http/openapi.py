@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import is_dataclass
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
+from reports.api.answer_models import answer_model
 from reports.api.http.problem import CONTENT_TYPE, Problem
+from reports.api.http.strict_route import StrictRoute
 
 _MEANINGS = {
     "400": "the body is not JSON",
@@ -24,12 +31,17 @@ model or a grid, and what the results database holds. Read-only. Numbers are SI 
 known is null. docs/reference/api.md explains it with examples."""
 
 
-def describe(app: FastAPI, version: str) -> None:
-    """Make `app.openapi` return our document; made once, when it is first asked for."""
+_REFERENCE = "#/components/schemas/{model}"
+
+
+def describe(app: FastAPI, routers: Iterable[APIRouter], version: str) -> None:
+    """Make `app.openapi` return our document; made once, when it is first asked for, and the models of the answers with it."""
+    routes = [route for router in routers for route in router.routes if isinstance(route, StrictRoute)]
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             openapi = get_openapi(title="roofline-bench", version=version, description=_DESCRIPTION, routes=app.routes)
+            _set_answers(openapi, routes)
             openapi["components"]["schemas"]["Problem"] = _problem_schema(openapi)
             for path in openapi["paths"].values():
                 for method, operation in path.items():
@@ -44,8 +56,27 @@ def describe(app: FastAPI, version: str) -> None:
     app.openapi = document  # type: ignore[method-assign]
 
 
+def _set_answers(openapi: dict[str, Any], routes: Iterable[StrictRoute]) -> None:
+    """Describe what each endpoint answers."""
+    models = [(route, _model(route.answer)) for route in routes if route.answer is not None]
+    schemas, definitions = models_json_schema(
+        [(model, "serialization") for model in dict.fromkeys(model for _, model in models)], ref_template=_REFERENCE
+    )
+    openapi["components"]["schemas"].update(definitions["$defs"])
+    for route, model in models:
+        for method in route.methods or ():
+            content = openapi["paths"][route.path][method.lower()]["responses"]["200"]["content"]
+            content["application/json"]["schema"] = schemas[model, "serialization"]
+
+
+def _model(answer: Any) -> type[BaseModel]:
+    """Return the model of a type of answers, or of `module:name`."""
+    cls: type = pkgutil.resolve_name(answer) if isinstance(answer, str) else answer
+    return answer_model(cls) if is_dataclass(cls) else cls
+
+
 def _problem_schema(found: dict[str, Any]) -> dict[str, Any]:
-    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema = Problem.model_json_schema(ref_template=_REFERENCE)
     found["components"]["schemas"].update(schema.pop("$defs", {}))
     return schema
 

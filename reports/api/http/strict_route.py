@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request
+from fastapi.datastructures import DefaultPlaceholder
 from fastapi.routing import APIRoute
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
@@ -28,6 +29,15 @@ _JSON_TYPE = re.compile(r"\s*application/([\w.!#$&^+-]+\+)?json\s*(;.*)?", re.IG
 
 class StrictRoute(APIRoute):
     """Refuses unknown query parameters and what stands twice in query or body (422), and a body that is not declared as JSON (415)."""
+
+    answer: Any
+    """Type of the answer: a dataclass, a pydantic model, or `module:name` of one that takes long to import; None: FastAPI's own."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], *, response_model: Any, **options: Any) -> None:
+        """Keep a given type of the answer for the OpenAPI document alone: the endpoint makes the bytes itself."""
+        is_given = not isinstance(response_model, DefaultPlaceholder)
+        super().__init__(path, endpoint, response_model=None if is_given else response_model, **options)
+        self.answer = response_model if is_given else None
 
     def get_route_handler(self) -> Handler:
         """Return what answers a request."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.api.answer_models import answer_bytes, answer_model
+from reports.api.answer_models import answer_bytes
 from reports.api.base_models import Dimension, FormatName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
 from reports.api.http.fast_path import FastPathRoute
@@ -82,7 +82,7 @@ class AttentionRecommendRequest(AttentionShape):
     )
 
 
-@router.post("/api/attention", response_model=answer_model(AttentionPrediction), summary="Predict fused attention")
+@router.post("/api/attention", response_model=AttentionPrediction, summary="Predict fused attention")
 async def analyze_attention(
     request: Request, body: AttentionRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
@@ -108,7 +108,7 @@ def attention_json(chip_key: str, asked: AttentionQuestion, query: str, cache: s
 
 @router.post(
     "/api/attention/recommend",
-    response_model=answer_model(AttentionRecommendation),
+    response_model=AttentionRecommendation,
     summary="Rank the formats of an attention's cache",
 )
 async def recommend_cache(

@@ -38,7 +38,7 @@ class FigureOption(RequestBody):
     """One format of a question, as the answer to it has it."""
 
     key: Label = Field(description="comes back as `customdata` of its points")
-    label: Label = Field(description="name of the option: `INT4 W4A16`; decides its colour")
+    label: Label = Field(description="name of the option: `INT4 (W4A16)`; decides its colour")
     compute_format: Word = Field(description="format key of the unit that computes it")
     path: Word = Field(default="", description="native, dequantize, emulated; may be empty")
     memory_level: Word = Field(default="DRAM", description="where its operands come from")

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.api.answer_models import answer_bytes, answer_model
+from reports.api.answer_models import answer_bytes
 from reports.api.base_models import CACHE_TEXT, CacheName, Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
 from reports.api.http.fast_path import FastPathRoute
@@ -94,7 +94,7 @@ class TilingRequest(ProductRequest):
     cache: CacheName = Field(default="cold", description=CACHE_TEXT)
 
 
-@router.post("/api/analyze", response_model=answer_model(ProductPrediction), summary="Predict one product")
+@router.post("/api/analyze", response_model=ProductPrediction, summary="Predict one product")
 async def analyze(request: Request, body: AnalyzeRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Ideal time of C(M×N) = A(M×K)·B(K×N), what bounds it, and the expected time with its interval."""
     chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
@@ -102,9 +102,7 @@ async def analyze(request: Request, body: AnalyzeRequest, hardware_key: Hardware
         return _json(analysis_json(chip, _shape(body), activation, weight, body.cache))
 
 
-@router.post(
-    "/api/recommend", response_model=answer_model(Recommendation), summary="Rank the number formats for one product"
-)
+@router.post("/api/recommend", response_model=Recommendation, summary="Rank the number formats for one product")
 async def recommend(request: Request, body: RecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Every format predicted and ranked by expected time where the chip has one, else by the ideal; with reasons."""
     chip = asked_chip(request, hardware_key)
@@ -122,7 +120,7 @@ async def recommend(request: Request, body: RecommendRequest, hardware_key: Hard
     return _json(found)
 
 
-@router.post("/api/tiling", response_model=answer_model(TilingAnswer), summary="Explain the tile of one product")
+@router.post("/api/tiling", response_model=TilingAnswer, summary="Explain the tile of one product")
 async def tiling(request: Request, body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Tile, blocks, waves, tail, occupancy and its limiter, L2 hits, and where the expected time goes."""
     chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.api.answer_models import answer_bytes, answer_model
+from reports.api.answer_models import answer_bytes
 from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.catalog.this_machine import own_chip
@@ -101,9 +101,7 @@ class ModelRecommendRequest(RequestBody):
     )
 
 
-@router.post(
-    "/api/models/{key}/predict", response_model=answer_model(PassPrediction), summary="Predict one pass of a model"
-)
+@router.post("/api/models/{key}/predict", response_model=PassPrediction, summary="Predict one pass of a model")
 def model_predict(
     request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
@@ -138,7 +136,7 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
 
 @router.post(
     "/api/models/{key}/recommend",
-    response_model=answer_model(ModelRecommendation),
+    response_model=ModelRecommendation,
     summary="Rank the formats for a whole model",
 )
 async def recommend_for_model(

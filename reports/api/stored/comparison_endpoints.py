@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
+from reports.api.answer_models import answer_bytes
 from reports.api.base_models import NAME_PATTERN
 from reports.api.http.entity_tag import tagged
 from reports.api.http.problem import naming
 from reports.api.http.strict_route import StrictRoute
 from reports.api.stored.run_endpoints import resolved
-from reports.api.stored.stored_models import DiffAnswer, HistoryAnswer
+from reports.text.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
 
 if TYPE_CHECKING:  # heavy: see run_endpoints
@@ -45,12 +46,16 @@ SideName = Annotated[
 ]
 
 
-@router.get("/api/cases/{case_key}/history", response_model=HistoryAnswer, summary="A case over its nights")
+@router.get(
+    "/api/cases/{case_key}/history",
+    response_model="reports.formats.history_answer:HistoryAnswer",
+    summary="A case over its nights",
+)
 def history(
     request: Request, case_key: CaseKey, metric: MetricName = "time", branch: Branch = None, since: Since = None
 ) -> Response:
     """The nights of a case in comparable segments, the levels between its steps, and the changes."""
-    from reports.api.stored.stored_answers import history_answer
+    from reports.formats.history_answer import history_answer
     from results.history.case_history import case_history
 
     with request.app.state.service.store.reading() as store:
@@ -58,13 +63,13 @@ def history(
             _check_is_stored(store, case_key.lower())
         with naming("metric", "query"):
             found = case_history(store, case_key.lower(), metric=metric, since=since, branch=branch)
-    return tagged(request, history_answer(found).model_dump_json())
+    return tagged(request, answer_bytes(history_answer(found), stored_text))
 
 
-@router.get("/api/diff", response_model=DiffAnswer, summary="Compare two runs")
+@router.get("/api/diff", response_model="reports.formats.diff_answer:DiffAnswer", summary="Compare two runs")
 def diff(request: Request, before: SideName = "latest~1", after: SideName = "latest") -> Response:
     """What got slower or faster by more than noise: the verdict of `roofline diff` with its usual rules."""
-    from reports.api.stored.stored_answers import diff_answer
+    from reports.formats.diff_answer import diff_answer
     from results.diff.gate import gate, parse_fail_on
     from results.diff.rules import DiffRules
     from results.diff.suites import compare_suites
@@ -75,8 +80,8 @@ def diff(request: Request, before: SideName = "latest~1", after: SideName = "lat
         suites = [_side(store, run) for run in sides]
     with naming("after", "query"):
         found = compare_suites(suites[0], suites[1], noise, DiffRules())
-    result = gate(found, parse_fail_on(["slower"]), None)
-    return tagged(request, diff_answer(found, result).model_dump_json())
+    fail_on = parse_fail_on(["slower"])
+    return tagged(request, answer_bytes(diff_answer(found, gate(found, fail_on), fail_on), stored_text))
 
 
 def _check_is_stored(store: ResultStore, case_key: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +12,7 @@ import anyio
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from reports.api.answer_models import answer_bytes
 from reports.api.base_models import NAME_PATTERN
 from reports.api.http.entity_tag import tagged
 from reports.api.http.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
@@ -20,8 +20,7 @@ from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.stored.run_cache import ReadRun
 from reports.api.stored.store_access import without_place
-from reports.api.stored.stored_models import CaseList, RunDetail, RunList
-from reports.text.display_text import shown
+from reports.text.display_text import shown, stored_text
 from roofline_model.core.errors import UnknownNameError
 
 # What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer to
@@ -60,39 +59,32 @@ _DRAWN: dict[str, str] = {}
 """The newest pages by the content they were drawn from, oldest first. One request at a time has its turn with it."""
 
 
-@router.get("/api/runs", response_model=RunList, summary="List the runs")
+@router.get("/api/runs", response_model="reports.api.stored.pages:RunList", summary="List the runs")
 def runs(request: Request, limit: Limit = DEFAULT_PAGE, offset: Offset = 0) -> Response:
     """The runs of the database, newest first."""
-    from reports.api.stored.stored_answers import page_of, run_body
+    from reports.api.stored.pages import RunList, page_of
 
     service = _service(request)
     check_limit(service, limit)
     with service.store.reading() as store:
         total_count, found = store.query(partial(_runs_page, limit=limit, offset=offset))
-    page = page_of(total_count, offset, limit)
-    return tagged(request, RunList(page=page, runs=[run_body(run) for run in found]).model_dump_json())
+    answer = RunList(page_of(total_count, offset, limit), tuple(found))
+    return tagged(request, answer_bytes(answer, stored_text))
 
 
-@router.get("/api/runs/{run}", response_model=RunDetail, summary="Show a run")
+@router.get("/api/runs/{run}", response_model="reports.formats.run_answer:RunDetail", summary="Show a run")
 def run_detail(request: Request, run: RunName) -> Response:
     """One run: when, where, how many cases of which status, and what the canary says of the machine."""
-    from reports.api.stored.stored_answers import clean_facts, run_body
-    from results.records.records import STATUSES
+    from reports.formats.run_answer import run_detail
 
     found = read_run(_service(request), run)
-    counted = Counter(case.status for case in found.cases)
-    answer = RunDetail(
-        run=run_body(found.run),
-        command=shown(found.run.command, 1_000),
-        counts={name: counted[name] for name in STATUSES},
-        case_count=len(found.cases),
-        environment=clean_facts(found.run.environment.facts),
-        canary_sentence=found.state_sentence,
-    )
-    return tagged(request, answer.model_dump_json())
+    answer = run_detail(found.run, found.cases, found.state_sentence)
+    return tagged(request, answer_bytes(answer, stored_text))
 
 
-@router.get("/api/runs/{run}/cases", response_model=CaseList, summary="List the cases of a run")
+@router.get(
+    "/api/runs/{run}/cases", response_model="reports.api.stored.pages:CaseList", summary="List the cases of a run"
+)
 def cases(
     request: Request,
     run: RunName,
@@ -103,7 +95,8 @@ def cases(
     case_key: CaseKeyOf = None,
 ) -> Response:
     """Measured, ideal and expected time of every case side by side, with what follows from them."""
-    from reports.api.stored.stored_answers import case_body, page_of, run_body
+    from reports.api.stored.pages import CaseList, page_of
+    from reports.formats.run_answer import stored_case
 
     service = _service(request)
     check_limit(service, limit)
@@ -114,11 +107,11 @@ def cases(
         if case_key is None or case.lead.case_key == case_key.lower()
     ]
     answer = CaseList(
-        run=run_body(read.run),
+        run=read.run,
         page=page_of(len(summaries), offset, limit),
-        cases=[case_body(case) for case in summaries[offset : offset + limit]],
+        cases=tuple(map(stored_case, summaries[offset : offset + limit])),
     )
-    return tagged(request, answer.model_dump_json())
+    return tagged(request, answer_bytes(answer, stored_text))
 
 
 @router.get(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +21,8 @@ from reports.api.http.problem import FieldProblem, ProblemError, naming
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.stored.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
-from reports.api.stored.stored_advice_models import StoredRecommendationList
-from reports.text.display_text import shown
+from reports.formats.answer_json import cleaned
+from reports.text.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:  # heavy: see run_endpoints
 
 router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
 
-MOST_CHARACTERS = 1_000
-"""Of any one text of the answer."""
 _CASE_KEY = re.compile(r"[0-9a-f]{16}")
 
 StoredChip = Annotated[
@@ -67,7 +66,9 @@ LossLimit = Annotated[
 
 
 @router.get(
-    "/api/recommendations", response_model=StoredRecommendationList, summary="Rank what the stored runs measured"
+    "/api/recommendations",
+    response_model="reports.api.stored.stored_advice_models:StoredRecommendationList",  # it brings half of `reports` along
+    summary="Rank what the stored runs measured",
 )
 async def recommendations(
     request: Request,
@@ -116,7 +117,7 @@ def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict
     from reports.stored import recommend_from_store
 
     found = recommend_from_store(store, question)
-    answer: dict[str, Any] = _cleaned(recommendations_json(found))
+    answer: dict[str, Any] = cleaned(recommendations_json(found), stored_text)
     for ranking, body in zip(found.rankings, answer["rankings"], strict=True):
         for row, row_body in zip(ranking.options, body["rows"], strict=True):
             case_key = row.key if _CASE_KEY.fullmatch(row.key) else ""
@@ -141,10 +142,10 @@ def _answer(service: Service, store: ResultStore, question: StoredQuestion) -> d
 
 
 def _page(answer: dict[str, Any], limit: int, offset: int) -> dict[str, Any]:
-    from reports.api.stored.stored_answers import page_of
+    from reports.api.stored.pages import page_of
 
     rankings = answer["rankings"]
-    page = page_of(len(rankings), offset, limit).model_dump()
+    page = asdict(page_of(len(rankings), offset, limit))
     return {**answer, "page": page, "rankings": rankings[offset : offset + limit]}
 
 
@@ -181,12 +182,3 @@ def _stored_chip(name: str, store: ResultStore, asked: Callable[[str], str]) -> 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
     all_of_them = "Leave hardware_key out for all of them; POST /api/recommend says what is predicted of it"
     return stored_chip(name, stored, find_key, all_of_them=all_of_them)
-
-
-def _cleaned(value: Any) -> Any:
-    """Return JSON values whose texts are cut and cleaned: names and labels are as whoever stored them wrote them."""
-    if isinstance(value, dict):
-        return {key: _cleaned(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_cleaned(one) for one in value]
-    return shown(value, MOST_CHARACTERS) if isinstance(value, str) else value

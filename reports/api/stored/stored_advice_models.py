@@ -8,16 +8,18 @@ from pydantic import Field
 
 from reports.api.answer_models import answer_model
 from reports.api.base_models import Answer
-from reports.api.stored.stored_models import Page
+from reports.api.stored.pages import Page
 from reports.formats.ranking_json import StoredAnswer, StoredAnswers, StoredConfiguration
 from roofline_model.core.answer import Evidence
 
 if TYPE_CHECKING:
+    PageModel = Answer
     EvidenceModel = Answer
     ConfigurationModel = Answer
     RankingModel = Answer
     RankingsModel = Answer
 else:
+    PageModel = answer_model(Page)
     EvidenceModel = answer_model(Evidence)
     ConfigurationModel = answer_model(StoredConfiguration)
     RankingModel = answer_model(StoredAnswer)
@@ -49,5 +51,5 @@ class StoredRankingBody(RankingModel):
 class StoredRecommendationList(RankingsModel):
     """Rankings by chip, models before shapes."""
 
-    page: Page = Field(description="which part of the list this is")
+    page: PageModel = Field(description="which part of the list this is")
     rankings: list[StoredRankingBody] = Field(description="the rankings of this page")

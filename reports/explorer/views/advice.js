@@ -4,7 +4,7 @@
 import { ApiProblem, get, hasToken } from "../api.js";
 import { byId, capitalized, el, fill, number, sentence, withCode } from "../dom.js";
 import { bytes, counted, moment, percent, significant, time, times } from "../numbers.js";
-import { formatLabel, OPERATORS, typed } from "../operators.js";
+import { formatLabel, typed } from "../operators.js";
 import { chipOf } from "../state.js";
 import { ADVICE, fit, METHODS, named, RANKED_BY, STORED } from "../words.js";
 
@@ -21,7 +21,7 @@ export function showAdvice(operator, { answer, problem }) {
     advice.pick ? el("p", { class: "pick" }, advice.pick) : null,
     advice.notice ? el("p", { class: "notice" }, sentence(advice.notice)) : null,
     el("p", { class: "quiet" }, withCode(advice.basis.filter(Boolean).join(" "))),
-    advice.alternative ? el("p", { class: "quiet" }, advice.alternative) : null,
+    ...(advice.alternatives ?? []).map((text) => el("p", { class: "quiet" }, text)),
     ranking(advice.rows.slice(0, MOST_ROWS), 1),
     more.length
       ? el("details", {}, el("summary", {}, fit(ADVICE.more, { count: more.length })), ranking(more, MOST_ROWS + 1))
@@ -90,7 +90,7 @@ function ofModel(answer) {
   const chosen = answer.candidates.find((row) => row.plan === answer.chosen);
   return {
     pick: chosen ? pickOfModel(answer, chosen) : null,
-    alternative: answer.lower_loss_alternative ? alternative(answer.lower_loss_alternative) : null,
+    alternatives: answer.alternatives.map(({ text }) => sentence(text)),
     notice: chosen ? null : answer.summary,
     basis: [
       chosen && `${chosen.formats}.`,
@@ -99,12 +99,12 @@ function ofModel(answer) {
     ],
     rows: answer.candidates.map((row) => ({
       ...row,
-      label: row.plan,
+      label: row.name,
       gain: [times(row.speedup_ratio), tokens(row), bytes(row.memory.total_bytes)].join(" · "),
       gap: row.kernel_gap,
       reason: `${row.plan === row.formats ? "" : `${row.formats}. `}${fit(ADVICE.loss, { quality: row.quality.text })} ${capitalized(row.reason)}`,
     })),
-    excluded: answer.excluded.map((row) => [row.plan, row.reason]),
+    excluded: answer.excluded.map((row) => [row.candidate?.name ?? row.plan, row.reason]),
   };
 }
 
@@ -113,22 +113,13 @@ const tokens = (row) => fit(ADVICE.tokens, { rate: significant(row.tokens_per_s,
 function pickOfModel(answer, chosen) {
   if (chosen.kind === "baseline") return decision(answer.summary);
   const gain = fit(ADVICE.gain, { ratio: times(chosen.speedup_ratio), baseline: answer.wide_format });
-  return use(chosen.plan, gain, chosen.is_speedup_ideal && ADVICE.ideal, tokens(chosen), bytes(chosen.memory.total_bytes));
+  return use(chosen.name, gain, chosen.is_speedup_ideal && ADVICE.ideal, tokens(chosen), bytes(chosen.memory.total_bytes));
 }
 
-function limits({ max_loss_pct: measured, max_claimed_loss_pct: claimed, memory_limit_bytes: size }) {
-  const loss = fit(claimed === measured ? ADVICE.oneLimit : ADVICE.limit, {
-    measured: significant(measured, 3),
-    claimed: significant(claimed, 3),
-  });
+function limits({ max_loss_pct: most, memory_limit_bytes: size }) {
+  const loss = fit(ADVICE.limit, { most: significant(most, 3) });
   return size === null ? loss : fit(ADVICE.memory, { size: bytes(size), loss });
 }
-
-const LOSS_LABEL = OPERATORS.model.limits.find((field) => field.name === "loss").label;
-
-/** The plan that loses less in the API's words, and which input of this page chooses it. */
-const alternative = ({ text, max_loss_pct: limit }) =>
-  `${sentence(text)} ${fit(ADVICE.gentler, { input: LOSS_LABEL, limit: significant(limit, 3) })}`;
 
 function ranking(rows, first) {
   if (!rows.length) return null;

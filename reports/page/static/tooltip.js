@@ -32,7 +32,7 @@ function factList(facts) {
 }
 
 function caseCard(row) {
-  const head = `${row.format} (${row.kernel})`;
+  const head = `${row.format} · ${row.kernel}`;
   return [el("p", { class: "card-title" }, el("strong", {}, head), " ", el("span", { class: "quiet" }, `${row.op} ${row.shape}`)), factList(caseFacts(row))];
 }
 

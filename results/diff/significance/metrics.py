@@ -28,16 +28,25 @@ class MetricChange:
     """One figure of a case on both sides. `change_ratio` is (after − before) / before; of the error, after − before."""
 
     group: Group
+    """What `--fail-on` calls it."""
     name: str
+    """Name of the figure."""
     unit: str
+    """Unit of its values; empty for a ratio."""
     is_higher_better: bool
+    """Whether more of it is better."""
     before_value: float
+    """On the earlier side, in its unit."""
     after_value: float
+    """On the later side, in its unit."""
     change_ratio: float
+    """(after − before) / before; of the error, after − before."""
     low_ratio: float | None
+    """Lower end of the 95 % interval of the change; counts of bytes have none and need none."""
     high_ratio: float | None
-    """95 % interval of the change where one is known; counts of bytes have none and need none."""
+    """Upper end of that interval."""
     verdict: MetricVerdict
+    """AMBIGUOUS: it may be either."""
     reason: str = ""
     """A code: `noise-unknown`, `time-moved`, `prediction-moved`, …"""
     detail: str = ""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import get_format
+from roofline_model.formats.catalog import get_format, split_precision
 from roofline_model.models.format_plan import PartFormats
 from roofline_model.models.model_shapes import MAX_LAYERS
 from roofline_model.models.strategies.layer_precisions import LayerPrecisions, canonical_precisions
 from roofline_model.models.strategies.operator_type import PROJECTIONS, OperatorType, parse_operator
-from roofline_model.models.strategies.precision_text import part_formats, split_precision
+from roofline_model.models.strategies.precision_text import part_formats
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
 
 UNNAMED_WIDE = "FP16"

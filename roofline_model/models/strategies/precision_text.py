@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import NumberFormat, get_format, known_format
+from roofline_model.formats.catalog import get_format, split_precision
 from roofline_model.models.format_plan import PartFormats, check_pair
 from roofline_model.models.strategies.operator_type import (
     ATTENTION_PRODUCTS,
@@ -34,18 +34,6 @@ def canonical_precision(operator: OperatorType, text: str) -> str:
     if operator in ATTENTION_PRODUCTS:
         activation_format(operator.value, weight)
     return weight.key
-
-
-def split_precision(text: str) -> tuple[NumberFormat, NumberFormat | None]:
-    """Return weight and activation format of a precision; the second is None where only one format is named."""
-    if not isinstance(text, str):
-        raise InvalidValueError(f"a precision is text such as FP8_E4M3 or INT4.BF16, got {str(text)[:40]!r}")
-    whole = known_format(text)
-    if whole is not None:
-        return whole, None  # a user's format may have a dot in its name
-    weight, dot, activation = text.partition(".")
-    # Without a dot the whole is named again: it raises with the names that are near.
-    return (get_format(weight), get_format(activation)) if dot else (get_format(text), None)
 
 
 def part_formats(operator: OperatorType, text: str, default_activation: str) -> PartFormats:

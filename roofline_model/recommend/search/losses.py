@@ -13,12 +13,11 @@ from functools import lru_cache
 
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import get_format
+from roofline_model.formats.catalog import get_format, split_precision
 from roofline_model.models.format_plan import PartFormats, check_pair
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.module_names import operators_of_module
 from roofline_model.models.strategies.operator_type import ATTENTION_PROJECTIONS, FFN_PROJECTIONS, OperatorType
-from roofline_model.models.strategies.precision_text import split_precision
 from roofline_model.recommend.search.problem import CONFIDENCES
 
 MOST_VALUE = 1e100

@@ -13,7 +13,6 @@ from plugin.isolation.device_errors import lost_device_reason
 from plugin.isolation.device_share import (
     claim_device,
     controller_worker_count,
-    number_like_nvml,
     refuse_too_many,
     visible_devices,
     xdist_worker,
@@ -21,6 +20,7 @@ from plugin.isolation.device_share import (
 from plugin.isolation.isolation import decide, watchdog_s
 from plugin.run.options import BenchOptions
 from plugin.run.target import Target
+from plugin.sensors.nvml import number_like_nvml
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 HERE = Target("cpu", True, "this machine's CPU", False, lambda: None)

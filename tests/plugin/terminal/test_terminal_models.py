@@ -74,8 +74,8 @@ def test_rows_are_aligned_and_marked(records):
     shown = lines(records)
     start = header(shown, "decode").index("tokens/s") + len("tokens/s")
     assert shown[shown.index(header(shown, "decode")) + 3][:start].endswith("192")
-    assert sum(line.startswith("  INT8 W8A16 ~") for line in shown) == 4  # decode, prefill, memory, quality
-    assert any(line.startswith("~ emulated (INT8 W8A16)") for line in shown)
+    assert sum(line.startswith("  INT8 (W8A16) ~") for line in shown) == 4  # decode, prefill, memory, quality
+    assert any(line.startswith("~ emulated (INT8 (W8A16))") for line in shown)
     doubtful = lines([model_record("BF16", median_s=1e-2, flags=("contended",)), model_record("INT4", median_s=5e-3)])
     assert header(doubtful, "decode").split()[1] == "!"
 

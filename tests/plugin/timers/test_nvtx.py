@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from plugin.timers.nvtx import CALL_RANGE, call_range, case_range, range_name
+from plugin.timers.profiler import CALL_RANGE, call_range, case_range, range_name
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_torch_without_cuda_is_left_alone(monkeypatch):
 
 
 def test_torch_is_never_imported():
-    code = "import sys; from plugin.timers.nvtx import case_range\nwith case_range('x'): pass\nprint('torch' in sys.modules)"
+    code = "import sys; from plugin.timers.profiler import case_range\nwith case_range('x'): pass\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -30,9 +30,9 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
     ]
     (one,) = recommend_from_run(records, make.CPU)
     assert labels(one)[:3] == [
-        ("INT4 W4A16 (tinygemm)", "measured"),
-        ("INT8 (int_mm)", "measured"),
-        ("BF16 (matmul)", "measured"),
+        ("INT4 (W4A16) · tinygemm", "measured"),
+        ("INT8 (W8A8) · int_mm", "measured"),
+        ("BF16 · matmul", "measured"),
     ]
     assert {row.estimate.source for row in one.options[3:]} <= {"ideal"}
     assert [one.rank_of(row) for row in one.options] == list(range(1, len(one.options) + 1))
@@ -40,8 +40,8 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
     assert one.first.memory.saved_ratio == 0.75
     assert one.first.record_ids == (f"{2:032x}",)
     assert one.phase == "decode"
-    assert one.baseline_label == "BF16 (matmul)"
-    assert shape_summary(one).startswith("INT4 W4A16 (tinygemm): measured 1 ms, 2.0× BF16")
+    assert one.baseline_label == "BF16 · matmul"
+    assert shape_summary(one).startswith("INT4 (W4A16) · tinygemm: measured 1 ms, 2.0× BF16")
     assert shape_reason(one.first, one).startswith("measured 2.0× BF16 (ideal 4.0×)")
     assert "widened to BF16 first" in shape_reason(one.first, one)
 
@@ -66,8 +66,8 @@ def test_predicted_speedups_are_ideal_against_ideal(make):
     assert int8.estimate.source == "ideal"
     assert int8.record_ids == ()
     assert int8.speedup_ratio == pytest.approx(2.0, rel=0.01)
-    assert one.first.label == "BF16 (matmul)"
-    assert "worth trying: INT4 W4A16, ideal 3.9× and not measured here" in shape_summary(one)
+    assert one.first.label == "BF16 · matmul"
+    assert "worth trying: INT4 (W4A16), ideal 3.9× and not measured here" in shape_summary(one)
 
 
 def test_predictions_only_are_ranked_and_marked(make):
@@ -75,7 +75,7 @@ def test_predictions_only_are_ranked_and_marked(make):
     (one,) = recommend_from_run(records, make.CPU)
     assert {row.estimate.source for row in one.options} == {"ideal"}
     assert one.first.weight_format == "INT4"
-    assert shape_summary(one).startswith("INT4 W4A16 (k): not measured, ideal ")
+    assert shape_summary(one).startswith("INT4 (W4A16) · k: not measured, ideal ")
 
 
 def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make):
@@ -85,22 +85,22 @@ def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make
         make.record(DECODE, "INT4", "BF16", "tinygemm", status="skipped", reason="no package", device=None),
     ]
     (one,) = recommend_from_run(records, make.CPU)
-    assert ("INT8 (int_mm)", "failed: relative error 3") in excluded_texts(one)
-    assert ("INT4 W4A16 (tinygemm)", "skipped: no package") in excluded_texts(one)
+    assert ("INT8 (W8A8) · int_mm", "failed: relative error 3") in excluded_texts(one)
+    assert ("INT4 (W4A16) · tinygemm", "skipped: no package") in excluded_texts(one)
     assert not {row.weight_format for row in one.options} & {"INT8", "INT4"}
 
 
 def test_without_a_chip_only_the_run_is_ranked(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
     (one,) = recommend_from_run(records, None)
-    assert labels(one) == [("INT8 (int_mm)", "measured"), ("BF16 (matmul)", "measured")]
+    assert labels(one) == [("INT8 (W8A8) · int_mm", "measured"), ("BF16 · matmul", "measured")]
     assert one.first.loss == product_loss("INT8", "INT8")
 
 
 def test_a_chip_is_not_used_for_another_chips_records(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, device=make.GPU)]
     (one,) = recommend_from_run(records, make.CPU)
-    assert labels(one) == [("BF16 (matmul)", "measured")]
+    assert labels(one) == [("BF16 · matmul", "measured")]
 
 
 def test_cold_is_preferred_and_warm_used_when_it_is_all_there_is(make):
@@ -121,8 +121,8 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
     (found,) = recommend_from_run(near, None)
-    assert "level with INT8 (int_mm) within the intervals" in shape_summary(found)
-    assert [row.label for row in found.options] == ["BF16 (matmul)", "INT8 (int_mm)"]  # level: the smaller loss
+    assert "level with INT8 (W8A8) · int_mm within the intervals" in shape_summary(found)
+    assert [row.label for row in found.options] == ["BF16 · matmul", "INT8 (W8A8) · int_mm"]  # level: the smaller loss
     assert "level" not in shape_summary(recommend_from_run(far, None)[0])
 
 
@@ -134,7 +134,7 @@ def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
     )
     (one,) = recommend_from_run([odd], make.CPU)
     assert one.phase == ""
-    assert labels(one) == [("BF16 (mine)", "measured")]
+    assert labels(one) == [("BF16 · mine", "measured")]
     assert saved_ratio(one.first) is None
 
 
@@ -151,7 +151,7 @@ def test_nothing_to_rank(make):
 def test_a_chip_without_a_sixteen_bit_rate_still_ranks_what_was_measured(make):
     chip = make.device("odd", bandwidth_gb_s=100, tflops={"INT8": 4.0}, paths={})
     (one,) = recommend_from_run([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)], chip)
-    assert labels(one) == [("INT8 (int_mm)", "measured")]
+    assert labels(one) == [("INT8 (W8A8) · int_mm", "measured")]
     assert one.first.speedup_ratio is None
 
 
@@ -162,12 +162,14 @@ def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
     ]
     fp8 = replace(predicted[1], predictions=(replace(predicted[1].ideal, time_s=1e-9),))
     (one,) = recommend_from_run([predicted[0], fp8], None)
-    assert labels(one) == [("BF16 (matmul)", "ideal"), ("FP8_E4M3 (scaled_mm_emulated)", "ideal")]
+    assert labels(one) == [("BF16 · matmul", "ideal"), ("FP8 (W8A8) · scaled_mm_emulated", "ideal")]
     assert "leaves out what emulating costs" in shape_reason(one.options[1], one)
     measured = make.record((64, 512, 512), "BF16", "BF16", "matmul", 1e-3)
     assert "worth trying" not in shape_summary(recommend_from_run([measured, fp8], None)[0])
     alone = shape_summary(recommend_from_run([fp8], None)[0])
-    assert alone == "only emulated kernels were predicted (FP8_E4M3 (scaled_mm_emulated)), without what emulating costs"
+    assert (
+        alone == "only emulated kernels were predicted (FP8 (W8A8) · scaled_mm_emulated), without what emulating costs"
+    )
 
 
 def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
@@ -210,4 +212,4 @@ def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
     assert shape_reason(one.first, one).startswith(
         f"expected {one.first.speedup_ratio:.1f}× FP16 (ideal 2.0×), not measured"
     )
-    assert shape_summary(one).startswith("FP8_E4M3 (k): not measured, expected")
+    assert shape_summary(one).startswith("FP8 (W8A8) · k: not measured, expected")

@@ -45,14 +45,14 @@ def test_a_cell_holds_the_speedup_of_the_ranking_and_its_evidence(view):
     ]
     for row in ranking.options:
         if row.kernel is not None:
-            cell = cells[row.label.removesuffix(f" ({row.kernel})"), row.kernel]
+            cell = cells[row.label.removesuffix(f" · {row.kernel}"), row.kernel]
             assert (cell.speedup, cell.time_s) == (row.speedup_ratio, row.estimate.time_s)
             assert cell.state == "measured"
     assert cells["BF16", "matmul"].is_baseline != cells["FP16", "matmul"].is_baseline
     best = [key for key, cell in cells.items() if cell.is_best]
-    assert best == [("INT8 W8A16", "int8pack")]
-    assert cells["NF4 W4A16", "bnb"].text == "skipped"
-    assert "bitsandbytes is not installed" in cells["NF4 W4A16", "bnb"].title
+    assert best == [("INT8 (W8A16)", "int8pack")]
+    assert cells["NF4 (W4A16)", "bnb"].text == "skipped"
+    assert "bitsandbytes is not installed" in cells["NF4 (W4A16)", "bnb"].title
 
 
 def test_other_cache_states_have_rows_of_their_own_without_a_ranking(view):
@@ -77,8 +77,8 @@ def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
     _, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
     assert [column.kernel for column in matrix.columns][:2] == ["tinygemm", "matmul"]
     assert "" not in [column.kernel for column in matrix.columns][:2]
-    assert [name for name, _ in matrix.barred] == ["MXFP4"]
-    assert "MXFP4" not in {column.precision for column in matrix.columns}
+    assert [name for name, _ in matrix.barred] == ["MXFP4 (W4A4)"]
+    assert "MXFP4 (W4A4)" not in {column.precision for column in matrix.columns}
     (ranking,) = view.chips[0].recommendations
     assert "10.x" in kernel_gap_text(ranking.options[-1])
     assert "MXFP4" not in shape_summary(ranking)
@@ -95,7 +95,7 @@ def test_nothing_that_cannot_run_is_worth_trying_on_a_cpu(make):
         if barred
         else True
     )
-    assert "worth trying: INT4 W4A16" in shape_summary(one)
+    assert "worth trying: INT4 (W4A16)" in shape_summary(one)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
     assert todo < min(place for place in others if place >= 0)
     decode, prefill = view.chips[0].actions
     assert (decode.phase, prefill.phase) == ("Decode", "Prefill")
-    assert decode.take == "take INT8 W8A16 (int8pack)"
+    assert decode.take == "take INT8 (W8A16) · int8pack"
     assert "measured" in decode.evidence
     assert "its loss is only claimed" in decode.caveat
     assert set(decode.record_ids) <= {row.record_id for row in view.rows}
@@ -157,7 +157,7 @@ def test_predictions_alone_are_to_be_tried_and_a_single_kernel_is_no_choice(make
         make.record(DECODE, b, a, "k", number=at) for at, (b, a) in enumerate((("BF16", "BF16"), ("INT4", "BF16")))
     ]
     (action,) = report_view(make.run(), tried, make.profiles(make.CPU)).chips[0].actions
-    assert action.take == "try INT4 W4A16 (k)"
+    assert action.take == "try INT4 (W4A16) · k"
     assert "nobody measured it here" in action.caveat
     alone = report_view(make.run(), [make.record(DECODE, "BF16", "BF16", "k", 1e-3)], {}).chips[0].actions
     assert alone[0].take.startswith("nothing to choose yet")
@@ -175,7 +175,7 @@ def test_slower_formats_keep_the_baseline(make):
 
 
 @pytest.mark.parametrize(
-    ("int8_s", "ring", "level"), [(1.9e-4, ["INT4 W4A16"], []), (1.01e-4, [], ["INT4 W4A16", "INT8"])]
+    ("int8_s", "ring", "level"), [(1.9e-4, ["INT4 (W4A16)"], []), (1.01e-4, [], ["INT4 (W4A16)", "INT8 (W8A8)"])]
 )
 def test_only_what_nothing_is_level_with_has_the_ring(make, int8_s, ring, level):
     kernels = (("BF16", "BF16", 4e-4), ("INT4", "BF16", 1e-4), ("INT8", "INT8", int8_s))
@@ -209,10 +209,12 @@ def test_predictions_whose_intervals_overlap_have_no_ring(make):
         }
 
     both, alone = (False, True), (True, False)
-    assert marks(45e-6, 0.1) == {"INT4 W4A16": both, "INT8": both}
-    assert marks(45e-6, 0.3) == {"INT8": both}  # INT4 is faster and less sure: it stands behind, as in every ranking
-    assert marks(60e-6, 0.3) == {"INT4 W4A16": both}  # 60 % more: not level, but the intervals do not tell them apart
-    assert marks(60e-6, 0.1) == {"INT4 W4A16": alone}
+    assert marks(45e-6, 0.1) == {"INT4 (W4A16)": both, "INT8 (W8A8)": both}
+    assert marks(45e-6, 0.3) == {
+        "INT8 (W8A8)": both
+    }  # INT4 is faster and less sure: it stands behind, as in every ranking
+    assert marks(60e-6, 0.3) == {"INT4 (W4A16)": both}  # 60 % more: not level, but the intervals do not tell them apart
+    assert marks(60e-6, 0.1) == {"INT4 (W4A16)": alone}
 
 
 def test_a_shape_where_two_are_level_counts_for_both(make):
@@ -232,11 +234,11 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
     ]
     view = report_view(make.run(), records)
     (line,) = view.headlines
-    assert "INT4 W4A16 (k) leads 2 of 2 shapes (level with INT8 (k) at 1), measured 3.6× to 4.0× BF16" in line
+    assert "INT4 (W4A16) · k leads 2 of 2 shapes (level with INT8 (W8A8) · k at 1), measured 3.6× to 4.0× BF16" in line
     (action,) = view.chips[0].actions
-    assert action.take == "take INT4 W4A16 (k)"
+    assert action.take == "take INT4 (W4A16) · k"
     assert action.evidence.endswith("at 2 of 2 shapes")
-    assert action.caveat.startswith("level with INT8 (k) at 1")
+    assert action.caveat.startswith("level with INT8 (W8A8) · k at 1")
     assert "elsewhere" not in action.caveat
 
 
@@ -277,4 +279,4 @@ def test_nobody_is_told_to_take_what_a_disturbed_machine_measured(make, flag, ve
         for at, (b, t) in enumerate((("BF16", 4e-4), ("INT4", 1e-4)))
     ]
     (action,) = report_view(make.run(), records).chips[0].actions
-    assert action.take == f"{verb} INT4 W4A16 (k)"
+    assert action.take == f"{verb} INT4 (W4A16) · k"

@@ -42,7 +42,7 @@ def model_view():
 def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
     decode = groups_of(model_view)[0]
     found = {point.label: point for point in decode.points}
-    int4 = found["INT4 W4A16"]
+    int4 = found["INT4 (W4A16)"]
     assert int4.loss_source == "measured"
     assert int4.loss_low_pct < int4.loss_pct < int4.loss_high_pct
     assert int4.loss_pct == pytest.approx(3.56, abs=0.01)  # 100·(e^0.035 − 1)
@@ -51,9 +51,9 @@ def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
     assert int4.is_best
     assert decode.per == "token"
     passes = {one.label: one for one in model_view.chips[0].models[0].phases[0].passes}
-    figures = passes["INT4 W4A16"].figures
+    figures = passes["INT4 (W4A16)"].figures
     assert int4.memory_bytes == figures.held_bytes + figures.cache_bytes
-    assert int4.energy_j == passes["INT4 W4A16"].figures.energy_j_per_token
+    assert int4.energy_j == passes["INT4 (W4A16)"].figures.energy_j_per_token
 
 
 def test_fronts_are_of_one_kind_of_evidence(model_view, make):
@@ -72,7 +72,7 @@ def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
     group = next(one for one in groups_of(view) if one.title.startswith("gemv 1x28672x8192"))
     found = {point.label: point for point in group.points}
-    fp8 = found["FP8_E4M3 (scaled_mm_row)"]
+    fp8 = found["FP8 (W8A8) · scaled_mm_row"]
     assert fp8.loss_source == "claimed"
     assert 0 < fp8.loss_pct < 5
     row = next(
@@ -80,7 +80,7 @@ def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     ).options
     assert fp8.memory_bytes == next(one.memory.total_bytes for one in row if one.label == fp8.label) > 28672 * 8192
     assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
-    assert found["BF16 (matmul)"].speedup_ratio == 1.0
+    assert found["BF16 · matmul"].speedup_ratio == 1.0
 
 
 def test_unknown_stays_unknown(make):

@@ -13,7 +13,7 @@ def test_measured_row_by_hand(make):
     # BF16 1x4096x4096: 2·4096² weight bytes + 2·4096 in + 2·4096 out = 33 570 816 B; 33 554 432 FLOP; 76 GB/s
     record = make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 1e-3)
     (row,) = case_rows([record])
-    assert row.label == "BF16 (matmul)"
+    assert row.label == "BF16 · matmul"
     assert row.ideal_s == pytest.approx(33_570_816 / 76e9)
     assert row.measured_s == 1e-3
     assert row.achieved_bytes_per_s == pytest.approx(33.570816e9)
@@ -30,10 +30,10 @@ def test_precision_labels_tell_weight_only_from_both_operands(make):
         return make.record((1, 64, 64), b, a, "k").case.precision_label
 
     assert label("BF16", "BF16") == "BF16"
-    assert label("INT4", "BF16") == "INT4 W4A16"
-    assert label("INT8", "BF16") == "INT8 W8A16"
-    assert label("INT8", "INT8") == "INT8"
-    assert label("FP8_E4M3", "FP8_E4M3") == "FP8_E4M3"
+    assert label("INT4", "BF16") == "INT4 (W4A16)"
+    assert label("INT8", "BF16") == "INT8 (W8A16)"
+    assert label("INT8", "INT8") == "INT8 (W8A8)"
+    assert label("FP8_E4M3", "FP8_E4M3") == "FP8 (W8A8)"
 
 
 def test_a_case_without_operands_is_named_by_its_formats(make):

@@ -31,10 +31,10 @@ def section(page, name):
 
 def test_the_section_shows_measured_expected_and_ideal_side_by_side(page):
     found = section(page, "models")
-    row = next(one for one in re.findall(r"<tr.*?</tr>", found, re.DOTALL) if "INT4 W4A16" in one)
+    row = next(one for one in re.findall(r"<tr.*?</tr>", found, re.DOTALL) if "INT4 (W4A16)" in one)
     assert 'class="best"' in row
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[dh].*?</t[dh]>", row)]
-    assert cells[:4] == ["INT4 W4A16", "5.2 ms", "1.0 %", "192"]
+    assert cells[:4] == ["INT4 (W4A16)", "5.2 ms", "1.0 %", "192"]
     assert next(cell for cell in cells if cell.endswith("×")) == "2.5×"
     assert len([cell for cell in cells if cell.endswith("×")]) == 3
     assert "213 J" in cells
@@ -63,21 +63,21 @@ def test_models_are_not_listed_among_shapes_nor_ranked_like_products(view, page,
 def test_nobody_reads_raw_names(page):
     text = re.sub(r"<[^>]+>", " ", page)
     assert "decode:seeded" not in text
-    assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT4 W4A16 (torchao)" in text
+    assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT4 (W4A16) · torchao" in text
 
 
 def test_headlines_say_expected_before_ideal(view):
     decode, prefill = view.headlines
     assert re.match(
-        r"seeded-llama-156m, decode, batch 1, 128 tokens: INT4 W4A16 \(torchao\) expected [\d.]+× BF16 \(ideal [\d.]+×\), measured 2.5×\.",
+        r"seeded-llama-156m, decode, batch 1, 128 tokens: INT4 \(W4A16\) · torchao expected [\d.]+× BF16 \(ideal [\d.]+×\), measured 2.5×\.",
         decode,
     )
-    assert "BF16 (transformers) stays fastest" in prefill
+    assert "BF16 · transformers stays fastest" in prefill
 
 
 def test_a_roof_is_the_chips_and_not_a_mean_of_the_formats_of_a_pass(view):
     roofs = view.chips[0].roofline.roofs
-    assert {roof.precision for roof in roofs} == {"BF16", "INT8 W8A16", "INT4 W4A16"}
+    assert {roof.precision for roof in roofs} == {"BF16", "INT8 (W8A16)", "INT4 (W4A16)"}
     assert {roof.peak_flops_per_s for roof in roofs} == {CHIP.peak_flops_per_s("BF16")}
     assert len(view.chips[0].roofline.points) == 7
     # A pass stays below the roof at its intensity.
@@ -104,7 +104,7 @@ def test_predictions_alone_have_a_section_with_expected_rates():
     page = render_page(report_view(model_run(), found, {CHIP.content_hash: model_profile()}))
     models = section(page, "models")
     assert "Measured</th>" not in models
-    assert "decode: try INT4 W4A16: expected" in models
+    assert "decode: try INT4 (W4A16): expected" in models
     assert "<caption>Memory" not in models
 
 
@@ -133,7 +133,7 @@ def test_json_holds_the_figures_with_units(view):
     assert (found["model"], found["batch_count"], found["context_count"]) == ("seeded-llama-156m", 1, 128)
     assert int4["tokens_per_s"] == pytest.approx(1 / 5.2e-3)
     assert int4["kl_nats_per_token"]["value"] == 0.035
-    assert found["phases"][0]["best"] == "INT4 W4A16"
+    assert found["phases"][0]["best"] == "INT4 (W4A16)"
     assert not found["phases"][1]["is_win"]
     assert set(int4["expected_parts_s"]) <= set(part_columns(model))
 
@@ -147,10 +147,10 @@ def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
     ]
     view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
     prefill = next(headline for headline in view.headlines if "prefill" in headline)
-    assert "stay at BF16 (transformers); INT8 W8A16 (torchao) is level with BF16" in prefill
+    assert "stay at BF16 · transformers; INT8 (W8A16) · torchao is level with BF16" in prefill
     steps, prompts = view.chips[0].actions
     assert prompts.take == "stay at BF16"
-    assert prompts.evidence.startswith("nothing is faster; INT8 W8A16 is level with it")
-    assert steps.take == "take INT4 W4A16"
+    assert prompts.evidence.startswith("nothing is faster; INT8 (W8A16) is level with it")
+    assert steps.take == "take INT4 (W4A16)"
     assert "likeliest next token is the 16-bit model's on 50.0 % of the tokens only" in steps.caveat
     assert "SM clock" not in render_page(view)

@@ -72,7 +72,7 @@ def test_every_roof_is_a_line_with_its_name_and_ridge(make):
     texts = texts_of(figure)
     assert {"ridge 412", "ridge 206", "ridge 103", "ridge 14"} <= set(texts)
     assert "BF16  989.4 TFLOP/s" in texts
-    assert "INT4 W4A16 on BF16  989.4 TFLOP/s" in texts
+    assert "INT4 (W4A16) on BF16  989.4 TFLOP/s" in texts
     assert figure.axes[0].get_ylabel() == "Performance (TFLOP/s)"
 
 
@@ -96,7 +96,7 @@ def test_operators_differ_by_shape_and_warm_is_half_filled(make):
 
 def test_the_best_configuration_is_annotated_once(make):
     _, figure = figure_of(make, make.cpu_records())
-    assert sum(text.startswith("Best: INT8 W8A16 (int8pack)") for text in texts_of(figure)) == 1
+    assert sum(text.startswith("Best: INT8 (W8A16) · int8pack") for text in texts_of(figure)) == 1
     (ring,) = lines_named(figure, "best configuration")
     assert ring.get_markeredgecolor() == ACCENT.light
 
@@ -371,7 +371,7 @@ def test_a_callout_goes_round_a_point_rather_than_through_it():
 
 
 def test_colours_are_fixed_per_format_and_distinct():
-    colours = format_colours(["BF16", "INT8 W8A16", "INT8", "MXFP8_E4M3", "FP8_E4M3", "Q4_K×BF16", "Q5_K×BF16"])
+    colours = format_colours(["BF16", "INT8 (W8A16)", "INT8", "MXFP8_E4M3", "FP8_E4M3", "Q4_K×BF16", "Q5_K×BF16"])
     assert len({colour.light for colour in colours.values()}) == 7
     assert colours["BF16"] == format_colours(["FP16", "BF16"])["BF16"]
     assert len({colour.light for colour in all_colours()}) == len(all_colours())

@@ -49,28 +49,28 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     (chip,) = doubtful.chips
     (one,) = chip.recommendations
     assert shape_summary(one) == (
-        "INT4 W4A16 (tinygemm): measured 1 ms, about 2.0× BF16; the baseline's time is doubtful (noisy): measure it again"
+        "INT4 (W4A16) · tinygemm: measured 1 ms, about 2.0× BF16; the baseline's time is doubtful (noisy): measure it again"
     )
     (matrix,) = entries_and_matrices(chip.shapes, chip.recommendations)[1]
     marks = {
         column.precision: (cell.is_doubtful, cell.is_over_doubt)
         for column, cell in zip(matrix.columns, matrix.rows[0][1], strict=True)
     }
-    assert {name: marks[name] for name in ("INT4 W4A16", "INT8", "BF16")} == {
-        "INT4 W4A16": (False, True),
-        "INT8": (False, True),
+    assert {name: marks[name] for name in ("INT4 (W4A16)", "INT8 (W8A8)", "BF16")} == {
+        "INT4 (W4A16)": (False, True),
+        "INT8 (W8A8)": (False, True),
         "BF16": (True, False),
     }
     assert "the baseline's among them (noisy): measure again" in chip.actions[0].caveat
     assert "measured about 2.0× BF16" in chip.actions[0].evidence
     text = markdown_report(doubtful)
-    assert "| 1 | INT4 W4A16 (tinygemm) | 1 ms | 2.0× ! | measured | ±1.0 % |" in text
+    assert "| 1 | INT4 (W4A16) · tinygemm | 1 ms | 2.0× ! | measured | ±1.0 % |" in text
     document = report_json(doubtful)["chips"][0]
     assert document["recommendations"][0]["baseline_doubts"] == ["noisy"]
     assert document["shapes"][0]["baseline"]["doubts"] == ["noisy"]
     assert document["trade_offs"][0]["baseline_doubts"] == ("noisy",)
     page = render_page(doubtful)
-    assert '<caption>Against BF16 (matmul) <abbr class="mark" title="its time is in doubt: ' in page
+    assert '<caption>Against BF16 · matmul <abbr class="mark" title="its time is in doubt: ' in page
     assert "the baseline&#39;s time is doubtful: measure again" in page
 
 

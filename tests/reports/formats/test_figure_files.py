@@ -84,13 +84,13 @@ def test_errors_name_every_operator_and_precision_once(rich):
     names = [one for one in found if re.search(r", \d+ cases?$", one)]
     expected = {(row.op_title, row.precision, row.cache, row.mode) for row in rows if row.error_ratio is not None}
     assert len(names) == len(set(names)) == len(expected)
-    assert "gemv, hot (warm) INT4 W4A16, 1 case" in names
+    assert "gemv, hot (warm) INT4 (W4A16), 1 case" in names
     assert errors_figure([]) is None
 
 
 def test_where_the_time_went_names_cases_and_the_parts_that_occur(rich, models):
     found = texts(draw_rows(gaps_figure(rich.cases, title="Time", subtitle="sub")))
-    assert "gemv 1x28672x8192 BF16 (matmul)" in found
+    assert "gemv 1x28672x8192 BF16 · matmul" in found
     assert {"ideal roof", "unexplained"} <= set(found)
     view = report_view(rich.run, models, {})
     parts = set(texts(draw_rows(gaps_figure(view.cases, title="Time", subtitle="sub")))) & {
@@ -102,7 +102,7 @@ def test_where_the_time_went_names_cases_and_the_parts_that_occur(rich, models):
 
 def test_samples_are_drawn_for_cases_that_still_have_them(rich):
     found = texts(draw_rows(spreads_figure(rich.cases, title="Samples", subtitle="sub")))
-    assert "gemv 1x28672x8192 INT4 W4A16 (tinygemm), cold, process 2 [bimodal]" in found
+    assert "gemv 1x28672x8192 INT4 (W4A16) · tinygemm, cold, process 2 [bimodal]" in found
     assert "flagged: the time is in doubt" in found
     pruned = [replace(case, rows=tuple(_without_samples(row) for row in case.rows)) for case in rich.cases]
     assert spreads_figure(pruned) is None
@@ -135,9 +135,9 @@ def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(m
             assert point.is_on_front == (not beaten)
         assert sum(point.is_chosen for point in points.values()) == 1
     decode = next(phase for phase in model.phases if phase.phase == "decode")
-    assert {one.label: one.is_chosen for one in pareto_points(decode)}["INT4 W4A16"]
+    assert {one.label: one.is_chosen for one in pareto_points(decode)}["INT4 (W4A16)"]
     found = texts(draw_figure(pareto_figure(decode, title="Pareto", subtitle="sub")))
-    assert "INT4 W4A16 · 94.2/s · 131 MB" in found
+    assert "INT4 (W4A16) · 94.2/s · 131 MB" in found
 
 
 def test_without_measured_quality_there_is_no_pareto_figure(models):

@@ -75,7 +75,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     lines = text.splitlines()
     assert lines[0] == "# Roofline report: nightly"
     assert lines[6].startswith(
-        "**Decode (gemv) at 1x28672x8192: INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured about 2.3×"
+        "**Decode (gemv) at 1x28672x8192: INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured about 2.3×"
     )
     titles = [line for line in lines if line.startswith("## ")]
     expected = [
@@ -88,7 +88,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     ]
     assert titles == [f"## {title}" for title in expected]  # a section that is a figure only, or empty, has no title
     assert (
-        "| gemm 2048x8192x8192 | FP8_E4M3 | scaled_mm_row | 210 µs |   | ±2.0 % | – | cold | 138.9 µs | -33.9 % |"
+        "| gemm 2048x8192x8192 | FP8 (W8A8) | scaled_mm_row | 210 µs |   | ±2.0 % | – | cold | 138.9 µs | -33.9 % |"
         in text
     )
     assert "| gemm 2048x8192x8192 | BF16 | matmul | 405.9 µs | ! | ±6.3 % |" in text
@@ -177,19 +177,21 @@ def test_json_numbers_equal_the_view(rich):
 
 
 WITHOUT_UNIT = {"schema_version", "exit_code", "process", "rank", "max_error_ratio", "flops", "pct"}
+NAMED = ("shape", "formats", "values")
+"""Their keys are names: dimension letters, operands, a finding's values (docs/reference/findings.md)."""
 UNITS = ("_s", "_bytes", "_per_s", "_per_byte", "_ratio", "_count", "_w", "_j", "_hz", "_pct", "_nats_per_token")
 
 
 def test_every_number_in_the_json_has_its_unit_in_its_key(rich):
     document = report_json(rich)
-    del document["run"]["environment"]  # facts as they were stored
+    del document["environment"]  # facts as they were stored
 
     def keys(value):
         if isinstance(value, dict):
             for key, item in value.items():
                 if isinstance(item, int | float) and not isinstance(item, bool):
                     yield key
-                yield from keys(item)
+                yield from keys(item) if key not in NAMED else ()
         elif isinstance(value, list | tuple):
             for item in value:
                 yield from keys(item)
@@ -203,14 +205,13 @@ def test_every_number_in_the_json_has_its_unit_in_its_key(rich):
 
 def test_every_key_is_documented(rich, pytestconfig):
     document = report_json(rich)
-    del document["run"]["environment"], document["environment"]
+    del document["environment"]
 
     def keys(value):
         if isinstance(value, dict):
             yield from value
             for name, item in value.items():
-                # The names of a finding's values are in docs/reference/findings.md.
-                yield from keys(item) if name != "values" else ()
+                yield from keys(item) if name not in NAMED else ()
         elif isinstance(value, list | tuple):
             for item in value:
                 yield from keys(item)

@@ -94,7 +94,7 @@ def test_rows_as_json_name_every_text_once(make):
     data = rows_json(gaps_figure(cases, 1))
     assert data["keys"] == [1, 2]
     assert len(data["names"]) == len(set(data["names"]))
-    assert [[data["names"][at] for at in row][1] for row in data["rows"]] == ["BF16 (a)", "BF16 (b)"]
+    assert [[data["names"][at] for at in row][1] for row in data["rows"]] == ["BF16 · a", "BF16 · b"]
 
 
 def timed(make, count):

@@ -82,7 +82,7 @@ def test_each_case_has_a_dot_for_the_ideal_and_one_for_the_expected_time(page):
     dots = page.evaluate(count)
     cases = page.locator(".live table.cases tbody tr td[data-column=error_expected_ratio][data-value]").count()
     assert dots == [cases, cases]
-    page.locator(".pill[data-value='INT4 W4A16']").click()
+    page.locator(".pill[data-value='INT4 (W4A16)']").click()
     fewer = page.evaluate(count)
     assert 0 < fewer[0] < cases
 
@@ -103,7 +103,7 @@ def test_bars_add_up_to_the_measured_times_and_follow_sort_and_filter(page):
     chosen(page, "One bar per").select_option("1")
     assert len(page.evaluate(sums)) == 13  # no two cases share operator, regime and format
     assert sum(page.evaluate(sums)) == pytest.approx(sum(stored) * 1e3, rel=1e-3)
-    page.locator(".pill[data-value='INT8']").click()
+    page.locator(".pill[data-value='INT8 (W8A8)']").click()
     assert len(page.evaluate(sums)) == 1
     for label, value in (("Scale", "share"), ("Sort by", "0"), ("One bar per", "0")):
         chosen(page, label).select_option(value)

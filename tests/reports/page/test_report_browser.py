@@ -111,7 +111,7 @@ def test_pointing_at_a_mark_shows_its_numbers(make, page):
         ".tip:not([hidden])", state="attached"
     )  # not a function: the page's policy forbids to evaluate one
     text = page.locator(".tip").inner_text()
-    assert "INT8 (int_mm_padded)" in text
+    assert "INT8 (W8A8) · int_mm_padded" in text
     assert format_time(record.measurement.median_s) in text
     assert format_flops(rate) in text
     assert format_percent(record.ideal.error_ratio, signed=True) in text
@@ -123,7 +123,7 @@ def test_pointing_at_a_mark_shows_its_numbers(make, page):
 
 def test_filters_hold_for_table_and_plot_and_are_undone(make, page):
     every = numbers(page)
-    pill = page.locator(".pill[data-value='INT4 W4A16']")
+    pill = page.locator(".pill[data-value='INT4 (W4A16)']")
     pill.click()
     assert pill.get_attribute("aria-pressed") == "true"
     shown = numbers(page)

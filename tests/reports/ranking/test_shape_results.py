@@ -20,7 +20,7 @@ def test_verdict_line_of_the_issue(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 2.3e-3, device=make.GPU),
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1.0e-3, device=make.GPU),
     )
-    assert result.verdict == "1x4096x4096: INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+    assert result.verdict == "1x4096x4096: INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 2.3×"
     assert result.measured_speedup == pytest.approx(2.3)
     # (4096² · 2 + 2 · 2 · 4096) / (4096² / 2 + 2 · 2 · 4096) bytes
     assert result.predicted_speedup == pytest.approx(33_570_816 / 8_404_992)
@@ -33,10 +33,10 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline(make):
         make.record(DECODE, "FP32", "FP32", "matmul", 2e-3),
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.5e-3),
     )
-    assert result.baseline.label == "FP16 (matmul)"
-    assert result.best.label == "INT8 (int_mm)"
+    assert result.baseline.label == "FP16 · matmul"
+    assert result.best.label == "INT8 (W8A8) · int_mm"
     assert result.measured_speedup == pytest.approx(2.0)
-    assert [one.precision for one in result.ranked] == ["INT8", "FP32", "FP16", "BF16"]
+    assert [one.precision for one in result.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
 
 
 def test_a_narrow_format_that_loses_is_said_to_lose(make):
@@ -45,14 +45,14 @@ def test_a_narrow_format_that_loses_is_said_to_lose(make):
         make.record((512, 4096, 4096), "INT4", "BF16", "tinygemm", 100e-3, device=make.GPU),
     )
     assert result.verdict == (
-        "512x4096x4096: BF16 (matmul) stays fastest, measured 10 ms; INT4 W4A16 (tinygemm) ideal 1.0× BF16, measured 0.1×"
+        "512x4096x4096: BF16 · matmul stays fastest, measured 10 ms; INT4 (W4A16) · tinygemm ideal 1.0× BF16, measured 0.1×"
     )
     assert result.measured_speedup == 1.0
 
 
 def test_predictions_only(make):
     (result,) = judged(make.record(DECODE, "BF16", "BF16", "matmul"), make.record(DECODE, "INT8", "INT8", "int_mm"))
-    assert result.verdict == "1x4096x4096: INT8 (int_mm) ideal 2.0× BF16, not measured"
+    assert result.verdict == "1x4096x4096: INT8 (W8A8) · int_mm ideal 2.0× BF16, not measured"
     assert result.measured_speedup is None
 
 
@@ -61,21 +61,21 @@ def test_measured_evidence_outranks_a_faster_prediction(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
         make.record(DECODE, "INT4", "BF16", "tinygemm"),
     )
-    assert result.best.label == "BF16 (matmul)"
+    assert result.best.label == "BF16 · matmul"
     assert result.best.is_measured
 
 
 def test_fp32_is_the_baseline_only_where_no_sixteen_bit_kernel_ran(make):
     fp32 = make.record(DECODE, "FP32", "FP32", "matmul", 2e-3)
     (result,) = judged(fp32, make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3))
-    assert result.verdict == "1x4096x4096: INT8 (int_mm) ideal 4.0× FP32, measured 2.0×"
+    assert result.verdict == "1x4096x4096: INT8 (W8A8) · int_mm ideal 4.0× FP32, measured 2.0×"
     # A predicted 16-bit case does not displace a measured FP32 one: measured is compared with measured.
     (result,) = judged(
         fp32,
         make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3),
         make.record(DECODE, "BF16", "BF16", "matmul"),
     )
-    assert result.baseline.label == "FP32 (matmul)"
+    assert result.baseline.label == "FP32 · matmul"
 
 
 def test_without_any_baseline_no_speedup_is_invented(make):
@@ -86,7 +86,7 @@ def test_without_any_baseline_no_speedup_is_invented(make):
     assert result.predicted_speedup is None
     assert (
         result.verdict
-        == "1x4096x4096: INT8 (int_mm) is fastest, measured 1 ms, 2.0× INT4 W4A16 (tinygemm); no 16-bit or FP32 kernel to compare with"
+        == "1x4096x4096: INT8 (W8A8) · int_mm is fastest, measured 1 ms, 2.0× INT4 (W4A16) · tinygemm; no 16-bit or FP32 kernel to compare with"
     )
 
 
@@ -100,13 +100,13 @@ def test_report_and_terminal_print_the_same_sentence(make):
         printed = [line.strip() for line in folded.split("\n") if line.startswith("  → ")]
         ours = [one.verdict.removeprefix(f"{one.title}: ") for one in judged(*records) if one.is_contest]
         assert printed == [f"→ {sentence}" for sentence in ours]
-    assert printed == ["→ INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: contended, drift)"]
+    assert printed == ["→ INT8 (W8A8) · int_mm ideal 2.0× BF16, measured about 2.0× (doubtful: contended, drift)"]
 
 
 def test_a_lone_configuration_wins_nothing(make):
     (result,) = judged(make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3))
     assert not result.is_contest
-    assert result.verdict == "1x4096x4096: INT8 (int_mm) measured 1 ms; nothing else ran on this shape"
+    assert result.verdict == "1x4096x4096: INT8 (W8A8) · int_mm measured 1 ms; nothing else ran on this shape"
 
 
 def test_failed_and_skipped_cases_never_compete(make):

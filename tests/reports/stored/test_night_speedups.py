@@ -46,7 +46,7 @@ def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(night, recomm
     assert row.speedup_ratio == pytest.approx(1.8)  # of 2.0, 1.6 and 1.8; the levels say 2.7
     assert row.trust.speedup_basis == "median of 3 nights, all disturbed"
     assert reason_text(row, ranking).startswith("measured 1.8× BF16")
-    assert "1.8× BF16 (matmul) (median of 3 nights, all disturbed)" in summary_of(ranking)
+    assert "1.8× BF16 · matmul (median of 3 nights, all disturbed)" in summary_of(ranking)
 
 
 def test_undisturbed_nights_go_before_disturbed_ones(night, recommend) -> None:
@@ -63,14 +63,14 @@ def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night,
     row, ranking = best_of(recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})]))
     assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.2), "across runs")
     assert reason_text(row, ranking).startswith("across runs 2.2× BF16")
-    assert "2.2× BF16 (matmul) (across runs)" in summary_of(ranking)
+    assert "2.2× BF16 · matmul (across runs)" in summary_of(ranking)
     assert (row.trust.confidence, row.trust.reason.endswith(", speed-up across runs")) == ("medium", True)
     # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
     found = recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})])
     assert "| 2.2× across runs |" in markdown([stored_section(Report(None), found)])
     (group,) = trade_groups(night(2, {BF16: 22e-6})[0], (), (), (), found, ranking.hardware_key)
     bases = {point.label: point.speedup_basis for point in group.points if point.time_source == "measured"}
-    assert bases == {"INT4 W4A16 (tinygemm)": "across runs", "BF16 (matmul)": ""}
+    assert bases == {"INT4 (W4A16) · tinygemm": "across runs", "BF16 · matmul": ""}
 
 
 def test_levels_of_the_same_nights_need_no_words(night, recommend) -> None:

@@ -50,7 +50,7 @@ def test_predictions_only(night, recommend) -> None:
 
 def test_one_case_alone_and_no_wide_baseline(night, recommend) -> None:
     [ranking] = recommend([night(1, {INT4: 9e-6})]).rankings
-    assert ranking.missing[:2] == (finding("one-measured", "INT4 W4A16 (tinygemm)"), finding("baseline-missing"))
+    assert ranking.missing[:2] == (finding("one-measured", "INT4 (W4A16) · tinygemm"), finding("baseline-missing"))
     assert ranking.first.speedup_ratio is None
 
 
@@ -66,7 +66,7 @@ def test_what_was_measured_and_fails_now_is_not_ranked_even_alone(night, recomme
     failing = {BF16: "failed: wrong result", INT4: "failed: wrong result"}
     [ranking] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, failing)]).rankings
     assert ranking.options == ()
-    assert {label for label, _ in excluded_texts(ranking)} == {"BF16 (matmul)", "INT4 W4A16 (tinygemm)"}
+    assert {label for label, _ in excluded_texts(ranking)} == {"BF16 · matmul", "INT4 (W4A16) · tinygemm"}
     [kept] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, failing, git_branch="idea")]).rankings
     assert len(kept.options) == 2, "what fails on another branch says nothing of this one"
 
@@ -74,8 +74,8 @@ def test_what_was_measured_and_fails_now_is_not_ranked_even_alone(night, recomme
 def test_mixed_chips_are_never_mixed(make, night, recommend) -> None:
     found = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, {BF16: 1e-3, INT8: 2e-4}, device=make.CPU)])
     assert [(ranking.hardware_key, ranking.first.label) for ranking in found.rankings] == [
-        ("h200-sxm", "INT4 W4A16 (tinygemm)"),
-        ("this-cpu", "INT8 (int_mm)"),
+        ("h200-sxm", "INT4 (W4A16) · tinygemm"),
+        ("this-cpu", "INT8 (W8A8) · int_mm"),
     ]
     assert any(one.startswith("2 chips are stored (h200-sxm, this-cpu)") for one in found.missing)
 

@@ -42,10 +42,10 @@ def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, ke
     found = recommend([doubted(night(1, TIMES), kernel)])
     [ranking] = found.rankings
     best = ranking.first
-    assert (best.label, best.trust.confidence) == ("INT4 W4A16 (tinygemm)", "medium" if kernel else "high")
+    assert (best.label, best.trust.confidence) == ("INT4 (W4A16) · tinygemm", "medium" if kernel else "high")
     assert confidence_words(best.trust).endswith(why)
     assert (
-        f"{'about ' if kernel else ''}2.4× BF16 (matmul)" in summary_of(ranking),
+        f"{'about ' if kernel else ''}2.4× BF16 · matmul" in summary_of(ranking),
         "about" in summary_of(ranking),
     ) == (
         True,

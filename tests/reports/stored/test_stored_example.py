@@ -30,14 +30,14 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
     assert recommendations.missing == ()
     assert {ranking.hardware_key for ranking in recommendations.rankings} == {CPU}
     assert {ranking.title: ranking.first.label for ranking in recommendations.rankings} == {
-        "seeded-llama-156m, decode, batch 1, 128 tokens": "INT4 W4A16",
+        "seeded-llama-156m, decode, batch 1, 128 tokens": "INT4 (W4A16)",
         "seeded-llama-156m, prefill, batch 1, 128 tokens": "BF16",
-        "gemm 64x1024x1024": "INT8 (int_mm)",
-        "gemm 128x4096x4096": "INT8 (int_mm)",
-        "gemv 1x1024x1024": "INT4 W4A16 (int4pack)",
-        "gemv 1x4096x4096": "INT4 W4A16 (int4pack)",
-        "gemv 1x11264x2048": "INT4 W4A16 (int4pack)",
-        "gemv 8x4096x4096": "INT4 W4A16 (int4pack)",
+        "gemm 64x1024x1024": "INT8 (W8A8) · int_mm",
+        "gemm 128x4096x4096": "INT8 (W8A8) · int_mm",
+        "gemv 1x1024x1024": "INT4 (W4A16) · int4pack",
+        "gemv 1x4096x4096": "INT4 (W4A16) · int4pack",
+        "gemv 1x11264x2048": "INT4 (W4A16) · int4pack",
+        "gemv 8x4096x4096": "INT4 (W4A16) · int4pack",
     }
     decode = recommendations.rankings[0].first
     assert (decode.estimate.time_s, decode.trust.confidence, decode.loss.source) == (
@@ -48,7 +48,7 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
     assert decode.loss.kl_nats_per_token == pytest.approx(0.0354, abs=5e-4)
     assert decode.memory.total_bytes == 130885888 + 1048576
     assert decode.evidence[0].label == "model_quant"
-    assert summary_of(recommendations.rankings[0]).startswith("take INT4 W4A16: measured 10.61 ms, 2.4× BF16")
+    assert summary_of(recommendations.rankings[0]).startswith("take INT4 (W4A16): measured 10.61 ms, 2.4× BF16")
 
 
 def test_the_store_gives_the_same_as_its_records(store) -> None:
@@ -68,7 +68,7 @@ def test_a_loss_limit_and_a_chip_of_none(store) -> None:
     recommendations = recommend_from_store(
         store, StoredQuestion(max_loss_pct=1.0, phase="decode", model="seeded-llama-156m")
     )
-    assert [row.label for row in recommendations.rankings[0].options] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
+    assert [row.label for row in recommendations.rankings[0].options] == ["BF16", "BF16 + INT8 KV", "INT8 (W8A16)"]
     assert excluded_texts(recommendations.rankings[0])[0][1] == "loses 3.6 %, the limit is 1 %"
     none = recommend_from_store(store, StoredQuestion(hardware_key="gb10"))
     assert none.rankings == ()
@@ -83,7 +83,7 @@ def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides
     assert (best.text, best.low_pct < best.pct < best.high_pct) == ("", True), "random tokens"
     assert "its likeliest next token is the 16-bit model's on 26.6 % of the tokens only" in summary_of(ranking)
     assert "3.6 %" not in summary_of(ranking)
-    gentle = next(row.loss for row in ranking.options if row.label == "INT8 W8A16")
+    gentle = next(row.loss for row in ranking.options if row.label == "INT8 (W8A16)")
     assert loss_doubt(gentle) is None
     assert gentle.top1_agreement_ratio == pytest.approx(0.9, abs=0.05)
 
@@ -169,8 +169,8 @@ def test_a_faster_median_whose_interval_overlaps_is_told_and_not_taken(all_runs)
         if "may be faster" in summary_of(ranking)
     }
     assert list(summaries) == ["gemv 8x4096x4096"]
-    assert summaries["gemv 8x4096x4096"].startswith("stay at BF16 (matmul): measured 2.013 ms")
+    assert summaries["gemv 8x4096x4096"].startswith("stay at BF16 · matmul: measured 2.013 ms")
     assert (
-        "; INT4 W4A16 (int4pack) may be faster, about 1.1× BF16 (matmul) (1.0× to 1.3×), but their intervals overlap: measure both again"
+        "; INT4 (W4A16) · int4pack may be faster, about 1.1× BF16 · matmul (1.0× to 1.3×), but their intervals overlap: measure both again"
         in (summaries["gemv 8x4096x4096"])
     )

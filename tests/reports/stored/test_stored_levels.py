@@ -61,14 +61,14 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
     ]
     [ranking] = recommend(nights).rankings
     rows = {row.label: row for row in ranking.options}
-    assert rows["INT8 (int_mm)"].trust.stale_reason == "measured before driver 580.95 → 590.12"
-    assert rows["INT8 (int_mm)"].trust.confidence == "medium"
-    assert not rows["BF16 (matmul)"].trust.stale_reason
-    assert "INT4 W4A16 (tinygemm)" not in rows, "what fails now is not recommended"
-    assert dict(excluded_texts(ranking))["INT4 W4A16 (tinygemm)"] == (
+    assert rows["INT8 (W8A8) · int_mm"].trust.stale_reason == "measured before driver 580.95 → 590.12"
+    assert rows["INT8 (W8A8) · int_mm"].trust.confidence == "medium"
+    assert not rows["BF16 · matmul"].trust.stale_reason
+    assert "INT4 (W4A16) · tinygemm" not in rows, "what fails now is not recommended"
+    assert dict(excluded_texts(ranking))["INT4 (W4A16) · tinygemm"] == (
         "failed in run 00000002, after it was measured: relative error 0.3 exceeds 0.08"
     )
-    assert "INT8 (int_mm)" in next(one for one in ranking.missing if one.code == "stale").value("options")
+    assert "INT8 (W8A8) · int_mm" in next(one for one in ranking.missing if one.code == "stale").value("options")
     assert has_code(ranking.missing, "environments-mixed")
 
 

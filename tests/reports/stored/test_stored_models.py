@@ -77,7 +77,7 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     ]
     best = found.rankings[0].first
     assert (best.label, best.memory.total_bytes, best.memory.is_measured, best.memory.saved_ratio) == (
-        "INT4 W4A16",
+        "INT4 (W4A16)",
         70,
         True,
         pytest.approx(0.7),
@@ -108,11 +108,11 @@ def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(p
     values |= {("lm_head", "INT4.FP16"): 5.0, ("layers.0.kv", "INT8"): 5.0}
     losses = MeasuredLosses(values, NAME, "kl", text="a text", tokens_count=2048)
     rows = {row.label: row for row in recommend(nights, losses=(losses,)).rankings[0].options}
-    assert rows["INT4 W4A16"].loss.source == "measured"
-    assert rows["INT4 W4A16"].loss.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
-    assert rows["INT8 W8A16"].loss.source == "claimed"
+    assert rows["INT4 (W4A16)"].loss.source == "measured"
+    assert rows["INT4 (W4A16)"].loss.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
+    assert rows["INT8 (W8A16)"].loss.source == "claimed"
     [ranking] = recommend(nights, losses=(losses,), max_loss_pct=1).rankings
-    assert [row.label for row in ranking.options] == ["INT4 W4A16", "INT8 W8A16", "BF16"]
+    assert [row.label for row in ranking.options] == ["INT4 (W4A16)", "INT8 (W8A16)", "BF16"]
     [strict] = recommend(nights, losses=(losses,), max_loss_pct=0.1).rankings
     assert "loses 0.2 %, the limit is 0.1 %" in [reason for _, reason in excluded_texts(strict)]
     others = MeasuredLosses(values, "another", "kl", text="a text", tokens_count=2048)

@@ -51,7 +51,7 @@ def test_it_is_what_the_store_recommends_for_the_runs_questions(database, found)
     (mine,) = found.rankings
     assert mine in every.rankings
     assert len(every.rankings) == 2
-    assert mine.first.label == "FP8_E4M3 (scaled_mm_row)"
+    assert mine.first.label == "FP8 (W8A8) · scaled_mm_row"
     assert found.run_count == 3
     assert any("driver 580.95 → 590.12" in change.sentence or "590.12" in change.sentence for change in mine.changes)
 
@@ -116,9 +116,9 @@ def test_blocks_say_answer_and_moves(found):
     blocks = list(text_blocks([stored_section(Report(None), found)]))
     assert blocks[0] == Heading(2, "What all stored runs recommend")
     (answers,) = [block for block in blocks if isinstance(block, TableBlock)]
-    assert answers.rows[0].cells[1].content == "FP8_E4M3 (scaled_mm_row)"
+    assert answers.rows[0].cells[1].content == "FP8 (W8A8) · scaled_mm_row"
     moves = [plain_text(item) for block in blocks if isinstance(block, Bullets) for item in block.items]
-    assert any("INT4 W4A16 (tinygemm)" in move for move in moves)
+    assert any("INT4 (W4A16) · tinygemm" in move for move in moves)
 
 
 @pytest.mark.parametrize(("option", "is_there"), [((), True), (("--no-history",), False), (("--history",), True)])
@@ -132,4 +132,4 @@ def test_the_option_adds_and_leaves_out(database, nights, tmp_path, option, is_t
     stored = json.loads(place.read_text(encoding="utf-8"))["stored"]
     assert (stored is not None) == is_there
     if is_there:
-        assert stored["rankings"][0]["rows"][0]["label"] == "FP8_E4M3 (scaled_mm_row)"
+        assert stored["rankings"][0]["rows"][0]["label"] == "FP8 (W8A8) · scaled_mm_row"

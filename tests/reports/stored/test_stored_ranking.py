@@ -137,7 +137,7 @@ def test_a_loss_waits_for_what_loses_nothing_unless_the_intervals_are_apart() ->
 
 def test_limits_keep_what_is_known_to_meet_them_and_say_what_is_missed() -> None:
     rows = [row(1, memory=1e9, loss=0.5), row(2, memory=3e9, loss=5.0), row(3, memory=None, loss=None)]
-    ranking = ranked(rows, Limits(2e9, 2e9, loss_pct=1.0, claimed_loss_pct=1.0))
+    ranking = ranked(rows, Limits(2e9, 2e9, loss_pct=1.0))
     assert [one.key for one in ranking.options] == ["0001"]
     codes = {one.key: {item.code for item in one.findings} for one in ranking.excluded}
     assert codes == {
@@ -175,9 +175,9 @@ def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, re
     found = recommend([night(1, TIMES), night(2, TIMES)], with_chip=True)
     [ranking] = found.rankings
     assert [(one.label, one.estimate.source) for one in ranking.options[:3]] == [
-        ("INT4 W4A16 (tinygemm)", "measured"),
-        ("INT8 (int_mm)", "measured"),
-        ("BF16 (matmul)", "measured"),
+        ("INT4 (W4A16) · tinygemm", "measured"),
+        ("INT8 (W8A8) · int_mm", "measured"),
+        ("BF16 · matmul", "measured"),
     ]
     later = ranking.options[3:]
     assert later
@@ -188,7 +188,7 @@ def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, re
     assert best.trust.confidence == "high"
     assert [one.process_count for one in best.evidence] == [3, 3]
     assert len(best.record_ids) == len(set(best.record_ids)) == 6
-    assert summary_of(ranking).startswith("take INT4 W4A16 (tinygemm): measured 9 µs, 2.4× BF16 (matmul)")
+    assert summary_of(ranking).startswith("take INT4 (W4A16) · tinygemm: measured 9 µs, 2.4× BF16 · matmul")
     assert found.run_count == 2
 
 
@@ -223,10 +223,10 @@ def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
     assert [ranking.op for ranking in recommend(nights, shape=(512, 4096, 4096)).rankings] == ["gemm"]
     assert recommend(nights, model="llama").rankings == ()
     [small] = recommend(nights, phase="decode", memory_limit_bytes=20e6, max_loss_pct=3).rankings
-    assert [one.label for one in small.options] == ["INT8 (int_mm)"]
+    assert [one.label for one in small.options] == ["INT8 (W8A8) · int_mm"]
     assert {label: reason.partition(",")[0] for label, reason in excluded_texts(small)} == {
-        "INT4 W4A16 (tinygemm)": "loses 6.5 %",
-        "BF16 (matmul)": "needs 33.57 MB",
+        "INT4 (W4A16) · tinygemm": "loses 6.5 %",
+        "BF16 · matmul": "needs 33.57 MB",
     }
     assert not has_code(small.missing, "one-measured"), "what a limit refused was measured"
 

@@ -88,7 +88,7 @@ def test_headlines_over_several_shapes_name_a_regime_that_is_not_the_usual_one(m
     graph = [*pair(make, "cold", "graph", 2e-3, 1e-3), *pair(make, "cold", "graph", 2e-3, 1e-3, (1, 2048, 4096))]
     burst = pair(make, "cold", "burst", 9e-3, 1e-3)
     (line,) = operator_headlines(shape_results(case_rows([*burst, *graph])))
-    assert line.startswith("Decode (gemv), cold, graph: INT8 W8A16 (int8pack) wins 2 of 2 shapes, measured 2.0× BF16")
+    assert line.startswith("Decode (gemv), cold, graph: INT8 (W8A16) · int8pack wins 2 of 2 shapes, measured 2.0× BF16")
 
 
 def test_rankings_rank_one_regime_each(make):

@@ -17,9 +17,9 @@ def view_of(records, device=None):
 def test_roof_and_ridge_of_each_format_by_hand(make):
     view = view_of([make.record((1, 4096, 4096), b, b, "k", device=make.GPU) for b in ("BF16", "FP8_E4M3", "FP32")])
     by_name = {roof.precision: roof for roof in view.roofs}
-    assert list(by_name) == ["FP8_E4M3", "BF16", "FP32"]  # highest first
+    assert list(by_name) == ["FP8 (W8A8)", "BF16", "FP32"]  # highest first
     assert by_name["BF16"].critical_intensity_flop_per_byte == pytest.approx(989.4e12 / 4.8e12)
-    assert by_name["FP8_E4M3"].critical_intensity_flop_per_byte == pytest.approx(1979 / 4.8)
+    assert by_name["FP8 (W8A8)"].critical_intensity_flop_per_byte == pytest.approx(1979 / 4.8)
     assert by_name["BF16"].rate_flops_per_s(1.0) == 4.8e12
     assert by_name["BF16"].rate_flops_per_s(1e6) == 989.4e12
     assert (view.unit_flops_per_s, view.unit_label) == (1e12, "TFLOP/s")
@@ -27,7 +27,7 @@ def test_roof_and_ridge_of_each_format_by_hand(make):
 
 def test_a_weight_only_format_stands_under_the_roof_of_the_unit_it_uses(make):
     (roof,) = view_of([make.record((1, 4096, 4096), "INT4", "BF16", "tinygemm", device=make.GPU)]).roofs
-    assert (roof.precision, roof.compute_format, roof.path) == ("INT4 W4A16", "BF16", "dequantize")
+    assert (roof.precision, roof.compute_format, roof.path) == ("INT4 (W4A16)", "BF16", "dequantize")
     assert roof.peak_flops_per_s == 989.4e12
 
 
@@ -77,9 +77,15 @@ def test_highlight_says_what_how_long_and_how_much_faster(make):
             make.record((1, 4096, 4096), "INT8", "BF16", "int8pack", 1e-3),
         ]
     )
-    assert view.highlight.lines == ("Best: INT8 W8A16 (int8pack)", "1x4096x4096: 1 ms measured", "2.0× BF16, measured")
+    assert view.highlight.lines == (
+        "Best: INT8 (W8A16) · int8pack",
+        "1x4096x4096: 1 ms measured",
+        "2.0× BF16, measured",
+    )
     assert view.highlight.rate_flops_per_s == pytest.approx(2 * 4096 * 4096 / 1e-3)
-    assert [(point.precision, point.standing) for point in view.points if point.is_best] == [("INT8 W8A16", "fastest")]
+    assert [(point.precision, point.standing) for point in view.points if point.is_best] == [
+        ("INT8 (W8A16)", "fastest")
+    ]
 
 
 def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
@@ -90,8 +96,8 @@ def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
         make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3),
     ]
     view = view_of(records)
-    said = "level with INT8 (int_mm)"
-    assert view.highlight.lines[0] == "Fastest: INT8 W8A16 (int8pack)"
+    said = "level with INT8 (W8A8) · int_mm"
+    assert view.highlight.lines[0] == "Fastest: INT8 (W8A16) · int8pack"
     assert view.highlight.lines[2:] == ("2.0× BF16, measured", said)
     assert [(point.is_best, point.standing) for point in view.points] == [
         (False, ""),
@@ -101,12 +107,12 @@ def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
     # Level with the baseline: no speed-up is told, here as in the verdict.
     near = view_of([records[0], make.record(shape, "INT8", "BF16", "int8pack", 1.999e-3)])
     assert near.highlight.lines[0].startswith("Fastest: ")
-    assert near.highlight.lines[2:] == ("level with INT8 W8A16 (int8pack)",)
+    assert near.highlight.lines[2:] == ("level with INT8 (W8A16) · int8pack",)
 
 
 def test_one_case_is_not_called_best(make):
     view = view_of([make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)])
-    assert view.highlight.lines[0] == "Only configuration: BF16 (k)"
+    assert view.highlight.lines[0] == "Only configuration: BF16 · k"
     assert not any(point.is_best for point in view.points)
 
 

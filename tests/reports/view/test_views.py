@@ -17,10 +17,10 @@ def test_verdict_first(make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     assert view.headlines == (
         (
-            "Decode (gemv): INT8 W8A16 (int8pack) wins 2 of 3 shapes, measured 2.6× FP16 (ideal 2.0×); "
-            "INT8 (int_mm) wins 1, measured 2.3× FP16 (ideal 2.0×)."
+            "Decode (gemv): INT8 (W8A16) · int8pack wins 2 of 3 shapes, measured 2.6× FP16 (ideal 2.0×); "
+            "INT8 (W8A8) · int_mm wins 1, measured 2.3× FP16 (ideal 2.0×)."
         ),
-        "Prefill (gemm) at 512x4096x4096: INT8 (int_mm) ideal 1.9× BF16, measured 1.6×.",
+        "Prefill (gemm) at 512x4096x4096: INT8 (W8A8) · int_mm ideal 1.9× BF16, measured 1.6×.",
     )
     assert view.findings[0] == "29 cases: 27 measured, 1 skipped, 1 failed."
     assert view.counts == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
@@ -58,7 +58,7 @@ def test_no_format_beats_sixteen_bit(make):
         make.record((512, 64, 64), "INT8", "BF16", "int8pack", 9e-3),
     ]
     assert report_view(make.run(), records).headlines == (
-        "Prefill (gemm) at 512x64x64: BF16 (matmul) stays fastest, measured 1 ms; INT8 W8A16 (int8pack) ideal 1.0× BF16, measured 0.11×.",
+        "Prefill (gemm) at 512x64x64: BF16 · matmul stays fastest, measured 1 ms; INT8 (W8A16) · int8pack ideal 1.0× BF16, measured 0.11×.",
     )
 
 
@@ -167,14 +167,14 @@ def test_headlines_count_wins_per_operator_and_say_what_stays_and_what_is_level(
 
     (line,) = headlines(make, *shape(4096, 1e-3), *shape(2048, 0.5e-3), *shape(1024, 1.99e-3), *shape(512, 9e-3))
     assert line == (
-        "Decode (gemv): INT8 W8A16 (int8pack) wins 2 of 4 shapes, measured 2.0× to 4.0× BF16 (ideal 2.0×); "
-        "BF16 stays fastest at 1; INT8 W8A16 (int8pack) only level with BF16 at 1."
+        "Decode (gemv): INT8 (W8A16) · int8pack wins 2 of 4 shapes, measured 2.0× to 4.0× BF16 (ideal 2.0×); "
+        "BF16 stays fastest at 1; INT8 (W8A16) · int8pack only level with BF16 at 1."
     )
     (line,) = headlines(make, *shape(4096, 9e-3), *shape(2048, 9e-3, flags=("drift",)))
     assert line == "Decode (gemv): no format beats BF16 at any of 2 shapes (doubtful at 1: drift)."
     # level behind the baseline is level, too: the baseline stays fastest at one shape only
     (line,) = headlines(make, *shape(4096, 1e-3), *shape(2048, 9e-3), *shape(1024, 2.005e-3))
-    assert line.endswith("; BF16 stays fastest at 1; INT8 W8A16 (int8pack) only level with BF16 at 1.")
+    assert line.endswith("; BF16 stays fastest at 1; INT8 (W8A16) · int8pack only level with BF16 at 1.")
 
 
 def test_a_headline_names_no_winner_that_is_level_with_the_best_sixteen_bit_kernel(make):
@@ -183,8 +183,8 @@ def test_a_headline_names_no_winner_that_is_level_with_the_best_sixteen_bit_kern
         return [make.record((1, 4096, k), name, name, "matmul", time_s) for name, time_s in times_s]
 
     (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 2.0e-3, 1.92e-3, 1.91e-3))
-    assert "FP32 (matmul) wins 1 of 2 shapes, measured 1.8× BF16" in line
-    assert line.endswith("; FP16 (matmul) only level with FP32 (matmul) at 1.")
+    assert "FP32 · matmul wins 1 of 2 shapes, measured 1.8× BF16" in line
+    assert line.endswith("; FP16 · matmul only level with FP32 · matmul at 1.")
     (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 3.6e-3, 1.8e-3, 1e-3))
     assert "wins 2 of 2 shapes, measured 1.8× the 16-bit baseline (" in line
     assert "the best 16-bit kernel" not in line
@@ -198,11 +198,11 @@ def test_headlines_of_predictions_promise_and_of_forced_runs_compare_no_predicti
     ]
     hollow = [replace(pair, status="predicted", measurement=None) for pair in pairs]
     assert headlines(make, *hollow) == (
-        "Decode (gemv): INT8 (k) should win 2 of 2 shapes, ideal 2.0× BF16, not measured.",
+        "Decode (gemv): INT8 (W8A8) · k should win 2 of 2 shapes, ideal 2.0× BF16, not measured.",
     )
     forced = report_view(make.run(is_forced=True), pairs)
-    assert forced.headlines == ("Decode (gemv): INT8 (k) wins 2 of 2 shapes, measured 2.0× BF16.",)
-    assert forced.chips[0].shapes[0].judgement == f"INT8 (k) measured 2.0× BF16 (forced: {code_text('forced')})"
+    assert forced.headlines == ("Decode (gemv): INT8 (W8A8) · k wins 2 of 2 shapes, measured 2.0× BF16.",)
+    assert forced.chips[0].shapes[0].judgement == f"INT8 (W8A8) · k measured 2.0× BF16 (forced: {code_text('forced')})"
 
 
 def test_headlines_give_the_expected_speedup_before_the_ideal_one_where_every_shape_has_one(make):
@@ -216,11 +216,11 @@ def test_headlines_give_the_expected_speedup_before_the_ideal_one_where_every_sh
         for b, time_s, expected_s in (("BF16", 2e-3, 1.2e-3), ("INT8", 1e-3, likely_s))
     ]
     assert headlines(make, *pairs) == (
-        "Decode (gemv): INT8 (k) wins 2 of 2 shapes, measured 2.0× BF16 (expected 1.2× to 1.5×, ideal 2.0×).",
+        "Decode (gemv): INT8 (W8A8) · k wins 2 of 2 shapes, measured 2.0× BF16 (expected 1.2× to 1.5×, ideal 2.0×).",
     )
     hollow = [replace(pair, status="predicted", measurement=None) for pair in pairs]
     assert headlines(make, *hollow) == (
-        "Decode (gemv): INT8 (k) should win 2 of 2 shapes, expected 1.2× to 1.5× BF16 (ideal 2.0×), not measured.",
+        "Decode (gemv): INT8 (W8A8) · k should win 2 of 2 shapes, expected 1.2× to 1.5× BF16 (ideal 2.0×), not measured.",
     )
     partly = [*pairs[:3], replace(pairs[3], predictions=pairs[3].predictions[:1])]
     assert "measured 2.0× BF16 (ideal 2.0×)" in headlines(make, *partly)[0]
@@ -232,7 +232,7 @@ def test_headlines_name_the_chip_when_there_are_several_and_other_operators_last
     lines = headlines(make, odd, *make.cpu_records(), *make.gpu_records())
     # without profiles the chips are named by their keys; the one with more measured cases first
     assert [line.split(":")[0] for line in lines] == ["h200-sxm", "h200-sxm", "this-cpu", "this-cpu", "this-cpu"]
-    assert lines[4] == "this-cpu: softmax 8: BF16 (mine) measured 1 ms; nothing else ran on this shape."
+    assert lines[4] == "this-cpu: softmax 8: BF16 · mine measured 1 ms; nothing else ran on this shape."
 
 
 def test_operators_of_one_kernel_share_a_sentence_and_a_single_one_keeps_its_own(make):
@@ -244,7 +244,7 @@ def test_operators_of_one_kernel_share_a_sentence_and_a_single_one_keeps_its_own
     found = headlines(make, *records)
     assert found == ("softmax, rope and rmsnorm: one kernel each, nothing to compare it with.",)
     (alone,) = headlines(make, records[0])
-    assert alone.endswith("BF16 (fused) measured 1 ms; nothing else ran on this shape.")
+    assert alone.endswith("BF16 · fused measured 1 ms; nothing else ran on this shape.")
 
 
 def test_the_expected_times_are_scored_beside_the_ideal_ones(make):

@@ -10,7 +10,8 @@ import diff_runs as runs
 import numpy as np
 import pytest
 
-from reports.formats.diff_json import diff_document
+from reports.formats.answer_json import answer_json
+from reports.formats.diff_answer import diff_answer
 from results.diff.baseline import check_complete, choose_baseline
 from results.diff.environments import Difference
 from results.diff.gate import FailRule, gate, parse_fail_on
@@ -208,13 +209,13 @@ def test_numbers_as_text():
 
 def test_the_document_holds_what_the_diff_says():
     found = diff({1: 0.1})
-    document = diff_document(found, gate(found, SLOWER), SLOWER)
+    document = answer_json(diff_answer(found, gate(found, SLOWER), SLOWER))
     assert document["exit_code"] == 1
     assert document["counts"] == {**dict.fromkeys(VERDICTS, 0), "SLOWER": 1, "SAME": 7}
     (failure,) = document["failures"]
     slow = next(one for one in document["cases"] if one["case_key"] == failure["case_key"])
     assert slow["verdict"] == "SLOWER"
-    assert slow["shape"] == {"M": 1, "N": 1025, "K": 64}
+    assert slow["case"]["shape"] == {"M": 1, "N": 1025, "K": 64}
     assert slow["change_ratio"] == pytest.approx(found.of("SLOWER")[0].change_ratio)
 
 

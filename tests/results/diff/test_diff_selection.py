@@ -8,7 +8,8 @@ import diff_runs as runs
 import pytest
 from diff_runs import pair
 
-from reports.formats.diff_json import diff_document
+from reports.formats.answer_json import answer_json
+from reports.formats.diff_answer import diff_answer
 from results.diff.gate import gate, parse_fail_on
 from results.diff.rules import DiffRules
 from results.diff.selection import selection_text, selection_words
@@ -58,7 +59,7 @@ def test_what_a_selection_leaves_out_is_one_line_and_fails_nothing():
     assert result.exit_code == 0
     assert headline(found, result) == "nothing changed by more than noise in 9 cases"
     assert counts_text(found) == "9 same, 3 not selected by -k 'gemv and 1x1024'"
-    document = diff_document(found, result, GONE)
+    document = answer_json(diff_answer(found, result, GONE))
     assert (document["unselected_count"], document["selection"]) == (3, "-k 'gemv and 1x1024'")
 
 

@@ -67,12 +67,12 @@ def test_other_cases_keep_theirs():
 def test_precisions_stand_side_by_side_decode_first(model):
     assert model.title == "seeded-llama-156m, batch 1, 128 tokens"
     assert [phase.phase for phase in model.phases] == ["decode", "prefill"]
-    assert list(model.by_label()) == ["BF16", "INT8 W8A16", "INT4 W4A16", "BF16 + INT8 cache"]
+    assert list(model.by_label()) == ["BF16", "INT8 (W8A16)", "INT4 (W4A16)", "BF16 + INT8 KV"]
     assert [len(members) for members in model.by_label().values()] == [2, 2, 2, 1]
 
 
 def test_rates_and_speedups_by_hand(model):
-    int4, prefill = of(model, "INT4 W4A16"), of(model, "BF16", "prefill")
+    int4, prefill = of(model, "INT4 (W4A16)"), of(model, "BF16", "prefill")
     assert int4.tokens_per_s == pytest.approx(1 / 5.2e-3)
     assert prefill.tokens_per_s == pytest.approx(128 / 84e-3)
     assert int4.measured_speedup == pytest.approx(12.9 / 5.2)
@@ -88,21 +88,21 @@ def test_a_narrow_cache_is_neither_16_bit_nor_the_baseline(records):
     # Faster than the 16-bit model itself by less than 5 %: it must not become what the others are compared with.
     judged = judge([records[0], model_record("BF16", "decode", 12.5e-3, kv="INT8")])
     assert judged.baseline.case.kernel == "transformers"
-    assert judged.best.precision == "BF16 + INT8 cache"
+    assert judged.best.precision == "BF16 + INT8 KV"
     assert judged.best.is_narrow
     assert judged.is_win
 
 
 def test_the_verdict_names_speed_memory_and_loss_and_when_nothing_helps(model):
     decode, prefill = verdict_lines(model)
-    assert decode.startswith("decode: take INT4 W4A16: expected ")
+    assert decode.startswith("decode: take INT4 (W4A16): expected ")
     assert "(ideal " in decode
     assert (
         ", measured 2.5×, 192 tokens/s, holds 130.9 MB instead of 311.5 MB, loss: KL 0.035 [0.033, 0.037] nats/token over 504 random tokens"
         in decode
     )
     assert "perplexity" not in decode  # of random tokens it would be read as language
-    assert prefill.startswith("prefill: nothing helps, keep BF16 (measured 84 ms): INT8 W8A16 expected ")
+    assert prefill.startswith("prefill: nothing helps, keep BF16 (measured 84 ms): INT8 (W8A16) expected ")
     assert prefill.endswith("measured 0.64×; narrower formats help its memory alone")
 
 
@@ -112,13 +112,13 @@ def test_on_text_the_perplexity_is_said_and_a_missing_loss_too():
     unknown = model_record(quality={"source": "none", "reason": "no logits"}, median_s=5e-3)
     assert loss_text(model_figures(unknown)) == "its loss was not measured"
     notes = model_notes(model_results([unknown]))
-    assert "no quality for INT4 W4A16: no logits" in notes
+    assert "no quality for INT4 (W4A16): no logits" in notes
 
 
 def test_a_faster_one_that_loses_less_is_named_beside_the_fastest(records):
     quick = model_record("INT8", "decode", 8e-3)
     (model,) = model_results([records[0], quick, records[2]])
-    assert verdict_lines(model)[0].endswith("; with less loss INT8 W8A16: measured 1.6×, KL 2.8e-4")
+    assert verdict_lines(model)[0].endswith("; with less loss INT8 (W8A16): measured 1.6×, KL 2.8e-4")
     slow = model_record("INT8", "decode", 12.85e-3)  # level with the baseline
     (model,) = model_results([records[0], slow, records[2]])
     assert "with less loss" not in verdict_lines(model)[0]
@@ -131,7 +131,7 @@ def test_a_tie_is_no_win_and_doubts_are_said():
     ]
     (model,) = model_results(found)
     (line,) = verdict_lines(model)
-    assert line.startswith("decode: stay at BF16: nothing is faster; INT4 W4A16 is level with it, expected ")
+    assert line.startswith("decode: stay at BF16: nothing is faster; INT4 (W4A16) is level with it, expected ")
     assert line.endswith("; it holds 130.9 MB instead of 311.5 MB (doubtful: noisy)")
 
 
@@ -143,19 +143,19 @@ def test_what_is_level_with_the_winner_is_named():
     ]
     (model,) = model_results(found)
     (phase,) = model.phases
-    assert phase.of(phase.judged.best).label == "INT8 W8A16"  # level, and it loses less
-    assert "; level with it: INT4 W4A16" in verdict_lines(model)[0]
+    assert phase.of(phase.judged.best).label == "INT8 (W8A16)"  # level, and it loses less
+    assert "; level with it: INT4 (W4A16)" in verdict_lines(model)[0]
 
 
 def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_ones():
     found = [model_record(one, "decode") for one in ("BF16", "INT8", "INT4")]
     (model,) = model_results(found)
-    int8, base = of(model, "INT8 W8A16"), of(model, "BF16")
+    int8, base = of(model, "INT8 (W8A16)"), of(model, "BF16")
     # An emulated INT8 is faster by its ideal time alone.
     assert int8.contender.ideal_s < base.contender.ideal_s
     assert int8.contender.expected_s > base.contender.expected_s
     ranked = [one.precision for one in model.phases[0].judged.ranked]
-    assert ranked.index("INT8 W8A16") > ranked.index("BF16")
+    assert ranked.index("INT8 (W8A16)") > ranked.index("BF16")
     assert int8.tokens_per_s is None
     assert int8.expected_tokens_per_s == pytest.approx(1 / int8.contender.expected_s)
 
@@ -163,17 +163,17 @@ def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_one
 def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
     found = [model_record("BF16"), model_record("INT8", has_expected=False)]
     judged = judge(found)
-    assert judged.best.precision == "INT8 W8A16"
-    assert verdict_text(judged).startswith("INT8 W8A16 (torchao) ideal ")
+    assert judged.best.precision == "INT8 (W8A16)"
+    assert verdict_text(judged).startswith("INT8 (W8A16) · torchao ideal ")
     assert "expected" not in verdict_text(judged)
 
 
 def test_expected_parts_add_up_to_the_expected_time(model):
     for one in model.passes:
         assert sum(time_s for _, time_s in one.parts_s) == pytest.approx(one.contender.expected_s), one.label
-    assert dict(of(model, "INT8 W8A16").parts_s)["dequantize_weights"] > 0
-    assert dict(of(model, "INT4 W4A16").parts_s)["host"] > 0
-    assert parts_text(of(model, "INT8 W8A16"), at_most=2).count(" (") == 2
+    assert dict(of(model, "INT8 (W8A16)").parts_s)["dequantize_weights"] > 0
+    assert dict(of(model, "INT4 (W4A16)").parts_s)["host"] > 0
+    assert parts_text(of(model, "INT8 (W8A16)"), at_most=2).count(" (") == 2
 
 
 def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
@@ -182,8 +182,8 @@ def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
     )
     notes = model_notes(model_results([*records[:2], fallen]))
     assert sum("nothing about language" in note for note in notes) == 1
-    assert any(note.startswith("~ emulated (INT8 W8A16)") and "66.72 MB" in note for note in notes)
-    assert "INT4 W4A16: not every layer took it (55 INT4, 2 BF16): K 100 is odd" in notes
+    assert any(note.startswith("~ emulated (INT8 (W8A16))") and "66.72 MB" in note for note in notes)
+    assert "INT4 (W4A16): not every layer took it (55 INT4, 2 BF16): K 100 is odd" in notes
 
 
 def test_tables_leave_out_what_nobody_knows():
@@ -200,8 +200,8 @@ def test_processes_are_pooled_and_a_failed_one_is_not_a_chip_of_its_own(records)
     )
     (model,) = model_results([records[0], second, lost])
     assert of(model, "BF16").measured_s == pytest.approx(13e-3)
-    assert of(model, "INT8 W8A16").reason == "failed: wrong logits"
-    assert of(model, "INT8 W8A16").contender is None
+    assert of(model, "INT8 (W8A16)").reason == "failed: wrong logits"
+    assert of(model, "INT8 (W8A16)").contender is None
 
 
 def test_models_batches_and_contexts_are_kept_apart(records):

@@ -26,7 +26,7 @@ def test_predicted_and_measured_speedup_by_hand():
     assert verdict.predicted_speedup == pytest.approx(33_570_816 / 8_404_992)
     assert verdict.measured_speedup == pytest.approx(2.3)
     assert verdict.is_win
-    assert verdict_text(verdict) == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+    assert verdict_text(verdict) == "INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 2.3×"
 
 
 def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster():
@@ -38,9 +38,9 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
             record("INT8", "INT8", "int_mm", 15e-6),
         ]
     )
-    assert (verdict.baseline.label, verdict.best.label) == ("FP16 (matmul)", "INT8 (int_mm)")
+    assert (verdict.baseline.label, verdict.best.label) == ("FP16 · matmul", "INT8 (W8A8) · int_mm")
     assert verdict.measured_speedup == pytest.approx(2.0)
-    assert [one.precision for one in verdict.ranked] == ["INT8", "FP32", "FP16", "BF16"]
+    assert [one.precision for one in verdict.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
 
 
 @pytest.mark.parametrize("flag", ["quarantined", "capped", "contended", "above-roof"])
@@ -82,7 +82,9 @@ def test_noise_between_sixteen_bit_kernels_does_not_change_the_baseline(fp16_s, 
 
 def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
     fp32 = record("FP32", median_s=80e-6)
-    assert sentence(fp32, record("INT8", "INT8", "int_mm", 20e-6)) == "INT8 (int_mm) ideal 4.0× FP32, measured 4.0×"
+    assert (
+        sentence(fp32, record("INT8", "INT8", "int_mm", 20e-6)) == "INT8 (W8A8) · int_mm ideal 4.0× FP32, measured 4.0×"
+    )
     # A predicted BF16 does not displace a measured FP32: measured is compared with measured.
     assert judge([fp32, record("BF16"), record("INT8", "INT8", "int_mm", 20e-6)]).baseline.precision == "FP32"
 
@@ -91,7 +93,7 @@ def test_without_any_baseline_no_speedup_is_invented():
     verdict = judge([record("INT4", "BF16", "tinygemm", 20e-6), record("INT8", "BF16", "int8pack", 30e-6)])
     assert (verdict.baseline, verdict.predicted_speedup, verdict.measured_speedup) == (None, None, None)
     assert verdict_text(verdict) == (
-        "INT4 W4A16 (tinygemm) is fastest, measured 20 µs, 1.5× INT8 W8A16 (int8pack); "
+        "INT4 (W4A16) · tinygemm is fastest, measured 20 µs, 1.5× INT8 (W8A16) · int8pack; "
         "no 16-bit or FP32 kernel to compare with"
     )
     assert shape_verdicts(verdict.lost + verdict.ranked[0].records + verdict.ranked[1].records) == []
@@ -109,7 +111,7 @@ def test_intervals_that_overlap_the_baselines_are_no_win():
     assert not near.is_win
     assert (
         verdict_text(near)
-        == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 1.0× within the intervals"
+        == "INT8 (W8A8) · int_mm is level with BF16 · matmul: ideal 2.0×, measured 1.0× within the intervals"
     )
     # the same medians with intervals of ±1 %: [99, 101] and [96.5, 98.5]
     clear = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 97.5e-6)])
@@ -122,8 +124,8 @@ def test_a_noisy_kernel_does_not_hide_the_clear_gain_of_another():
     noisy = record("INT4", "BF16", "tinygemm", 80e-6, low=0.7, high=1.3)
     assert not judge([bf16, noisy]).is_win
     found = judge([bf16, noisy, record("INT8", "INT8", "int_mm", 85e-6)])
-    assert (found.best.precision, found.is_win) == ("INT8", True)
-    assert verdict_text(found).endswith("measured 1.2×; level with INT4 W4A16 (tinygemm)")
+    assert (found.best.precision, found.is_win) == ("INT8 (W8A8)", True)
+    assert verdict_text(found).endswith("measured 1.2×; level with INT4 (W4A16) · tinygemm")
 
 
 def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
@@ -131,7 +133,7 @@ def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
     assert found.is_level
     assert (
         verdict_text(found)
-        == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 0.99× within the intervals"
+        == "INT8 (W8A8) · int_mm is level with BF16 · matmul: ideal 2.0×, measured 0.99× within the intervals"
     )
     wide = sentence(record("BF16", median_s=35e-6), record("INT8", "INT8", "int_mm", 100e-6, low=0.3, high=2))
     assert wide.endswith("ideal 2.0×, slower by the medians (0.35×), but their intervals overlap")
@@ -164,7 +166,7 @@ def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_
     )
     assert judged.is_level
     assert verdict_text(judged) == (
-        "BF16 (matmul) stays fastest, measured 100 µs, level with FP16 (matmul); INT8 (int_mm) ideal 2.0× BF16, measured 0.5×"
+        "BF16 · matmul stays fastest, measured 100 µs, level with FP16 · matmul; INT8 (W8A8) · int_mm ideal 2.0× BF16, measured 0.5×"
     )
 
 
@@ -174,20 +176,21 @@ def test_two_kernels_of_one_format_are_level_or_their_ratio_is_given(b):
     mine, theirs = record(b, kernel="mine", median_s=100e-6), record(b, kernel="theirs", median_s=101e-6)
     said = "no narrower format was measured" if b == "FP32" else "no 16-bit or FP32 kernel to compare with"
     label = judge([mine]).best.label
+    name = label.removesuffix("mine")
     assert sentence(mine, theirs) == (
-        f"{label} and {b} (theirs) are level: ideal 1.0×, measured 1.0× within the intervals; {said}"
+        f"{label} and {name}theirs are level: ideal 1.0×, measured 1.0× within the intervals; {said}"
     )
     slower = record(b, kernel="theirs", median_s=160e-6)
-    assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {b} (theirs); {said}"
+    assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {name}theirs; {said}"
     third = record(b, kernel="third", median_s=100.5e-6)
-    assert f"{label} and {b} (third) and 1 more are level" in sentence(mine, theirs, third)
+    assert f"{label} and {name}third and 1 more are level" in sentence(mine, theirs, third)
 
 
 def test_equal_predictions_have_no_winner_by_name():
     judged = judge([record("FP32", kernel="a"), record("FP32", kernel="b")])
     assert (judged.is_win, judged.is_level) == (False, True)
     assert verdict_text(judged) == (
-        "FP32 (a) and FP32 (b) are level: ideal 1.0×, not measured; no narrower format was predicted"
+        "FP32 · a and FP32 · b are level: ideal 1.0×, not measured; no narrower format was predicted"
     )
 
 
@@ -195,9 +198,9 @@ def test_a_narrow_format_that_loses_is_said_to_lose():
     shape = (512, 4096, 4096)
     assert sentence(
         record("BF16", median_s=1e-3, shape=shape), record("INT4", "BF16", "tinygemm", 10e-3, shape=shape)
-    ) == ("BF16 (matmul) stays fastest, measured 1 ms; INT4 W4A16 (tinygemm) ideal 1.0× BF16, measured 0.1×")
+    ) == ("BF16 · matmul stays fastest, measured 1 ms; INT4 (W4A16) · tinygemm ideal 1.0× BF16, measured 0.1×")
     assert sentence(record("BF16", median_s=1e-3), record("FP16", median_s=2e-3)) == (
-        "BF16 (matmul) is fastest, measured 1 ms, 2.0× FP16 (matmul); no narrower format was measured"
+        "BF16 · matmul is fastest, measured 1 ms, 2.0× FP16 · matmul; no narrower format was measured"
     )
 
 
@@ -241,7 +244,7 @@ def test_winners_level_with_each_other_are_named_together():
     )
     assert found.is_win
     # Level by their times: what is published to lose least goes first.
-    assert [each.precision for each in (found.best, *found.equals)] == ["INT8 W8A16", "INT8", "INT4 W4A16"]
+    assert [each.precision for each in (found.best, *found.equals)] == ["INT8 (W8A16)", "INT8 (W8A8)", "INT4 (W4A16)"]
 
 
 def test_exact_ties_go_to_the_baseline_and_never_to_the_order_of_the_records():
@@ -259,7 +262,7 @@ def test_predictions_only():
     verdict = judge([record("BF16"), record("INT8", "INT8", "int_mm")])
     assert verdict.measured_speedup is None
     assert verdict.is_win
-    assert verdict_text(verdict) == "INT8 (int_mm) ideal 2.0× BF16, not measured"
+    assert verdict_text(verdict) == "INT8 (W8A8) · int_mm ideal 2.0× BF16, not measured"
     # Two kernels of one format have one prediction; the model cannot choose between them.
     two = judge([record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded")])
     assert two.is_win
@@ -279,12 +282,12 @@ def test_an_emulated_kernel_never_wins_by_prediction(marked):
     verdict = judge([record("BF16"), emulated])
     assert (verdict.best.precision, verdict.is_win) == ("BF16", False)
     assert verdict_text(verdict) == (
-        f"BF16 (matmul) stays fastest, ideal 33.57 µs; FP8_E4M3 ({marked['kernel']}) is emulated, and its prediction leaves out what that costs"
+        f"BF16 · matmul stays fastest, ideal 33.57 µs; FP8 (W8A8) · {marked['kernel']} is emulated, and its prediction leaves out what that costs"
     )
     assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.case.kernel == "int_mm"
     alone = judge([emulated])
     assert alone.best is None
-    assert verdict_text(alone).startswith("only emulated kernels were predicted (FP8_E4M3")
+    assert verdict_text(alone).startswith("only emulated kernels were predicted (FP8 (W8A8)")
     # Measured, its real cost is in the time: then it may win.
     assert judge([record("BF16", median_s=50e-6), record("FP8_E4M3", median_s=20e-6, **marked)]).is_win
 
@@ -307,7 +310,7 @@ def test_doubts_on_either_side_are_in_the_sentence(flag, side):
         ]
     )
     assert found.doubts == (flag,)
-    assert verdict_text(found) == f"INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
+    assert verdict_text(found) == f"INT8 (W8A8) · int_mm ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
 
 
 def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
@@ -316,7 +319,7 @@ def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_n
     assert facts == ["autocorrelated", "energy-disagrees", "energy-pace", "few-samples", "outliers", "unchecked"]
     judged = judge([record("BF16", median_s=40e-6, flags=facts), record("INT8", "INT8", "int_mm", 20e-6, flags=facts)])
     assert judged.doubts == ()
-    assert verdict_text(judged) == "INT8 (int_mm) ideal 2.0× BF16, measured 2.0×"
+    assert verdict_text(judged) == "INT8 (W8A8) · int_mm ideal 2.0× BF16, measured 2.0×"
 
 
 def test_one_quarantined_process_puts_the_pooled_case_in_doubt():
@@ -346,7 +349,7 @@ def test_forced_measurements_never_meet_the_prediction_of_another_chip():
     assert verdict.measured_speedup == pytest.approx(2.0)
     assert (
         verdict_text(verdict)
-        == f"INT8 (int_mm) measured about 2.0× BF16 (doubtful: drift; forced: {code_text('forced')})"
+        == f"INT8 (W8A8) · int_mm measured about 2.0× BF16 (doubtful: drift; forced: {code_text('forced')})"
     )
 
 
@@ -371,7 +374,7 @@ def test_failed_skipped_and_timeless_cases_never_compete():
     assert verdict_text(verdict) == "nothing measured or predicted (3 cases: out of memory; no unit)"
     assert (
         sentence(*lost, record("INT8", "INT8", "padded", 1e-3))
-        == "INT8 (padded) measured 1 ms; nothing else ran on this shape"
+        == "INT8 (W8A8) · padded measured 1 ms; nothing else ran on this shape"
     )
 
 

@@ -26,15 +26,15 @@ def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
     narrow = expecting(record("INT4", "BF16", "tinygemm", 20e-6), 16e-6)
     verdict = judge([wide, narrow])
     assert verdict.expected_speedup == pytest.approx(42 / 16)
-    assert verdict_text(verdict) == "INT4 W4A16 (tinygemm) expected 2.6× BF16 (ideal 4.0×), measured 2.3×"
+    assert verdict_text(verdict) == "INT4 (W4A16) · tinygemm expected 2.6× BF16 (ideal 4.0×), measured 2.3×"
     level = expecting(record("INT4", "BF16", "tinygemm", 46e-6), 16e-6)
     assert sentence(wide, level) == (
-        "INT4 W4A16 (tinygemm) is level with BF16 (matmul): expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"
+        "INT4 (W4A16) · tinygemm is level with BF16 · matmul: expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"
     )
     # One side without an expected time: the ideal one is all there is.
     assert (
         sentence(wide, record("INT4", "BF16", "tinygemm", 20e-6))
-        == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+        == "INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 2.3×"
     )
 
 
@@ -50,13 +50,17 @@ def test_a_forced_time_meets_no_expected_time_of_another_chip():
 def test_what_was_not_measured_is_ranked_by_expected_times_where_all_have_one():
     wide, slow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 60e-6)
     quick = expecting(record("INT4", "BF16", "tinygemm"), 25e-6)
-    assert [contender.precision for contender in contenders([wide, slow, quick])] == ["INT4 W4A16", "BF16", "INT8"]
-    assert sentence(wide, slow, quick) == "INT4 W4A16 (tinygemm) expected 1.6× BF16 (ideal 4.0×), not measured"
+    assert [contender.precision for contender in contenders([wide, slow, quick])] == [
+        "INT4 (W4A16)",
+        "BF16",
+        "INT8 (W8A8)",
+    ]
+    assert sentence(wide, slow, quick) == "INT4 (W4A16) · tinygemm expected 1.6× BF16 (ideal 4.0×), not measured"
     assert sentence(wide, slow) == (
-        "BF16 (matmul) stays fastest, expected 40 µs; INT8 (matmul) expected 0.67× BF16 (ideal 2.0×), not measured"
+        "BF16 · matmul stays fastest, expected 40 µs; INT8 (W8A8) · matmul expected 0.67× BF16 (ideal 2.0×), not measured"
     )
     assert (
-        judge([wide, record("INT8")]).best.precision == "INT8"
+        judge([wide, record("INT8")]).best.precision == "INT8 (W8A8)"
     )  # by ideal times: an expected one is never set against them
 
 

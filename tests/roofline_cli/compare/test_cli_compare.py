@@ -108,10 +108,10 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
     result = runner.invoke(app, ["compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10"])
     assert result.exit_code == 1  # a kernel was wrong: shown, stored and not called a success
     rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line.strip()}
-    # INT4 W4A16: ideal 8.4048 µs, measured 16 µs, (8.4048 − 16) / 16; 8.4048 MB in 16 µs; 33.57 / 8.4048; 40 / 16
+    # INT4 (W4A16): ideal 8.4048 µs, measured 16 µs, (8.4048 − 16) / 16; 8.4048 MB in 16 µs; 33.57 / 8.4048; 40 / 16
     assert rows["INT4"] == [
         "INT4",
-        "W4A16",
+        "(W4A16)",
         "tinygemm",
         "8.40",
         "µs",
@@ -129,8 +129,8 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
     ]
     assert rows["FP16"][-2:] == ["1.0x", "1.0x"]
     assert "  failed: NVFP4" in result.stdout
-    assert "(scaled_mm_block): wrong result: 0.5 > 0.1" in result.stdout
-    assert "Best: INT4 W4A16 (tinygemm): measured 16 µs, 2.5× FP16" in result.stdout
+    assert "· scaled_mm_block: wrong result: 0.5 > 0.1" in result.stdout
+    assert "Best: INT4 (W4A16) · tinygemm: measured 16 µs, 2.5× FP16" in result.stdout
     assert "`roofline show abababab`" in result.stdout
 
 
@@ -288,7 +288,7 @@ def test_a_real_pytest_run_in_a_hostile_folder(tmp_path):
     data = json.loads(result.stdout)
     assert data["is_measured"] is False
     assert {case["status"] for case in data["cases"]} == {"predicted"}
-    assert {case["weight_format"] for case in data["cases"]} >= {"FP16", "INT8"}
+    assert {case["formats"]["b"] for case in data["cases"]} >= {"FP16", "INT8"}
     assert all(case["measured_s"] is None and case["ideal_s"] > 0 for case in data["cases"])
     assert (tmp_path / ".roofline" / "results.db").is_file()
     assert not (tmp_path / ".pytest_cache").exists()

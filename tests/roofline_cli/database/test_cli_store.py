@@ -131,7 +131,7 @@ def test_show_prints_measured_beside_predicted(database, name):
         "measured",
     ]
     skipped = next(line for line in lines if line.startswith("  skipped: INT8"))
-    assert skipped.endswith("(int_mm): M must exceed 16�[2J")
+    assert skipped.endswith("· int_mm: M must exceed 16�[2J")
 
 
 def test_show_json_has_missing_values_as_null(database):

@@ -86,7 +86,7 @@ def test_a_run_says_what_it_holds_a_case_of_two_processes_once(database):
     assert holds["cases_by_outcome"] == {"measured": 1, "failed": 1, "skipped": 1}
     assert holds["case_count"] == 3
     assert holds["operators"] == ["gemv"]
-    assert sorted(holds["precisions"]) == ["BF16", "INT4 W4A16", "INT8 W8A16"]
+    assert sorted(holds["precisions"]) == ["BF16", "INT4 (W4A16)", "INT8 (W8A16)"]
     assert (holds["process_count"], holds["hardware"]) == (2, ["b10"])
     row = next(line for line in invoke("--db", database).splitlines() if line.startswith(NEW[:8]))
     assert "1 failed, 1 skipped" in row

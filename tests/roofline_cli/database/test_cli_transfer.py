@@ -72,7 +72,7 @@ def test_tokens_per_second_stand_beside_the_prediction(tmp_path):
     assert any("on h100-sxm: NVIDIA H100" in line for line in lines)
     step = next(line.split() for line in lines if " tg128 " in line)
     # 128 steps in 0.8 s; 64 tokens in the cache on average
-    assert step[:7] == ["llama-3.1-8b", "tg128", "1", "64", "INT4", "W4A16", "160"]
+    assert step[:7] == ["llama-3.1-8b", "tg128", "1", "64", "INT4", "(W4A16)", "160"]
     ideal, expected, error = float(step[7]), float(step[8]), step[9]
     assert ideal > expected > 160
     assert error == f"{(160 / expected - 1) * 100:+.1f}"
@@ -147,7 +147,7 @@ def test_show_sets_an_imported_rate_beside_its_prediction(filled, monkeypatch, c
     decode = next(i for i, line in enumerate(lines) if line == "decode steps")
     assert header < decode
     row = lines[decode + 3].split()
-    assert row[:2] == ["INT4", "W4A16"]
+    assert row[:2] == ["INT4", "(W4A16)"]
     assert row[4:8] == [
         "160",
         f"{step['expected_tokens_per_s']:.3g}",

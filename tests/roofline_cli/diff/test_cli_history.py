@@ -120,7 +120,7 @@ def test_json_holds_everything(database):
     whole = json.loads(call(database, "--all", "--json").stdout)
     assert (whole["case_count"], whole["alert_count"], whole["too_short_count"]) == (3, 1, 1)
     (told,) = whole["cases"][0]["changes"]
-    assert (told["alert_id"], told["hardware_key"]) == (change["alert_id"], segment["hardware_key"])
+    assert (told["alert_id"], told["hardware"]) == (change["alert_id"], segment["hardware"])
     assert (told["commit_before"], told["commit_after"]) == (f"{44:09d}{0:031d}", f"{45:09d}{0:031d}")
 
 

@@ -181,7 +181,7 @@ def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypa
         ("recommend", *whole),
         ("compare", "gemv", *shape, "--no-measure"),
     ):
-        assert f"note: ideal times are doubtful, most too long: {doubt}" in runner.invoke(app, asked).stdout, asked
+        assert f"ideal times are doubtful, most too long: {doubt}" in runner.invoke(app, asked).stdout, asked
         assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["findings"]), asked
 
 
@@ -196,7 +196,7 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
     hint = json.loads(said("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]["text"]
     assert "`roofline calibrate` times them" in hint
     assert json.loads(said("recommend", *shape, "--json"))["findings"][0]["text"] == hint
-    assert f"note: {hint}\n" in said("recommend", *shape)
+    assert f"Note: {hint}\n" in said("recommend", *shape)
     whole = ("--model", "llama-3.2-1b", "--context", "512")
     assert json.loads(said("predict", "model", *whole, "--json"))["predictions"][0]["expected_reason"]["text"] == hint
     assert f"\n{hint}\n" in said("predict", "model", *whole)

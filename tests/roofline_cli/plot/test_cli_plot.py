@@ -144,16 +144,16 @@ def test_a_run_and_its_plot_fit_every_width(database, run, columns):
 def test_the_legend_says_what_a_letter_holds(database):
     lines = invoke("show", "quick", "--plot", "--db", database, columns=120).splitlines()
     row = next(line for line in lines if line.startswith("M  gemv"))
-    assert row.split()[:6] == ["M", "gemv", "INT4", "W4A16", "cold", "4"]
+    assert row.split()[:6] == ["M", "gemv", "INT4", "(W4A16)", "cold", "4"]
     assert row.split()[-2:] == ["34", "%"]
-    assert next(line for line in lines if line.startswith("G  gemm")).split()[4] == "1/2"  # one of two was measured
+    assert next(line for line in lines if line.startswith("G  gemm")).split()[5] == "1/2"  # one of two was measured
 
 
 def test_some_cases_are_drawn_alone(database):
     text = invoke("show", "quick", "1x1024x1024-w4a16", "--plot", "--db", database, columns=80)
     assert text.count("Dual roofline of") == 1
     drawing = text[text.index("Dual roofline of") :]
-    assert "A  gemv      INT4 W4A16" in drawing
+    assert "A  gemv      INT4 (W4A16)" in drawing
     assert "B  " not in drawing
 
 

@@ -53,26 +53,26 @@ def losses(tmp_path_factory) -> str:
 
 @pytest.mark.parametrize("columns", [80, 100, 120])
 def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None:
-    result = run(*model, "--losses", losses, "--layers", "--max-latency-ms", "20", columns=columns)
+    result = run(*model, "--losses", losses, "--layers", "--max-latency-ms", "20", "--all", columns=columns)
     assert result.exit_code == 0, result.output
     assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
     for words in (
-        "Limits: 128.5 GB of memory; 20 ms a pass; a loss of at most 1 % (default), of perplexity",
+        "Limits: 128.5 GB of memory; 20 ms a pass; a loss of at most 3 % (default), of perplexity",
         "excluded: ",
-        "Best: ",
+        "Take pareto-fastest: ",
         "Ranked by the end of the 80 % interval of the expected time; ends within 5 % by that time",
         "fp16_baseline",
         "Front: 12 of the ",
         "losses: layer-wise KL, small, 2,048 tokens of a text",
     ):
         assert words in text
-    assert "pareto-fastest: the least time at a loss of at most 1 %" in text
+    assert "pareto-fastest: the least time at a loss of at most 3 %" in text
     assert "pareto-least-loss: the least loss within 20 ms and the memory" in text
 
 
 def test_the_table_has_every_figure_when_piped(model, losses: str) -> None:
-    lines = run(*model, "--losses", losses).stdout.splitlines()
+    lines = run(*model, "--losses", losses, "--all").stdout.splitlines()
     header = next(line for line in lines if "Plan" in line)
     for name in (
         "Ideal",
@@ -131,9 +131,9 @@ def test_json_is_what_python_says(model, losses: str) -> None:
 def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, losses: str) -> None:
     result = run(*model, "--max-latency-ms", "1", columns=400)
     assert result.exit_code == 1
-    last = result.stdout.splitlines()[-1]
-    assert last.startswith("Nothing meets the limits")
-    assert "1 ms" in last
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("Nothing meets the limits")
+    assert "1 ms" in first
     document, code = ask(model, "--memory-limit-gb", "0.3")
     assert (code, document["chosen"], document["candidates"]) == (1, None, [])
     assert document["excluded"][0]["misses"][0]["limit"] == "memory"
@@ -142,31 +142,36 @@ def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, l
     assert "Ranked" not in run(*model, "--memory-limit-gb", "0.3").stdout  # there is no table that it explains
 
 
-def test_an_unknown_loss_that_wins_is_said(model, losses: str) -> None:
+def test_an_unknown_loss_is_never_taken(model, losses: str) -> None:
     arguments = ("--formats", "NF4.BF16", "--strategy", "fp16_baseline", "--memory-limit-gb", "0.5")
     result = run(*model, *arguments)
-    assert result.exit_code == 0
-    assert "loss unknown" in result.stdout.splitlines()[-1]
-    strict = run(*model, *arguments, "--max-quality-loss", "1")
-    assert strict.exit_code == 1
-    assert "its loss is unknown" in strict.stdout.splitlines()[-1]
+    assert result.exit_code == 1
+    assert "unknown" in result.stdout.splitlines()[0]
 
 
 def test_what_no_kernel_runs_is_never_the_best() -> None:
     asked = ("--model", "llama-3.1-70b", "--hw", "rtx4090", "--formats", "INT2.BF16,INT4.BF16")
     result = run(*asked)
     assert result.exit_code == 1
-    last = result.stdout.splitlines()[-1]
-    assert last.startswith("Nothing runs within the limits; INT2.BF16 would take ")
-    assert "Best" not in result.stdout
+    assert result.stdout.startswith("Nothing runs within the limits; INT2.BF16 would take ")
+    assert "take  " not in result.stdout
 
 
 def test_the_end_that_ranks_is_shown_on_a_narrow_screen() -> None:
-    lines = run("--model", "llama-3.1-8b", "--hw", "gb10", columns=80).stdout.splitlines()
+    lines = run("--model", "llama-3.1-8b", "--hw", "gb10", "--all", columns=80).stdout.splitlines()
     header = next(line for line in lines if "Plan" in line)
     assert "at most" in header
     assert "Memory" in header
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("chip", ["gb10", "h100", "orin"])
+def test_the_answer_and_what_to_type_next_are_in_the_first_twelve_lines(chip: str) -> None:
+    lines = run("--model", "llama-3.1-70b", "--hw", chip, columns=80).stdout.splitlines()
+    assert len(lines) <= 12
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("Nothing fits within a loss of 3 %" if chip == "orin" else "Take FP8 (W8A8): expected ")
+    assert any(line.startswith("Next: vllm serve ") for line in lines) is (chip != "orin")
 
 
 def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
@@ -187,10 +192,9 @@ def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
     read, _ = ask(model, "--traffic", str(path))
     assert typed == read
     assert [one["share_ratio"] for one in typed["traffic"]] == [3.0, 1.0]
-    title = run(*model, "--traffic", lines[0], "--traffic", lines[1]).stdout.splitlines()[0]
-    assert title.partition(", ")[2].startswith(
-        "mean pass of decode:batch=8,context=2048,share=3 + prefill:batch=1,context=1024,share=1 on gb10"
-    )
+    text = run(*model, "--traffic", lines[0], "--traffic", lines[1]).stdout
+    mean = "mean pass of decode:batch=8,context=2048,share=3 + prefill:batch=1,context=1024,share=1 on gb10"
+    assert f", {mean}" in text.splitlines()[1]
 
 
 def test_own_formats_and_strategies_take_part(model, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_an_overview_of_everything_that_is_stored(columns: int | None, database:
     text = " ".join(result.stdout.split())
     for words in (
         "Recommended on AMD EPYC, 2 threads",
-        "gemv 8x4096x4096 INT4 W4A16 (int4pack)",
+        "gemv 8x4096x4096 INT4 (W4A16) ·",
         "From 45 records of 2 runs",
         "narrow the question: --model",
         "Confidence",
@@ -58,8 +58,8 @@ def test_one_ranking_shows_its_evidence(columns: int, database: str) -> None:
         "claimed",
         "medium: 1 process only (1, 2, 3, 4, 5, 6)",
         "low: ideal time only, the speed of light (7, 8, 9)",
-        "not ranked: FP8_E4M3 (scaled_mm_emulated): skipped",
-        "→ take INT4 W4A16 (int4pack): measured 1.562 ms, 1.2× BF16 (matmul)",
+        "not ranked: FP8 (W8A8) · scaled_mm_emulated: skipped",
+        "→ take INT4 (W4A16) · int4pack: measured 1.562 ms, 1.2× BF16 · matmul",
     ):
         assert words in text
     assert ("26e23293" in text) == (columns >= 120)
@@ -71,7 +71,7 @@ def test_json_has_the_same_and_the_records(database: str) -> None:
     [ranking] = json.loads(result.stdout)["rankings"]
     best = ranking["rows"][0]
     assert (best["label"], best["time_source"], best["loss"]["source"], best["confidence"]) == (
-        "INT4 W4A16",
+        "INT4 (W4A16)",
         "measured",
         "measured",
         "medium",

@@ -134,7 +134,7 @@ def test_in_a_terminal_it_is_laid_out_for_its_width(database, monkeypatch, capsy
     assert "Samples" not in lines  # a section with nothing but a figure
     joined = " ".join(text.split())
     assert (
-        "Decode (gemv): INT4 W4A16 (int4pack) wins 4 of 4 shapes" if run == "quick" else "decode: take INT4 W4A16"
+        "Decode (gemv): INT4 (W4A16) · int4pack wins 4 of 4 shapes" if run == "quick" else "decode: take INT4 (W4A16)"
     ) in joined
 
 

@@ -161,11 +161,11 @@ def test_several_processes_are_one_row_and_modes_are_tables_of_their_own(databas
     assert rows[0].split()[2:4] == ["40.40", "µs"]  # the median of 40, 40.4 and 40.8 µs
     total = total_intervals(RECORDS)[RECORDS[0].case.case_key]
     assert f"±{total.half_width_ratio * 100:.1f} %" in rows[0]
-    assert "5 mJ" in next(line for line in lines if line.startswith("INT4 W4A16  tinygemm  16") or "16.00 µs" in line)
+    assert "5 mJ" in next(line for line in lines if line.startswith("INT4 (W4A16)  tinygemm  16") or "16.00 µs" in line)
     text = "\n".join(lines)
     assert "2 canary readings, 1 slow: up to 3.2× the usual time." in text
     assert text.count("held the clock down") == 1
-    assert "capped: INT4 W4A16 (tinygemm)" in text
+    assert "capped: INT4 (W4A16) · tinygemm" in text
 
 
 def test_small_and_large_times_in_one_table_keep_their_digits(database):

@@ -34,7 +34,7 @@ def show(target, *arguments, columns="100"):
 def test_a_run_shows_each_model_once_with_its_verdicts(target):
     output = show(target)
     assert output.count("seeded-llama-156m, batch 1, 128 tokens") == 1
-    assert "→ decode: take INT4 W4A16: expected" in output
+    assert "→ decode: take INT4 (W4A16): expected" in output
     assert "→ prefill: nothing helps, keep BF16" in output
     assert "nothing about language" in output
     assert "decode:seeded" not in output
@@ -47,7 +47,7 @@ def test_tables_fit_the_screen(target, columns):
 
 def test_a_case_says_tokens_memory_quality_layers_and_where_the_expected_time_goes(target):
     output = " ".join(show(target, "INT8.BF16", columns="120").split())
-    assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT8 W8A16 (torchao)" in output
+    assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT8 (W8A16) · torchao" in output
     assert "27.6 tokens/s" in output
     assert "189 MB of 311.5 MB before (61 %), 189 MB stated by the formats" in output
     assert "peak of a call 66.72 MB, in which the largest weight is decoded" in output

@@ -6,6 +6,7 @@ import pytest
 
 from roofline_model.core.finding import has_code
 from roofline_model.recommend.model import recommend_model
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 CHIPS = ("gb10", "h100", "h200", "b200", "a100", "orin")
 
@@ -24,15 +25,32 @@ def answers():
     [
         ("h100", {"FP8_E4M3", "fp8_balanced"}, {"FP8_E4M3", "fp8_balanced"}),
         ("h200", {"FP8_E4M3", "fp8_balanced"}, {"FP8_E4M3", "fp8_balanced"}),
-        ("b200", {"FP8_E4M3", "fp8_balanced"}, {"NVFP4"}),
-        ("gb10", {"NVFP4", "INT4.BF16"}, {"NVFP4"}),
-        ("a100", {"INT4.BF16"}, {"INT8.INT8"}),
-        ("orin", {"INT4.BF16"}, {"INT8.INT8"}),
+        ("b200", {"FP8_E4M3", "fp8_balanced"}, {"FP8_E4M3", "fp8_balanced"}),
+        ("gb10", {"FP8_E4M3", "fp8_balanced"}, {"FP8_E4M3", "fp8_balanced"}),
+        ("a100", {"INT8.INT8"}, {"INT8.INT8"}),
+        ("orin", {"INT8.BF16"}, {"INT8.INT8"}),
     ],
 )
 def test_what_an_expert_would_take(answers, chip, decode, prefill):
     assert answers[chip, "decode"].choice.key in decode
     assert answers[chip, "prefill"].choice.key in prefill
+
+
+@pytest.mark.parametrize(
+    ("chip", "decode", "prefill"),
+    [
+        ("h100", None, None),
+        ("b200", None, {"NVFP4"}),
+        ("gb10", {"INT4.BF16", "NVFP4"}, {"NVFP4"}),
+        ("a100", {"INT4.BF16"}, None),
+        ("orin", {"INT4.BF16"}, None),
+    ],
+)
+def test_what_an_expert_would_try_where_the_loss_matters_less(answers, chip, decode, prefill):
+    for phase, keys in (("decode", decode), ("prefill", prefill)):
+        riskier = [each.option for each in answers[chip, phase].alternatives if each.role == "riskier"]
+        assert [option.key in (keys or ()) for option in riskier] == [True] * bool(keys), (chip, phase)
+        assert all(option.loss.pct > MAX_LOSS_PCT for option in riskier)
 
 
 def test_no_ranked_plan_lacks_a_kernel_and_each_narrow_one_names_its_own(answers):
@@ -42,7 +60,8 @@ def test_no_ranked_plan_lacks_a_kernel_and_each_narrow_one_names_its_own(answers
             assert (option.kernel is None) == (option.kind == "baseline"), (chip, option.key)
     excluded = {one.key: one.finding for one in answers["h100", "decode"].excluded}
     assert (excluded["nvfp4_blackwell"].code, excluded["nvfp4_blackwell"].subject) == ("kernel-gap", "kv NVFP4")
-    assert answers["b200", "decode"].option("nvfp4_blackwell").kernel.endswith("NVFP4 KV attention (trtllm-gen)")
+    lossy = recommend_model("b200", "llama-3.1-8b", max_loss_pct=16.0)
+    assert lossy.option("nvfp4_blackwell").kernel.endswith("NVFP4 KV attention (trtllm-gen)")
 
 
 def test_a_slower_plan_is_never_taken_without_a_reason(answers):
@@ -58,36 +77,52 @@ def test_a_slower_plan_is_never_taken_without_a_reason(answers):
         assert not faster or reasons & {"faster-less-certain", "faster-behind-surer", "level-preferred-for-quality"}
 
 
-def test_a_claimed_loss_is_stated_with_what_loses_less(answers):
-    loss = answers["a100", "decode"].choice.loss
-    assert (loss.source, loss.pct, loss.method) == ("claimed", 5.8, "AWQ")
-    assert [alternative.option.key for alternative in answers["a100", "decode"].alternatives] == ["INT8.INT8"]
+def test_the_limit_holds_for_claims_and_the_options_beside_the_choice_state_theirs(answers):
+    answer = answers["a100", "decode"]
+    assert (answer.choice.loss.source, answer.choice.loss.pct, answer.choice.loss.method) == ("claimed", 1.6, "PTQ")
+    assert [(each.role, each.option.key, each.option.loss.pct) for each in answer.alternatives] == [
+        ("riskier", "INT4.BF16", 5.8),
+        ("safest", "BF16", 0.0),
+    ]
     strict = recommend_model("a100", "llama-3.1-8b", max_loss_pct=1)
     assert strict.choice.key == "INT8.BF16"
+
+
+def test_where_only_what_loses_more_fits_it_is_named_and_not_taken():
     big = recommend_model("orin", "llama-3.1-70b")
-    assert (big.choice.key, big.choice.loss.low_pct, big.choice.loss.pct) == ("INT4.BF16", 12.3, 14.6)
-    assert has_code(big.choice.findings, "loss-in-other-metric")
+    assert big.choice is None
+    (riskier,) = big.alternatives
+    assert (riskier.role, riskier.option.key) == ("riskier", "INT4.BF16")
+    assert (riskier.option.loss.low_pct, riskier.option.loss.pct) == (12.3, 14.6)
+    assert has_code(riskier.option.findings, "loss-in-other-metric")
+    assert big.nearest is riskier.option
+    allowed = recommend_model("orin", "llama-3.1-70b", max_loss_pct=16)
+    assert allowed.choice.key == "INT4.BF16"
 
 
 def test_a_plan_that_is_named_is_weighed_last_without_a_kernel():
-    found = recommend_model("h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4", "INT8.BF16"], strategies=[])
+    found = recommend_model(
+        "h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4", "INT8.BF16"], strategies=[], max_loss_pct=16.0
+    )
     assert found.options[-1].key == "NVFP4.BF16.NVFP4"
     assert has_code(found.options[-1].findings, "kernel-gap")
-    only = recommend_model("h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4"], strategies=[], max_latency_s=5e-3)
+    only = recommend_model(
+        "h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4"], strategies=[], max_latency_s=5e-3, max_loss_pct=16.0
+    )
     assert only.choice is None  # all that runs is too slow
     assert (only.headline.code, only.headline.subject) == ("nothing-has-kernel", "NVFP4.BF16.NVFP4")
     assert only.headline.value("time_s") == only.options[0].estimate.time_s
 
 
 def test_a_slowdown_is_called_one():
-    found = recommend_model("h100", "llama-3.1-8b", phase="prefill", memory_limit_bytes=7.5e9)
+    found = recommend_model("h100", "llama-3.1-8b", phase="prefill", memory_limit_bytes=7.5e9, max_loss_pct=16.0)
     assert found.choice.speedup_ratio < 1
     assert found.headline.code == "take-slower"
     assert has_code(found.choice.findings, "slower-than-baseline")
 
 
 def test_a_published_checkpoint_stays_unless_clearly_slower_and_its_own_format_has_no_loss():
-    found = recommend_model("gb10", "gpt-oss-20b")
+    found = recommend_model("gb10", "gpt-oss-20b", max_loss_pct=16.0)
     assert found.choice.key == "checkpoint"
     assert has_code(found.choice.findings, "faster-than-published")
     narrower = found.option("MXFP4.BF16")  # its experts are as published, its attention is not
@@ -95,7 +130,7 @@ def test_a_published_checkpoint_stays_unless_clearly_slower_and_its_own_format_h
 
 
 def test_an_interval_that_ends_with_another_goes_by_the_expected_time():
-    found = recommend_model("h100", "llama-3.1-70b")
+    found = recommend_model("h100", "llama-3.1-70b", max_loss_pct=16.0)
     int4, fp8 = found.option("INT4.BF16"), found.option("FP8_E4M3")
     assert int4.estimate.prudent_s < fp8.estimate.prudent_s
     assert found.options.index(int4) < found.options.index(fp8)

@@ -18,7 +18,7 @@ from roofline_model.models.step_expected import expected_step
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import get_strategy
 from roofline_model.recommend.model import ModelRanking, recommend_model
-from roofline_model.recommend.ranking import LEVEL_RATIO, excess_ratio
+from roofline_model.recommend.ranking import LEVEL_RATIO, MAX_LOSS_PCT, excess_ratio
 from roofline_model.recommend.search.losses_file import MeasuredLosses, loss_pct
 from roofline_model.recommend.search.model_problem import traffic_share
 
@@ -50,12 +50,12 @@ def small_losses(method: str = "kl", **extra: float) -> MeasuredLosses:
 
 @pytest.fixture(scope="module")
 def on_gb10() -> ModelRanking:
-    return recommend_model("gb10", "llama-3-8b")
+    return recommend_model("gb10", "llama-3-8b", max_loss_pct=16.0)
 
 
 @pytest.fixture(scope="module")
 def searched() -> ModelRanking:
-    return recommend_model("gb10", small_llama(), losses=small_losses())
+    return recommend_model("gb10", small_llama(), losses=small_losses(), max_loss_pct=1.0)
 
 
 def labels(found: ModelRanking) -> list[str]:
@@ -114,13 +114,15 @@ def test_plans_that_are_equal_are_one_with_several_names(on_gb10):
 
 
 def test_a_format_without_a_unit_is_left_out_unless_it_is_named():
-    usual = recommend_model("h100", small_llama())
+    usual = recommend_model("h100", small_llama(), max_loss_pct=16.0)
     missing = exclusions(usual)["NVFP4"]
     assert (missing.code, missing.value("instead")) == ("no-unit-weight-only", "NVFP4.BF16")
-    named = recommend_model("h100", small_llama(), formats=["NVFP4"], strategies=[])
+    named = recommend_model("h100", small_llama(), formats=["NVFP4"], strategies=[], max_loss_pct=16.0)
     assert labels(named) == ["BF16", "NVFP4"]
     assert named.option("NVFP4").path == "decoded to BF16"
-    extra = recommend_model("h100", small_llama(), extra_formats=["NVFP4", "INT8.BF16.FP8"], strategies=[])
+    extra = recommend_model(
+        "h100", small_llama(), extra_formats=["NVFP4", "INT8.BF16.FP8"], strategies=[], max_loss_pct=16.0
+    )
     assert {"NVFP4", "INT8.BF16.FP8_E4M3", "FP8_E4M3"} <= set(labels(extra))
 
 
@@ -136,7 +138,7 @@ def test_paths_and_methods_say_how(on_gb10):
         "NVFP4": "native_fp4",
         "FP8_E4M3": "native_fp8",
     }
-    prefill = recommend_model("gb10", "llama-3-8b", phase="prefill", context=2048)
+    prefill = recommend_model("gb10", "llama-3-8b", phase="prefill", context=2048, max_loss_pct=16.0)
     assert prefill.option("NVFP4.BF16").findings[0].code == "compute-bound-widened"
     assert prefill.option("FP8_E4M3").findings[0].code == "compute-bound-narrow"
     assert prefill.baseline.tokens_per_s == pytest.approx(2048 / prefill.baseline.estimate.time_s)
@@ -201,19 +203,17 @@ def test_nothing_that_meets_the_limits_is_told_with_the_nearest():
     assert [(item.code, item.subject) for item in found.decision] == [
         ("nothing-fits", "INT4.BF16"),
         ("misses-memory-limit", "INT4.BF16"),
+        ("misses-loss-limit", "INT4.BF16"),
     ]
     assert found.decision[1].value("value_bytes") == nearest
 
 
-def test_an_unknown_loss_is_never_silently_first():
+def test_an_unknown_loss_is_never_taken():
     only_unknown = {"formats": ["NF4.BF16"], "strategies": [], "max_latency_s": 0.04}
-    found = recommend_model("gb10", "llama-3-8b", **only_unknown)
-    assert found.choice is not None
-    assert found.choice.key == "NF4.BF16"
-    assert found.choice.loss.source == "unknown"
-    strict = recommend_model("gb10", "llama-3-8b", max_loss_pct=1.0, **only_unknown)
-    assert strict.choice is None
-    assert (strict.headline.code, strict.headline.subject) == ("nothing-known-to-fit", "NF4.BF16")
+    for limit in ({}, {"max_loss_pct": 1.0}, {"max_loss_pct": 50.0}):
+        ranking = recommend_model("gb10", "llama-3-8b", **limit, **only_unknown)
+        assert ranking.choice is None
+        assert (ranking.headline.code, ranking.headline.subject) == ("nothing-known-to-fit", "NF4.BF16")
 
 
 def test_estimates_of_a_caller_replace_the_expected_times():
@@ -279,7 +279,7 @@ def test_a_measured_loss_is_the_sum_of_its_layers_and_replaces_the_claim(searche
         {key: 9 * value for key, value in losses.values.items()}, "small", "kl", "nats/token", "a text", 4096
     )
     cached = recommend_model("gb10", small_llama(), losses=known, extra_formats=["NVFP4.BF16.FP8"], strategies=[])
-    assert exclusions(cached)["NVFP4.BF16.FP8_E4M3"].value("limit_pct") == 1.0
+    assert exclusions(cached)["NVFP4.BF16.FP8_E4M3"].value("limit_pct") == MAX_LOSS_PCT
     fisher = recommend_model("gb10", small_llama(), losses=small_losses("fisher"), formats=["FP8"], strategies=[])
     assert fisher.option("FP8_E4M3").loss.source == "estimated"
 
@@ -383,7 +383,7 @@ def test_a_mix_of_passes_is_the_mean_by_share_and_the_memory_of_the_largest():
 def test_own_strategies_take_part_and_one_that_cannot_run_is_told():
     mine = MixedPrecisionConfig("mine", operator_precisions={"ffn_up": "INT4", "ffn_gate": "INT4", "ffn_down": "INT4"})
     deep = get_strategy("layerwise_gradient", num_layers=16)
-    found = recommend_model("gb10", small_llama(), strategies=[mine, deep])
+    found = recommend_model("gb10", small_llama(), strategies=[mine, deep], max_loss_pct=16.0)
     option = found.option("mine")
     assert (option.formats, option.loss.pct, option.loss.method) == ((("ffn", "INT4.BF16"),), 6.5, "INT4.BF16")
     assert "is made for 16 layers" in exclusions(found)["layerwise_gradient"].value("error")

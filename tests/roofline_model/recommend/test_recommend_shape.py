@@ -164,7 +164,7 @@ def test_laws_of_the_ranking(chip: str, m: int, n: int, k: int) -> None:
 
 def test_equal_times_are_decided_by_quality() -> None:
     places = [option.key for option in recommend_quantization("b10", *PREFILL).options]
-    assert places == ["NVFP4", "MXFP4", "INT4", "MXFP8_E4M3", "FP8_E4M3", "INT8", "FP16"]
+    assert places == ["NVFP4", "MXFP4", "INT4", "FP8_E4M3", "MXFP8_E4M3", "INT8", "FP16"]
 
 
 def test_a_near_tie_is_a_tie_and_a_clear_lead_is_not() -> None:

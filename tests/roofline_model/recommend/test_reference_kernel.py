@@ -16,11 +16,11 @@ def told(found):
 
 
 def test_a_weight_only_choice_and_one_within_reach_carry_the_caveat():
-    chosen = recommend_model("a100", MODEL)
+    chosen = recommend_model("a100", MODEL, max_loss_pct=16.0)
     assert chosen.choice.key == "INT4.BF16"
     assert has_code(chosen.choice.findings, "reference-kernel")  # although the kernel to deploy is Marlin's
     assert told(chosen)[0][0] == "INT4.BF16"
-    beside = recommend_model("h100", MODEL)
+    beside = recommend_model("h100", MODEL, max_loss_pct=16.0)
     assert beside.choice.key == "FP8_E4M3"
     assert not has_code(beside.choice.findings, "reference-kernel")
     assert "INT4.BF16" in told(beside)[0]
@@ -31,9 +31,13 @@ def test_a_weight_only_choice_and_one_within_reach_carry_the_caveat():
 
 
 def test_it_is_left_out_where_no_such_plan_is_near_or_the_times_are_not_the_fitted_ones():
-    far = recommend_model("h100", MODEL, phase="prefill", formats=["FP8_E4M3", "INT4.BF16"], strategies=[])
+    far = recommend_model(
+        "h100", MODEL, phase="prefill", formats=["FP8_E4M3", "INT4.BF16"], strategies=[], max_loss_pct=16.0
+    )
     assert far.option("INT4.BF16").estimate.low_s > far.choice.estimate.high_s
     assert told(far) == []
-    assert told(recommend_model("h100", MODEL, formats=["FP8_E4M3"], strategies=[])) == []
-    ideal = recommend_model("h100", MODEL, formats=["INT4.BF16"], strategies=[], estimate=lambda found: None)
+    assert told(recommend_model("h100", MODEL, formats=["FP8_E4M3"], strategies=[], max_loss_pct=16.0)) == []
+    ideal = recommend_model(
+        "h100", MODEL, formats=["INT4.BF16"], strategies=[], estimate=lambda found: None, max_loss_pct=16.0
+    )
     assert (ideal.choice.key, told(ideal)) == ("INT4.BF16", [])

@@ -227,7 +227,7 @@ def test_advice_is_the_apis_for_caches_and_models_too(page, address):
     found = httpx.post(
         path, json={"batch_count": 1, "context_tokens": 4096, "phase": "decode", "max_loss_pct": 100}
     ).json()
-    assert page.text_content("#advice .pick strong") == f"Use {found['chosen']}"
+    assert page.text_content("#advice .pick strong") == f"Use {found['candidates'][0]['name']}"
     shown = [float(one.get_attribute("value")) for one in page.locator("#advice .ranking data").all()]
     assert shown == [one["time_s"] for one in found["candidates"]]
     page.fill("#loss", "-3")

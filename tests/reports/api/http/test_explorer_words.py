@@ -134,20 +134,19 @@ def test_chips_are_compared_by_the_recommendation_of_each_first(page, address):
 
 
 def test_a_plan_that_is_no_format_of_the_page_is_the_one_answer(page, address):
-    at(page, address, "hw=rtx4090&op=model&batch=64&compare=h100-sxm")
-    path, body = f"{address}/api/models/llama-3.1-8b/recommend", {"batch_count": 64, "context_tokens": 4096}
+    at(page, address, "hw=rtx4090&op=model&batch=32&compare=h100-sxm")
+    path, body = f"{address}/api/models/llama-3.1-8b/recommend", {"batch_count": 32, "context_tokens": 4096}
     found = {chip: httpx.post(f"{path}?hardware_key={chip}", json=body).json() for chip in ("rtx4090", "h100-sxm")}
     plan, other = (one["candidates"][0] for one in found.values())
-    assert plan["formats"] == "INT4.BF16; cache FP8_E4M3"
-    assert page.text_content("#headline").startswith(f"{plan['plan']} should take {format_time(plan['time_s'])} (")
-    assert page.text_content("#headline").endswith(", 2.0× as fast as BF16.")
-    assert page.text_content("#advice .pick strong") == f"Use {plan['plan']}"
+    assert (plan["formats"], plan["name"]) == ("FP8_E4M3; cache FP8_E4M3", "FP8 (W8A8) + FP8 KV")
+    assert page.text_content("#headline").startswith(f"{plan['name']} should take {format_time(plan['time_s'])} (")
+    assert page.text_content("#headline").endswith(", 1.9× as fast as BF16.")
+    assert page.text_content("#advice .pick strong") == f"Use {plan['name']}"
     assert page.locator("#table tr:has(.best)").get_attribute("data-format") == plan["formats"]
     assert page.locator("#table .best").count() == 1
     assert page.locator("#detail .parts tr").count() > 3
-    sentence = page.text_content("#compare > p")
-    assert f"NVIDIA GeForce RTX 4090 24 GB with {plan['plan']} ({format_time(plan['time_s'])})" in sentence
-    assert f"with {other['plan']} ({format_time(other['time_s'])})" in sentence
+    assert other["name"] == plan["name"]
+    assert page.text_content("#compare > p").startswith(f"Recommended on each is {plan['name']}: ")
     at(page, address, "hw=l4&op=model&batch=64&context=16384&compare=h100-sxm")
     assert page.text_content("#compare > p").startswith(
         "Nothing is recommended on NVIDIA L4 24 GB: nothing meets the limits"

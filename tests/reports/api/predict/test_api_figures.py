@@ -8,7 +8,7 @@ from reports.api.predict.figures import FigureAnswer, RunFigure, RunFigures
 
 OPTION = {
     "key": "INT4.FP16",
-    "label": "INT4 W4A16",
+    "label": "INT4 (W4A16)",
     "compute_format": "FP16",
     "path": "dequantize",
     "peak_flops_per_s": 125e12,
@@ -39,9 +39,9 @@ def test_an_option_has_its_roof_its_ideal_and_its_expected_rate(api_client):
     assert ideal == pytest.approx(OPTION["flops"] / OPTION["time_s"], rel=1e-6)
     low = points[0]["y"][0] - points[0]["error_y"]["arrayminus"][0]
     assert low * unit == pytest.approx(OPTION["flops"] / OPTION["expected_high_s"], rel=1e-6)
-    (roof,) = [trace for trace in figure["data"] if trace["name"] == "roof INT4 W4A16"]
+    (roof,) = [trace for trace in figure["data"] if trace["name"] == "roof INT4 (W4A16)"]
     assert max(roof["y"]) * unit == pytest.approx(OPTION["peak_flops_per_s"])
-    assert len(figure["colours"]["INT4 W4A16"]) == 2
+    assert len(figure["colours"]["INT4 (W4A16)"]) == 2
     assert not any("<b>" in line for label in figure["labels"] for line in label["lines"])
     assert not any(label["is_bold"] for label in figure["labels"])  # the explorer's policy forbids Plotly's styles
 

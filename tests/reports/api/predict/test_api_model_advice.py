@@ -34,10 +34,11 @@ def test_a_model_gets_what_the_command_line_says(api_client):
 
 @pytest.mark.parametrize("chip", ["rtx-4090", "h100-sxm"])  # a cache of its own, a named strategy
 def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client, chip):
-    path, body = "/api/models/llama-3.1-8b/", {"batch_count": 64, "context_tokens": 4096}
+    path, body = "/api/models/llama-3.1-8b/", {"batch_count": 32, "context_tokens": 4096}
     answer = api_client.post(f"{path}recommend?hardware_key={chip}", json=body).json()
     best, found = answer["candidates"][0], answer["prediction"]
-    assert found["expected"]["time_s"] == best["time_s"] == sum(one["expected_s"] for one in found["kernels"])
+    assert found["expected"]["time_s"] == best["time_s"]
+    assert best["time_s"] == pytest.approx(sum(kernel["expected_s"] for kernel in found["kernels"]), rel=1e-12)
     assert (found["expected"]["high_s"], found["time_s"], found["bound"]) == (
         best["high_s"],
         best["ideal_s"],

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from plugin.machine import profiler_command
-from plugin.machine.profiler_command import case_of, is_profiled, ncu_command, ncu_commands, profile_one_call
+from plugin.timers import profiler
+from plugin.timers.profiler import case_of, is_profiled, ncu_command, ncu_commands, profile_one_call
 from roofline_model.operators.case import Case
 
 CASE = Case("gemv", (("M", 1), ("N", 4096), ("K", 4096)), (("a", "BF16"), ("b", "INT4"), ("c", "BF16")), "tinygemm")
@@ -120,7 +120,7 @@ def test_one_call_is_profiled_after_everything_was_loaded(monkeypatch):
         def __exit__(self, *_):
             log.append("pop")
 
-    monkeypatch.setattr(profiler_command, "call_range", Range)
+    monkeypatch.setattr(profiler, "call_range", Range)
     profile_one_call(lambda: log.append("call"), lambda: log.append("wait"))
     assert log == ["call", "wait", "push", "call", "wait", "pop"]
 

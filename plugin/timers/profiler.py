@@ -1,9 +1,12 @@
-"""The Nsight Compute command of a case, and what the harness does while such a command runs it.
+"""What a profiler is told: NVTX ranges, the names it shows and filters by, and the Nsight Compute command of a case.
 
 `pytest … --roofline-profile ncu` prints a command per selected case and measures nothing. The command runs that one test
 again under ncu with `ROOFLINE_PROFILED=1` set: the harness then times nothing (a profiler replays every kernel several
 times, so that no time would be true) and makes one call inside the NVTX range that ncu is told to look at. Flags as in
 the Nsight Compute CLI manual; unproven on hardware.
+
+Ranges cost nothing measurable when no profiler is attached. torch is never imported here: a range is pushed only where a
+CUDA build of it is loaded already.
 """
 
 from __future__ import annotations
@@ -11,16 +14,21 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plugin.timers.nvtx import CALL_RANGE, call_range
 from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
     import pytest
 
+CALL_RANGE = "roofline-call"
+"""The range around the one call that a profiler is to look at."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_CHARACTERS = 200
 PROFILED_VARIABLE = "ROOFLINE_PROFILED"
 _KEPT_OPTIONS = ("hw", "device", "formats", "shapes", "cache", "mode")
 """Options that decide which cases exist: without them the node id would not be found again."""
@@ -33,6 +41,49 @@ _PYTEST_OPTIONS = (
     "--roofline-no-canary",
     "--roofline-no-power",
 )
+
+
+def range_name(text: str) -> str:
+    r"""Return a name for `text` that Nsight Compute's filter takes literally.
+
+    The filter gives @ , [ ] / * + and \ a meaning (Nsight Compute CLI manual, "NVTX Filtering") and NVTX takes ASCII.
+    """
+    return "roofline-" + (_UNSAFE.sub("_", text)[:_MAX_CHARACTERS].strip("_") or "case")
+
+
+@contextmanager
+def case_range(name: str) -> Iterator[None]:
+    """Push the NVTX range of a case for the length of the `with`; does nothing where torch has no CUDA loaded."""
+    with _pushed(range_name(name)):
+        yield
+
+
+@contextmanager
+def call_range() -> Iterator[None]:
+    """Push `CALL_RANGE`: what Nsight Compute profiles when it runs an `ncu_command`."""
+    with _pushed(CALL_RANGE):
+        yield
+
+
+@contextmanager
+def _pushed(message: str) -> Iterator[None]:
+    nvtx = _nvtx()
+    if nvtx is None:
+        yield
+        return
+    nvtx.range_push(message)
+    try:
+        yield
+    finally:
+        nvtx.range_pop()
+
+
+def _nvtx() -> Any:
+    """Return torch.cuda.nvtx where it works: a torch without CUDA has only stubs that raise."""
+    torch = sys.modules.get("torch")
+    if torch is None or getattr(getattr(torch, "version", None), "cuda", None) is None:
+        return None
+    return getattr(torch.cuda, "nvtx", None)
 
 
 def ncu_command(node_id: str, case: Case | None, options: Sequence[str] = ()) -> str:
