@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from reports.cases.rows import case_label, case_precision
+from reports.cases.rows import option_label, option_precision
 from reports.ranking.shape_results import ShapeResult, first_regime
 from reports.text.display_text import counted
 from reports.text.labels import regime_title
 from results.records.flags import DOUBTFUL_FLAGS
 from results.verdicts.gain import roughly, times_faster
-from results.verdicts.shape_verdict import Contender, are_level, expected_speedup, speedups
+from results.verdicts.shape_verdict import are_level, expected_speedup, is_sixteen_bit, speedups
+from roofline_model.core.answer import Option
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 """The operators a reader looks for first, in the words of who serves a model."""
@@ -81,7 +82,7 @@ def _alone(result: ShapeResult) -> str:
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
-    return f"{result.title}: stay at {case_label(result.best.case)}; {result.judgement}"
+    return f"{result.title}: stay at {option_label(result.best)}; {result.judgement}"
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:
@@ -123,15 +124,15 @@ def _span(ratios: list[float], text: Callable[[float], str] = times_faster) -> s
     return low if low == high else f"{low} to {high}"
 
 
-def baseline_name(baselines: list[Contender]) -> str:
+def baseline_name(baselines: list[Option]) -> str:
     """Return what a sentence about several shapes calls their baselines."""
-    names = dict.fromkeys(case_precision(baseline.case) for baseline in baselines)
+    names = dict.fromkeys(option_precision(baseline) for baseline in baselines)
     if len(names) == 1:
         return next(iter(names))
     # BF16 also where another 16-bit kernel is up to 5 % faster: this is no "best 16-bit kernel".
     return (
         f"the 16-bit baseline ({' or '.join(names)})"
-        if all(baseline.is_sixteen_bit for baseline in baselines)
+        if all(is_sixteen_bit(baseline) for baseline in baselines)
         else "the baseline"
     )
 
@@ -139,18 +140,16 @@ def baseline_name(baselines: list[Contender]) -> str:
 def _level(results: list[ShapeResult]) -> str:
     """`; INT8 (W8A8) · int_mm only level with BF16 at 2; FP32 · matmul only level with FP16 · matmul at 1`."""
     found: dict[str, list[str]] = {}
-    names = {case_precision(one.baseline.case) for one in results if one.baseline is not None}
+    names = {option_precision(one.baseline) for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
     for result in results:
         best, other = result.best, result.level_with
         if best is None or other is None:
             continue
         if best is result.baseline:
-            found.setdefault(base, []).append(case_label(other.case))
+            found.setdefault(base, []).append(option_label(other))
         else:
-            found.setdefault(base if other is result.baseline else case_label(other.case), []).append(
-                case_label(best.case)
-            )
+            found.setdefault(base if other is result.baseline else option_label(other), []).append(option_label(best))
     return "".join(
         f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
         for other, labels in found.items()
@@ -168,7 +167,7 @@ class LedShape:
     """One configuration at a shape where it leads."""
 
     result: ShapeResult
-    one: Contender
+    one: Option
 
     @property
     def speedups(self) -> tuple[float | None, float | None, float | None]:
@@ -207,7 +206,7 @@ class Lead:
         for place in self.shapes:
             for other in _winners(place.result):
                 if other is not place.one:
-                    label = case_label(other.case)
+                    label = option_label(other)
                     found[label] = found.get(label, 0) + 1
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -234,10 +233,10 @@ def leads(results: Iterable[ShapeResult]) -> list[Lead]:
 
 
 def _candidates(results: list[ShapeResult]) -> list[Lead]:
-    labels = dict.fromkeys(case_label(one.best.case) for one in results if one.best is not None)
+    labels = dict.fromkeys(option_label(one.best) for one in results if one.best is not None)
     places: dict[str, list[LedShape]] = {label: [] for label in labels}
     for result in results:
-        for label, one in {case_label(winner.case): winner for winner in reversed(_winners(result))}.items():
+        for label, one in {option_label(winner): winner for winner in reversed(_winners(result))}.items():
             if label in places:
                 places[label].append(LedShape(result, one))
     return [Lead(label, tuple(members)) for label, members in places.items()]
@@ -248,7 +247,7 @@ def _place(lead: Lead) -> tuple[int, int, float, str]:
     return -len(lead.shapes), -first_count, -max(place.gain for place in lead.shapes), lead.label
 
 
-def _winners(result: ShapeResult) -> tuple[Contender, ...]:
+def _winners(result: ShapeResult) -> tuple[Option, ...]:
     """Return the leaders that win, too: what is level with the baseline is no winner, however wide its interval is."""
     baseline = result.baseline
     return tuple(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from reports.cases.rows import case_precision
+from reports.cases.rows import case_precision, option_precision
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.shape_ranking import standing
 from reports.ranking.shape_results import ShapeResult
@@ -16,7 +16,7 @@ from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import shown
 from reports.text.labels import regime_title
 from results.verdicts.gain import times_faster
-from results.verdicts.shape_verdict import Contender, expected_speedup, speedups
+from results.verdicts.shape_verdict import expected_speedup, speedups
 from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_time
@@ -227,7 +227,9 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
             for at, option in enumerate(entry.ranking.options)
         }
     else:
-        cells = {_column(each.case): _cell(each, result) for each in result.ranked}
+        cells = {
+            MatrixColumn(option_precision(each), shown(each.kernel, 60)): _cell(each, result) for each in result.ranked
+        }
     for record in result.judged.lost:
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
@@ -238,7 +240,7 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
 def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], bool]:
     """Return the places of the best option and of those level with it on the same evidence, proposed formats among them, and
     whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`."""
-    key = None if result.best is None else result.best.case_key
+    key = None if result.best is None else result.best.key
     best = next((at for at, option in enumerate(options) if option.key == key), None)
     if best is None:
         return set(), False
@@ -277,7 +279,7 @@ def _cell_of_option(option: Option, result: ShapeResult, *, is_leading: bool, is
         speedup=option.speedup_ratio,
         is_best=is_leading and is_clear and result.is_win,
         is_level=is_leading and not is_clear,
-        is_baseline=baseline is not None and option.key == baseline.case_key,
+        is_baseline=baseline is not None and option.key == baseline.key,
         is_doubtful=bool(option.trust.doubts),
         is_over_doubt=option.trust.is_over_doubt,
         note=gap,
@@ -289,10 +291,10 @@ def _column(case: Case) -> MatrixColumn:
     return MatrixColumn(case_precision(case), shown(case.kernel, 60))
 
 
-def _cell(each: Contender, result: ShapeResult) -> MatrixCell:
+def _cell(each: Option, result: ShapeResult) -> MatrixCell:
     ideal_ratio, measured_ratio = speedups(each, result.baseline)
-    state: State = "measured" if each.is_measured else "ideal" if each.expected_s is None else "expected"
-    time_s = {"measured": each.measured_s, "expected": each.expected_s, "ideal": each.ideal_s}[state]
+    state: State = "measured" if each.is_measured else "ideal" if each.times.expected is None else "expected"
+    time_s = each.times.best.time_s
     expected_ratio = expected_speedup(each, result.baseline)
     return MatrixCell(
         state=state,
@@ -301,6 +303,6 @@ def _cell(each: Contender, result: ShapeResult) -> MatrixCell:
         is_best=result.is_win and result.is_clear and each is result.best,
         is_level=not result.is_clear and any(each is leader for leader in result.leaders),
         is_baseline=each is result.baseline,
-        is_doubtful=bool(each.doubts),
+        is_doubtful=bool(each.trust.doubts),
         is_over_doubt=measured_ratio is not None and each is not result.baseline and result.is_baseline_doubtful,
     )

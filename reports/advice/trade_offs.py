@@ -6,22 +6,23 @@ predicted time beats no measured one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
 from reports.ranking.case_ranking import CaseRanking, ShapeRanking
 from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
+from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.text.display_text import shown
 from reports.text.labels import regime_title
 from results.records.records import RunInfo
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
-from roofline_model.core.answer import Loss, Option
+from results.verdicts.shape_verdict import evidence_of
+from roofline_model.core.answer import LossSource, Memory, Option, Source
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.knapsack import undominated
 
@@ -31,37 +32,115 @@ Y_AXES = ("loss_pct", "memory_bytes", "energy_j")
 """What speed is held against."""
 
 
-@dataclass(frozen=True, slots=True)
-class TradePoint:
-    """One configuration. Missing is None, never 0."""
+POINT_KEYS = (
+    "label",
+    "precision",
+    "time_source",
+    "time_s",
+    "speedup_ratio",
+    "loss_pct",
+    "loss_low_pct",
+    "loss_high_pct",
+    "loss_source",
+    "loss_text",
+    "memory_bytes",
+    "energy_j",
+    "is_best",
+    "is_doubtful",
+    "record_ids",
+    "speedup_basis",
+    "fronts",
+    "is_on_front",
+)
+"""What answers in JSON say of a `PlottedOption`, in their order."""
 
-    label: str
-    precision: str
-    time_source: str
-    """measured, expected or ideal."""
-    time_s: float
-    speedup_ratio: float | None
-    """Over the group's baseline, times of the same kind."""
-    loss_pct: float | None
-    """Rise of perplexity in percent; of a claim its upper end."""
-    loss_low_pct: float | None
-    loss_high_pct: float | None
-    loss_source: str
-    """reference, measured, claimed or unknown."""
-    loss_text: str
-    memory_bytes: float | None
-    """Of a product the operands of a call; of a model its weights and cache: as the rankings from stored runs have it."""
-    energy_j: float | None
-    """Per call of a product, per token of a model; gross."""
+
+@dataclass(frozen=True, slots=True)
+class PlottedOption:
+    """An option as a point of the figure: its coordinates, and the fronts it is on. Missing is None, never 0."""
+
+    option: Option
+    """Its energy is per call of a product, per token of a model; gross."""
     is_best: bool
-    is_doubtful: bool
-    record_ids: tuple[str, ...] = ()
-    speedup_basis: str = ""
-    """Where it and the baseline rest on different nights, what the speed-up is of: see `Trust.speedup_basis`."""
     fronts: tuple[str, ...] = ()
     """Of `Y_AXES` those that it is on the front of, with time as the other axis."""
     is_on_front: bool = False
     """Nothing is at least as fast, as close and as small, and better in one; False where loss or memory is not known."""
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.option.label
+
+    @property
+    def precision(self) -> str:
+        """What people call its formats."""
+        return self.option.precision
+
+    @property
+    def time_source(self) -> Source:
+        """Source of its time: measured, expected or ideal."""
+        return self.option.estimate.source
+
+    @property
+    def time_s(self) -> float:
+        """Its time, seconds."""
+        return self.option.estimate.time_s
+
+    @property
+    def speedup_ratio(self) -> float | None:
+        """Speed-up over the group's baseline, times of the same kind."""
+        return self.option.speedup_ratio
+
+    @property
+    def speedup_basis(self) -> str:
+        """Where it and the baseline rest on different nights, what the speed-up is of: see `speedup_basis_text`."""
+        return speedup_basis_text(self.option.trust)
+
+    @property
+    def loss_pct(self) -> float | None:
+        """Rise of perplexity in percent; of a claim its upper end."""
+        return self.option.loss.pct
+
+    @property
+    def loss_low_pct(self) -> float | None:
+        """Lower end of the interval of a measured loss, percent."""
+        return self.option.loss.low_pct if self.option.loss.source == "measured" else None
+
+    @property
+    def loss_high_pct(self) -> float | None:
+        """Upper end of the interval of a measured loss, percent."""
+        return self.option.loss.high_pct if self.option.loss.source == "measured" else None
+
+    @property
+    def loss_source(self) -> LossSource:
+        """Where its loss is known from."""
+        return self.option.loss.source
+
+    @property
+    def loss_text(self) -> str:
+        """Its loss in words, fit to be shown."""
+        return shown(loss_text(self.option.loss), 160)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Of a product the operands of a call; of a model its weights and cache."""
+        return None if self.option.memory is None else self.option.memory.total_bytes
+
+    @property
+    def energy_j(self) -> float | None:
+        """Its energy, joules."""
+        return self.option.energy_j
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether its time is in doubt, or of another state of the machine."""
+        return bool(self.option.trust.doubts or self.option.trust.stale)
+
+    @property
+    def record_ids(self) -> tuple[str, ...]:
+        """The stored records behind it."""
+        return self.option.record_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +152,7 @@ class TradeGroup:
     per: Per
     """What energy is counted per."""
     baseline_label: str
-    points: tuple[TradePoint, ...]
+    points: tuple[PlottedOption, ...]
     barred: tuple[str, ...] = ()
     """Left out: no kernel is known to run them on the chip."""
     baseline_doubts: tuple[str, ...] = ()
@@ -105,6 +184,19 @@ def trade_groups(
     return tuple(replace(one, points=with_fronts(one.points)) for one in (*own, *groups))
 
 
+def trade_group_json(group: TradeGroup) -> dict[str, Any]:
+    """Return a group as plain values, its points by `POINT_KEYS`."""
+    return {
+        "title": group.title,
+        "origin": group.origin,
+        "per": group.per,
+        "baseline_label": group.baseline_label,
+        "points": tuple({key: getattr(point, key) for key in POINT_KEYS} for point in group.points),
+        "barred": group.barred,
+        "baseline_doubts": group.baseline_doubts,
+    }
+
+
 def _is_repeat(stored: TradeGroup, own: TradeGroup) -> bool:
     """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or loss."""
     of_stored, of_own = ({key for point in group.points for key in point.record_ids} for group in (stored, own))
@@ -127,7 +219,7 @@ def on_front(values: Sequence[tuple[float, float, float]]) -> list[bool]:
     return [value in kept for value in values]
 
 
-def with_fronts(points: Sequence[TradePoint]) -> tuple[TradePoint, ...]:
+def with_fronts(points: Sequence[PlottedOption]) -> tuple[PlottedOption, ...]:
     """Return the points with the fronts they are on. Where times were measured, predicted points are on none."""
     competing = [point for point in points if point.time_source == "measured"] or list(points)
     found: dict[int, list[str]] = {}
@@ -150,45 +242,37 @@ def with_fronts(points: Sequence[TradePoint]) -> tuple[TradePoint, ...]:
     )
 
 
-def _of_phase(model: ModelResult, phase: PhaseResult, known: StoredLosses) -> TradeGroup:
+def _of_phase(model: ModelResult, phase: PhaseResult, losses: StoredLosses) -> TradeGroup:
     best, baseline = phase.of(phase.judged.best), phase.of(phase.judged.baseline)
-    points = [
-        _pass_point(one, pass_loss(one, known, ()), is_best=phase.judged.is_win and one is best)
-        for one in phase.passes
-        if one.contender is not None
-    ]
-    title = f"{model_title(model)}: {phase.phase}"
-    doubts = () if baseline is None or baseline.contender is None else baseline.contender.doubts
-    name = shown(baseline.label, 80) if baseline else ""
-    return TradeGroup(title, "this run", "token", name, tuple(points), baseline_doubts=doubts)
-
-
-def _pass_point(one: PassResult, loss: Loss, *, is_best: bool) -> TradePoint:
-    contender, figures = one.contender, one.figures
-    assert contender is not None  # the caller keeps no others
-    known = (
-        ("measured", one.measured_s, one.measured_speedup),
-        ("expected", contender.expected_s, one.expected_speedup),
-        ("ideal", contender.ideal_s, one.ideal_speedup),
+    points = tuple(
+        PlottedOption(_pass_option(each, each.option, losses), is_best=phase.judged.is_win and each is best)
+        for each in phase.passes
+        if each.option is not None
     )
-    source, time_s, speedup = next(them for them in known if them[1] is not None)
-    is_measured = loss.source == "measured"
-    return TradePoint(
-        label=shown(one.label, 80),
-        precision=shown(one.label, 80),
-        time_source=source,
-        time_s=time_s or math.nan,
-        speedup_ratio=1.0 if one.is_baseline else speedup,
-        loss_pct=loss.pct,
-        loss_low_pct=loss.low_pct if is_measured else None,
-        loss_high_pct=loss.high_pct if is_measured else None,
-        loss_source=loss.source,
-        loss_text=shown(loss_text(loss), 160),
-        memory_bytes=figures.whole_bytes,
+    title = f"{model_title(model)}: {phase.phase}"
+    doubts = () if phase.judged.baseline is None else phase.judged.baseline.trust.doubts
+    name = shown(baseline.label, 80) if baseline else ""
+    return TradeGroup(title, "this run", "token", name, points, baseline_doubts=doubts)
+
+
+def _pass_option(result: PassResult, pooled: Option, losses: StoredLosses) -> Option:
+    """Return the option of a pass with its name, speed-up, loss, memory and energy per token, fit to be shown."""
+    figures = result.figures
+    speedups = {
+        "measured": result.measured_speedup,
+        "expected": result.expected_speedup,
+        "ideal": result.ideal_speedup,
+    }
+    return replace(
+        pooled,
+        label=shown(result.label, 80),
+        precision=shown(result.label, 80),
+        memory=None if figures.whole_bytes is None else Memory(figures.whole_bytes),
+        loss=pass_loss(result, losses, ()),
+        speedup_ratio=1.0 if result.is_baseline else speedups[pooled.times.best.source],
         energy_j=figures.energy_j_per_token,
-        is_best=is_best,
-        is_doubtful=one.is_doubtful,
-        record_ids=tuple(record.record_id for record in one.records),
+        evidence=evidence_of(result.records),
+        is_ranked_by_ideal=False,
     )
 
 
@@ -198,41 +282,20 @@ def _of_shape(ranking: ShapeRanking, energies: Mapping[str, float]) -> TradeGrou
     title += f": {ranking.phase}" if ranking.phase else ""
     first = next((option.key for option in ranking.options if option.is_measured), "")
     points = tuple(
-        _option_point(option, energies.get(option.key), is_best=option.key == first) for option in ranking.runnable
+        PlottedOption(replace(option, energy_j=energies.get(option.key)), is_best=option.key == first)
+        for option in ranking.runnable
     )
     return _group(ranking, title, "this run", "call", points)
 
 
 def _of_stored(ranking: StoredRanking) -> TradeGroup:
-    points = tuple(_option_point(option, None, is_best=ranking.rank_of(option) == 1) for option in ranking.runnable)
+    points = tuple(PlottedOption(option, is_best=ranking.rank_of(option) == 1) for option in ranking.runnable)
     return _group(ranking, ranking.title, "all stored runs", "token" if ranking.subject == "model" else "call", points)
 
 
-def _group(ranking: CaseRanking, title: str, origin: Origin, per: Per, points: tuple[TradePoint, ...]) -> TradeGroup:
+def _group(ranking: CaseRanking, title: str, origin: Origin, per: Per, points: tuple[PlottedOption, ...]) -> TradeGroup:
     barred = tuple(option.label for option in ranking.barred)
     return TradeGroup(title, origin, per, ranking.baseline_label, points, barred, ranking.baseline_doubts)
-
-
-def _option_point(option: Option, energy_j: float | None, *, is_best: bool) -> TradePoint:
-    estimate, loss, trust, memory = option.estimate, option.loss, option.trust, option.memory
-    return TradePoint(
-        label=option.label,
-        precision=option.precision,
-        time_source=estimate.source,
-        time_s=estimate.time_s,
-        speedup_ratio=option.speedup_ratio,
-        loss_pct=loss.pct,
-        loss_low_pct=None,
-        loss_high_pct=None,
-        loss_source=loss.source,
-        loss_text=loss_text(loss),
-        memory_bytes=None if memory is None else memory.total_bytes,
-        energy_j=energy_j,
-        is_best=is_best,
-        is_doubtful=bool(trust.doubts or trust.stale_reason),
-        record_ids=option.record_ids,
-        speedup_basis=trust.speedup_basis,
-    )
 
 
 def _energies(cases: Iterable[CaseSummary]) -> dict[str, float]:

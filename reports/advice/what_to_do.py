@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.advice.headlines import LedShape, baseline_name, gains, judged_results, leads, level_words
-from reports.cases.rows import case_label
+from reports.cases.rows import option_label
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import figures_loss
 from reports.ranking.model_results import model_title
@@ -19,7 +19,7 @@ from results.text.model_text import phase_advice
 from results.text.verdict_text import doubt_text
 from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
-from results.verdicts.shape_verdict import Contender, ShapeVerdict
+from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
 from roofline_model.formats.catalog import is_narrow_format
@@ -58,7 +58,7 @@ def actions(
     families: dict[str, list[ShapeResult]] = {}
     for result in results:
         if result.best is not None and not result.is_model:
-            families.setdefault(phase_of(result.best.case) or result.op_title, []).append(result)
+            families.setdefault(phase_of(*result.judged.key[:2]) or result.op_title, []).append(result)
     found = [action for model in models for action in _of_model(model)]
     phases = [name for name in _PHASES if name in families]
     others = [name for name in families if name not in _PHASES and any(one.is_contest for one in families[name])]
@@ -123,28 +123,28 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
     ]
     return Action(
         phase,
-        f"{_verb(best, won)} {case_label(best.case)}",
+        f"{_verb(best, won)} {option_label(best)}",
         f"{gains(won, base)} {part}",
         "; ".join(caveat for caveat in caveats if caveat),
-        tuple(record.record_id for record in best.records),
+        best.record_ids,
     )
 
 
 def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Action:
     first = results[0].best
     assert first is not None  # only such results are judged
-    ids = tuple(record.record_id for record in first.records)
+    ids = first.record_ids
     if not any(result.is_contest and result.baseline is not None for result in results):
         return Action(
             phase,
-            f"nothing to choose yet ({case_label(first.case)} alone)",
+            f"nothing to choose yet ({option_label(first)} alone)",
             f"one configuration with a time {where}",
             "measure a second one to compare with",
             ids,
         )
     level = [result for result in results if result.judged.is_level]
     named = dict.fromkeys(
-        case_label((one.level_with if one.best is one.baseline else one.best).case)
+        option_label(one.level_with if one.best is one.baseline else one.best)
         for one in level
         if one.level_with is not None and one.best is not None
     )
@@ -159,7 +159,7 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
     )
 
 
-def _verb(best: Contender, won: Sequence[LedShape]) -> str:
+def _verb(best: Option, won: Sequence[LedShape]) -> str:
     """Return what to do with the winner: nobody should take what was timed while something else had the machine."""
     if not best.is_measured:
         return "try"
@@ -167,7 +167,7 @@ def _verb(best: Contender, won: Sequence[LedShape]) -> str:
     return "measure again before you take" if is_disturbed else "take"
 
 
-def _unmeasured(best: Contender, recommendations: Sequence[ShapeRanking]) -> str:
+def _unmeasured(best: Option, recommendations: Sequence[ShapeRanking]) -> str:
     if best.is_measured:
         return ""
     gaps = map(kernel_gap_text, _options(best, recommendations))
@@ -182,7 +182,7 @@ def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
     for result in results:
         if id(result) not in winners and result.best is not None:
             if result.is_win:
-                label = case_label(result.best.case)
+                label = option_label(result.best)
                 others[label] = others.get(label, 0) + 1
             else:
                 undecided_count += 1
@@ -208,7 +208,7 @@ def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
     return f"times behind it are doubtful at {where}{baseline} ({', '.join(flags)}): measure again"
 
 
-def _loss(best: Contender, recommendations: Sequence[ShapeRanking]) -> str:
+def _loss(best: Option, recommendations: Sequence[ShapeRanking]) -> str:
     if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
         return ""
     losses = (option.loss for option in _options(best, recommendations))
@@ -216,6 +216,6 @@ def _loss(best: Contender, recommendations: Sequence[ShapeRanking]) -> str:
     return "nobody measured what it loses" if claim is None else f"its loss is only {loss_text(claim)}"
 
 
-def _options(best: Contender, recommendations: Sequence[ShapeRanking]) -> Iterator[Option]:
+def _options(best: Option, recommendations: Sequence[ShapeRanking]) -> Iterator[Option]:
     """Yield the options of a configuration's case."""
-    return (option for ranking in recommendations for option in ranking.options if option.key == best.case_key)
+    return (option for ranking in recommendations for option in ranking.options if option.key == best.key)

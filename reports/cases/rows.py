@@ -114,6 +114,16 @@ def case_label(case: Case) -> str:
     return shown(case.configuration_label, 120)
 
 
+def option_precision(option: Option) -> str:
+    """Return what people call the formats of an option of `ShapeVerdict`, fit to be shown: `INT4 W4A16`, `no format`."""
+    return shown(option.precision or "no format", 60)
+
+
+def option_label(option: Option) -> str:
+    """Return what people call an option of `ShapeVerdict`, fit to be shown: `INT4 W4A16 (tinygemm)`."""
+    return f"{option_precision(option)} ({shown(option.kernel, 60)})"
+
+
 def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
     """Return one row per record, in the order given; a forced run marks every measured row."""
     return tuple(_row(record, is_forced) for record in records)

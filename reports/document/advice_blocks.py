@@ -36,7 +36,7 @@ from reports.document.blocks import (
 )
 from reports.document.report import ChipPart, Report, meanings
 from reports.ranking.case_ranking import ShapeRanking
-from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary
+from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import (
     compared_text,
@@ -397,7 +397,7 @@ def _quietly(*texts: str) -> tuple[str | Span, ...]:
 
 
 def _stored_evidence(report: Report, row: Option) -> Rich:
-    return _evidence(report, row.estimate.source, row.record_ids, ", ".join(row.trust.doubts), row.trust.stale_reason)
+    return _evidence(report, row.estimate.source, row.record_ids, ", ".join(row.trust.doubts), stale_text(row.trust))
 
 
 def _stored_speedup(row: Option) -> Cell:

@@ -95,9 +95,9 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
 
     def name(result: PassResult) -> Rich:
         label = Span(shown(result.label, 80), anchor=part.report.place((result.records[0].record_id,)))
-        if not result.is_doubtful or result.contender is None:
+        if not result.is_doubtful or result.option is None:
             return label
-        doubts = tuple(flag for flag in sorted(result.contender.flags) if flag in DOUBTFUL_FLAGS)
+        doubts = tuple(flag for flag in sorted(result.option.flags) if flag in DOUBTFUL_FLAGS)
         return (label, " ", Span("!", "mark", meanings(doubts)))
 
     def tokens(result: PassResult) -> Cell:
@@ -114,7 +114,7 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
         Column("±", lambda item: _width(item.interval_ratio), "number", drop=7),
         Column("Tokens/s", tokens, "number", what, drop=1),
         Column("Expected", _expected, "number"),
-        Column("Ideal", lambda item: time_cell(item.contender.ideal_s if item.contender else None), "number", drop=2),
+        Column("Ideal", lambda item: time_cell(item.option.times.ideal_s if item.option else None), "number", drop=2),
         Column("Speed\u2011up", lambda item: _speedup(item.measured_speedup), "number", "measured over measured"),
         Column(
             "Speed\u2011up expected",
@@ -145,7 +145,7 @@ def _speedup(ratio: float | None) -> Cell:
 
 
 def _expected(result: PassResult) -> Cell:
-    return time_cell(result.contender.expected_s if result.contender else None)
+    return time_cell(result.option.times.expected_s if result.option else None)
 
 
 def _remark(result: PassResult) -> str:

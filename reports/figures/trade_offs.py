@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import floor, log10
 
-from reports.advice.trade_offs import TradeGroup, TradePoint
+from reports.advice.trade_offs import PlottedOption, TradeGroup
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
 from reports.figures.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
 from reports.text.display_text import prefixed
@@ -92,7 +92,7 @@ def _line(name: str, spots: list[tuple[float, float]], dash: tuple[float, ...]) 
     return Line(name, tuple(x for x, _ in spots), tuple(y for _, y in spots), MUTED, 1.05, dash)
 
 
-def _intervals(places: Mapping[int, TradePoint], spots: Mapping[int, tuple[float, float]], y: str) -> Marks:
+def _intervals(places: Mapping[int, PlottedOption], spots: Mapping[int, tuple[float, float]], y: str) -> Marks:
     """Return the intervals of measured losses."""
     ends = {
         at: (point.loss_low_pct, point.loss_high_pct)
@@ -110,7 +110,7 @@ def _intervals(places: Mapping[int, TradePoint], spots: Mapping[int, tuple[float
     )
 
 
-def _ring(spot: tuple[float, float] | None, point: TradePoint, group: TradeGroup) -> Marks:
+def _ring(spot: tuple[float, float] | None, point: PlottedOption, group: TradeGroup) -> Marks:
     x, y = ((), ()) if spot is None else ((spot[0],), (spot[1],))
     size = _size(point, group) + 9.75
     return Marks("recommended", x, y, ACCENT, size_points=size, fill="ring", edge_width_points=1.95)
@@ -119,7 +119,7 @@ def _ring(spot: tuple[float, float] | None, point: TradePoint, group: TradeGroup
 def _mark(
     at: int,
     spot: tuple[float, float] | None,
-    point: TradePoint,
+    point: PlottedOption,
     group: TradeGroup,
     y: str,
     colours: Mapping[str, Colour],
@@ -141,13 +141,13 @@ def _mark(
     )
 
 
-def _size(point: TradePoint, group: TradeGroup) -> float:
+def _size(point: PlottedOption, group: TradeGroup) -> float:
     """Return a diameter whose square grows with the memory."""
     largest = max((other.memory_bytes or 0.0 for other in group.points), default=0.0)
     return 8.25 + 14.25 * (point.memory_bytes / largest) ** 0.5 if point.memory_bytes and largest else 9.0
 
 
-def _ink(point: TradePoint, y: str) -> Colour:
+def _ink(point: PlottedOption, y: str) -> Colour:
     return ACCENT if point.is_best else INK if y in point.fronts else MUTED
 
 
@@ -240,12 +240,12 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
         yield f"Left out, no kernel is known to run them here: {', '.join(group.barred)}."
 
 
-def is_over_doubt(point: TradePoint, group: TradeGroup) -> bool:
+def is_over_doubt(point: PlottedOption, group: TradeGroup) -> bool:
     """Return whether a point's measured speed-up is over a baseline whose time is in doubt."""
     return bool(group.baseline_doubts) and point.time_source == "measured" and point.label != group.baseline_label
 
 
-def _card(point: TradePoint, group: TradeGroup) -> Card:
+def _card(point: PlottedOption, group: TradeGroup) -> Card:
     labels = point_labels(group)
     facts = [(labels[key], text) for key, text in point_texts(point, group).items()]
     facts[0] = (facts[0][0], f"{facts[0][1]}, {point.time_source}")
@@ -260,7 +260,7 @@ def _card(point: TradePoint, group: TradeGroup) -> Card:
     return Card(point.label, (*facts, *(("", labels[key]) for key, is_so in marks.items() if is_so)))
 
 
-def point_texts(point: TradePoint, group: TradeGroup) -> dict[str, str]:
+def point_texts(point: PlottedOption, group: TradeGroup) -> dict[str, str]:
     """Return the numbers of a point as they are shown, by coordinate."""
     unknown = point_labels(group)["unknown"]
     return {
@@ -272,7 +272,7 @@ def point_texts(point: TradePoint, group: TradeGroup) -> dict[str, str]:
     }
 
 
-def _speedup_text(point: TradePoint, group: TradeGroup) -> str:
+def _speedup_text(point: PlottedOption, group: TradeGroup) -> str:
     """Return a speed-up with what it is of, where its two times are of different nights, and whether the baseline is in doubt."""
     if point.speedup_ratio is None:
         return "not known"
@@ -280,7 +280,7 @@ def _speedup_text(point: TradePoint, group: TradeGroup) -> str:
     return f"{point.speedup_ratio:.3g}×{' !' if is_over_doubt(point, group) else ''}{basis}"
 
 
-def _loss_text(point: TradePoint) -> str:
+def _loss_text(point: PlottedOption) -> str:
     if point.loss_source == "reference":
         return "none: the reference"
     if point.loss_pct is None:

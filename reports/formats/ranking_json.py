@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reports.cases.rows import saved_ratio
 from reports.formats.answer_json import answer_json
-from reports.ranking.words import excluded_texts, shape_reason, shape_summary
+from reports.ranking.words import excluded_texts, shape_reason, shape_summary, speedup_basis_text, stale_text
 from reports.stored.answer import RankChange
 from reports.stored.words import calibration_text, compared_text, confidence_words, reason_text, summary_of
 from roofline_model.core.answer import Confidence, Evidence, Loss, Source
@@ -283,12 +283,12 @@ def _stored_configuration(option: Option, ranking: StoredRanking) -> StoredConfi
         is_baseline=ranking.is_baseline(option),
         speedup_low_ratio=trust.speedup_low_ratio,
         speedup_high_ratio=trust.speedup_high_ratio,
-        speedup_basis=trust.speedup_basis or None,
+        speedup_basis=speedup_basis_text(trust) or None,
         tokens_per_s=option.tokens_per_s,
         is_memory_measured=memory is not None and memory.is_measured,
         confidence=trust.confidence,
         confidence_reason=confidence_words(trust),
-        stale_reason=trust.stale_reason or None,
+        stale_reason=stale_text(trust) or None,
         process_count=sum(run.process_count for run in option.evidence) if option.is_measured else 0,
         evidence=option.evidence,
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from reports.advice.trade_offs import trade_groups
+from reports.advice.trade_offs import trade_group_json, trade_groups
 from reports.advice.what_to_do import Action
 from reports.cases.errors import case_gap
-from reports.cases.rows import case_label
+from reports.cases.rows import option_label
 from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
 from reports.formats.answer_json import answer_json
@@ -22,7 +22,7 @@ from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.records.flags import DOUBTFUL_FLAGS
-from results.verdicts.shape_verdict import Contender
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "overall_error": None if chip.overall is None else asdict(chip.overall),
         "recommendations": [answer_json(run_ranking(ranking)) for ranking in chip.recommendations],
         "trade_offs": [
-            asdict(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
+            trade_group_json(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
         ],
     }
 
@@ -156,13 +156,13 @@ def _shape(one: ShapeResult) -> dict[str, Any]:
     }
 
 
-def _configuration(one: Contender | None) -> dict[str, Any] | None:
-    if one is None:
+def _configuration(option: Option | None) -> dict[str, Any] | None:
+    if option is None:
         return None
     return {
-        "label": case_label(one.case),
-        "case_key": one.case_key,
-        "measured_s": one.measured_s,
-        "ideal_s": one.ideal_s,
-        "doubts": list(one.doubts),
+        "label": option_label(option),
+        "case_key": option.key,
+        "measured_s": option.times.measured_s,
+        "ideal_s": option.times.ideal_s,
+        "doubts": list(option.trust.doubts),
     }

@@ -6,10 +6,10 @@ import base64
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from reports.advice.trade_offs import TradeGroup, TradePoint, trade_groups
+from reports.advice.trade_offs import POINT_KEYS, TradeGroup, trade_groups
 from reports.cases.rows import CaseRow
 from reports.cases.summary import SHAPE_FLAGS, CaseSummary
 from reports.figures.errors import errors_figure
@@ -435,11 +435,11 @@ def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> 
 def case_phase(case: Case) -> str:
     """Return `decode`, `prefill` or `other`: by the name of a whole model's pass, else by the operator and its query length."""
     name = pass_name(case.op, case.shape)
-    phase = name.phase if name is not None else phase_of(case)
+    phase = name.phase if name is not None else phase_of(case.op, case.shape)
     return phase or "other"
 
 
-_STORED = tuple(field.name for field in fields(TradePoint) if field.name != "record_ids")
+_STORED = tuple(key for key in POINT_KEYS if key != "record_ids")
 POINT_COLUMNS = (*_STORED, "texts", "is_over_doubt", "number")
 """What the page knows of a point, in the order of its cells; `texts`: its numbers as they are shown, in the order of
 `point_texts`."""

@@ -9,8 +9,6 @@ from results.verdicts.gain import Gain
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import has_code
 
-ACROSS_RUNS = "across runs"
-"""The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
 _OF_THE_TIMER = frozenset({"simulated"})
 """Among the doubts of an option, what no second measurement mends."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from reports.text.display_text import shown
 from results.text.model_text import phase_advice, text_source, verdict_lines
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from roofline_model.core.answer import Times
 
 SENTENCE_CHARACTERS = 600
 """A sentence holds up to three names of 60 characters; what is longer came from hostile labels."""
@@ -47,7 +48,7 @@ def model_json(model: ModelResult) -> dict[str, Any]:
 
 def pass_json(one: PassResult) -> dict[str, Any]:
     """Return one precision in one phase as JSON: its times, speed-ups, memory, quality, energy and expected parts."""
-    figures, contender = one.figures, one.contender
+    figures, times = one.figures, Times() if one.option is None else one.option.times
     return {
         "precision": one.label,
         "case_key": one.records[0].case.case_key,
@@ -56,15 +57,15 @@ def pass_json(one: PassResult) -> dict[str, Any]:
         "is_baseline": one.is_baseline,
         "measured_s": one.measured_s,
         "interval_half_width_ratio": one.interval_ratio,
-        "expected_s": None if contender is None else contender.expected_s,
-        "ideal_s": None if contender is None else contender.ideal_s,
+        "expected_s": times.expected_s,
+        "ideal_s": times.ideal_s,
         "tokens_per_s": one.tokens_per_s,
         "expected_tokens_per_s": one.expected_tokens_per_s,
         "measured_speedup_ratio": one.measured_speedup,
         "expected_speedup_ratio": one.expected_speedup,
         "ideal_speedup_ratio": one.ideal_speedup,
         "energy_j_per_token": figures.energy_j_per_token,
-        "flags": sorted(contender.flags) if contender is not None else [],
+        "flags": sorted(one.option.flags) if one.option is not None else [],
         **asdict(figures),
         "layer_counts": dict(figures.layer_counts),
         "quality_tokens": text_source(figures) or None,

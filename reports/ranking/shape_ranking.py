@@ -12,30 +12,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.cases.rows import CaseRow, case_label, case_precision, case_rows, regime_rank, weight_saved_ratio
+from reports.cases.rows import (
+    CaseRow,
+    case_rows,
+    option_label,
+    option_precision,
+    regime_rank,
+    weight_saved_ratio,
+)
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.losses import product_loss
 from reports.text.display_text import shown
-from results.records.case_names import is_model_case
+from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
-from results.verdicts.gain import Gain, measured_gain
+from results.verdicts.gain import measured_gain
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
-    Contender,
     Totals,
     are_level,
     baseline_of,
-    contenders,
     expected_speedup,
+    is_emulation,
+    is_sixteen_bit,
+    ranked_options,
     speedups,
+    timed_records,
 )
-from results.verdicts.shape_verdict import standing as contender_standing
+from results.verdicts.shape_verdict import standing as pooled_standing
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
-    NOT_STORED,
     Estimate,
-    Evidence,
     Exclusion,
     Memory,
     Option,
@@ -95,24 +102,26 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
     case, first = rows[0].record.case, rows[0]
     cache = _preferred_cache(rows)
     rows = [row for row in rows if row.cache == cache]
-    ranked = contenders((row.record for row in rows), totals)
+    timed_cases = timed_records(row.record for row in rows)
+    leads = {case_key: members[0] for case_key, members in timed_cases.items()}
+    ranked = ranked_options((row.record for row in rows), totals)
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)
-    timed = [contender for contender in ranked if contender.is_measured]
-    measured = [_option_of(each, baseline, candidates.get(_formats(each))) for each in timed]
-    tried = {_formats(contender) for contender in timed}
-    excluded = _excluded(rows, {_formats(contender) for contender in ranked})
+    timed = [option for option in ranked if option.is_measured]
+    measured = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in timed]
+    tried = {_formats(option) for option in timed}
+    excluded = _excluded(rows, {_formats(option) for option in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
-    predicted = _predicted_options(ranked, baseline, advice, tried, refused, device)
+    predicted = _predicted_options(ranked, leads, baseline, advice, tried, refused, device)
     # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it costs.
     options = (*measured, *_ordered(predicted))
     base = _baseline_option(options, baseline, advice)
-    rival = maybe_faster(timed, contender_standing)
+    rival = maybe_faster(timed, pooled_standing)
     is_level = len(timed) > 1 and are_level(timed[0], timed[1])
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
-    phase = phase_of(case)
+    phase = phase_of(case.op, case.shape)
     return ShapeRanking(
         question=Question("shape", shown(hardware_key, 60), f"{first.op} {first.shape_label}", case.shape, phase),
         options=options,
@@ -124,29 +133,25 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
         cache=cache,
         mode=first.mode,
         baseline_label=_baseline_label(baseline, advice, measured),
-        baseline_precision=case_precision(baseline.case) if baseline else "",
-        gain=_gain(timed[0], baseline) if timed and timed[0] is not baseline else None,
+        baseline_precision=option_precision(baseline) if baseline else "",
+        gain=measured_gain(timed[0], baseline) if timed and timed[0] is not baseline else None,
         level_with=measured[1] if is_level else None,
         rival=None if rival is None else measured[timed.index(rival)],
-        rival_gain=None if rival is None else _gain(rival, baseline),
+        rival_gain=None if rival is None else measured_gain(rival, baseline),
     )
 
 
-def _gain(contender: Contender, baseline: Contender | None) -> Gain | None:
-    return measured_gain(contender, baseline)
-
-
-def _baseline_label(baseline: Contender | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
+def _baseline_label(baseline: Option | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
     """Return the label of the baseline that ran; where nothing was measured, else the key of the model's."""
     if baseline is not None:
-        return case_label(baseline.case)
+        return option_label(baseline)
     return advice.baseline.key if advice and advice.baseline and not measured else ""
 
 
-def _baseline_option(options: Sequence[Option], baseline: Contender | None, advice: Ranking | None) -> Option | None:
+def _baseline_option(options: Sequence[Option], baseline: Option | None, advice: Ranking | None) -> Option | None:
     """Return the option of the baseline that ran; where nothing was measured, else the model's 16-bit proposal."""
     if baseline is not None:
-        return next((option for option in options if option.key == baseline.case_key), None)
+        return next((option for option in options if option.key == baseline.key), None)
     if advice is None or advice.baseline is None or any(option.is_measured for option in options):
         return None
     key = advice.baseline.key
@@ -174,7 +179,7 @@ def standing(option: Option) -> Standing:
     )
 
 
-def _advice(case: Case, ranked: tuple[Contender, ...], device: Device | None) -> Ranking | None:
+def _advice(case: Case, ranked: tuple[Option, ...], device: Device | None) -> Ranking | None:
     """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit rate)."""
     shape = dict(case.shape)
     if device is None or set(shape) != {"M", "N", "K"}:
@@ -208,107 +213,77 @@ class _BestTimes:
         return None if time_s is None else Estimate(time_s, source="measured")
 
 
-def _best_times(ranked: tuple[Contender, ...], device: Device) -> _BestTimes:
+def _best_times(ranked: tuple[Option, ...], device: Device) -> _BestTimes:
     from roofline_model.expected.predict import expected_times
 
     fastest_s: dict[Formats, float] = {}
-    for one in ranked:
-        if one.measured_s is not None:
-            fastest_s.setdefault(_formats(one), one.measured_s)
+    for option in ranked:
+        if option.is_measured:
+            fastest_s.setdefault(_formats(option), option.estimate.time_s)
     return _BestTimes(fastest_s, expected_times(device))
 
 
-def _option_of(contender: Contender, baseline: Contender | None, candidate: Option | None) -> Option:
-    """Return the option of what was run; `candidate`: what the model says of its formats."""
-    weight, activation, ideal = contender.weight_format, contender.activation_format, contender.records[0].ideal
-    ideal_ratio, measured_ratio = speedups(contender, baseline)
-    expected_ratio = expected_speedup(contender, baseline)
+def _stated(pooled: Option, lead: Record, baseline: Option | None, candidate: Option | None) -> Option:
+    """Return the option of what was run, with all that is said of it and fit to be shown.
+
+    `lead`: its first record; `candidate`: what the model says of its formats.
+    """
+    weight, activation, ideal = pooled.weight_format, pooled.activation_format, lead.ideal
+    ideal_ratio, measured_ratio = speedups(pooled, baseline)
+    expected_ratio = expected_speedup(pooled, baseline)
     predicted_ratio = ideal_ratio if expected_ratio is None else expected_ratio
-    is_other = contender.is_measured and baseline is not None and contender is not baseline
-    return Option(
-        key=contender.case_key,
+    is_other = pooled.is_measured and baseline is not None and pooled is not baseline
+    memory = None if pooled.memory is None else replace(pooled.memory, saved_ratio=weight_saved_ratio(lead, weight))
+    return replace(
+        pooled,
         formats=(("a", activation), ("b", weight)),
-        method=shown(candidate.method, 60) if candidate else _plain_method(contender),
+        method=shown(candidate.method, 60) if candidate else _plain_method(pooled),
         path=shown(ideal.path, 30) if ideal else "",
         bound=shown(ideal.bound, 30) if ideal else "",
-        times=_times(contender),
-        memory=_memory(contender),
+        times=_stated_times(pooled),
+        memory=memory,
         loss=product_loss(weight, activation),
-        speedup_ratio=measured_ratio if contender.is_measured else predicted_ratio,
+        speedup_ratio=measured_ratio if pooled.is_measured else predicted_ratio,
         ideal_speedup_ratio=ideal_ratio,
         expected_speedup_ratio=expected_ratio,
-        label=case_label(contender.case),
-        precision=case_precision(contender.case),
-        kernel=shown(contender.case.kernel, 60),
-        evidence=_evidence(contender),
-        trust=replace(
-            NOT_STORED,
-            doubts=contender.doubts,
-            is_over_doubt=is_other and baseline is not None and bool(baseline.doubts),
-        ),
-        findings=_findings(contender, candidate),
+        label=option_label(pooled),
+        precision=option_precision(pooled),
+        kernel=shown(pooled.kernel, 60),
+        trust=replace(pooled.trust, is_over_doubt=is_other and baseline is not None and bool(baseline.trust.doubts)),
+        findings=_findings(pooled, lead, candidate),
+        is_ranked_by_ideal=False,
     )
 
 
-def _times(contender: Contender) -> Times:
-    """Return the times of what was run; a measured one has the range of its samples where these are too few for an interval."""
-    stored = next((record.expected for record in contender.records if record.expected is not None), None)
-    expected = measured = None
-    if stored is not None:
-        ends = (None, None) if contender.is_measured else (stored.low_s, stored.high_s)
-        expected = Estimate(stored.time_s, *ends, "expected", shown(stored.provenance, 60))
-    if contender.measured_s is not None:
-        half_ratio = contender.within_ratio if contender.total_ratio is None else contender.total_ratio
-        measured = Estimate(contender.measured_s, contender.low_s, contender.high_s, "measured", "", half_ratio)
-    ideal = None if contender.ideal_s is None else Estimate(contender.ideal_s, source="ideal")
-    return Times(ideal, expected, measured)
+def _stated_times(pooled: Option) -> Times:
+    """Return the times of what was run; an expected one beside a measured one is named without its interval."""
+    expected = pooled.times.expected
+    if expected is None:
+        return pooled.times
+    ends = (None, None) if pooled.is_measured else (expected.low_s, expected.high_s)
+    named = replace(expected, low_s=ends[0], high_s=ends[1], provenance=shown(expected.provenance, 60))
+    return replace(pooled.times, expected=named)
 
 
-def _memory(contender: Contender) -> Memory | None:
-    """Return the compulsory bytes of a call; None without a prediction."""
-    ideal = next((record.ideal for record in contender.records if record.ideal is not None), None)
-    if ideal is None:
-        return None
-    return Memory(ideal.total_bytes, saved_ratio=weight_saved_ratio(contender.records[0], contender.weight_format))
-
-
-def _evidence(contender: Contender) -> tuple[Evidence, ...]:
-    """Return the runs behind what was run with the records of each."""
-    by_run: dict[str, list[Record]] = {}
-    for record in contender.records:
-        by_run.setdefault(record.run_id, []).append(record)
-    return tuple(
-        Evidence(
-            run_id,
-            "",
-            None,
-            tuple(record.record_id for record in records),
-            sum(record.status == "measured" for record in records),
-        )
-        for run_id, records in by_run.items()
-    )
-
-
-def _findings(contender: Contender, candidate: Option | None) -> tuple[Finding, ...]:
+def _findings(pooled: Option, lead: Record, candidate: Option | None) -> tuple[Finding, ...]:
     """Return how the chip computes it where that is not natively; of what was not measured also what keeps it from running."""
-    ideal = contender.records[0].ideal
+    ideal = lead.ideal
     findings = []
     if ideal is not None and ideal.path not in ("", "native", "emulated"):
         compute_format = shown(ideal.compute_format, 60)
         findings.append(
-            finding(
-                "operands-widened", format=contender.weight_format, operand="operands", compute_format=compute_format
-            )
+            finding("operands-widened", format=pooled.weight_format, operand="operands", compute_format=compute_format)
         )
-    if not contender.is_measured:
+    if not pooled.is_measured:
         findings += [] if candidate is None else _kernel_gap(candidate)
-        findings += [finding("emulated", case_label(contender.case))] if contender.is_emulated else []
+        findings += [finding("emulated", option_label(pooled))] if is_emulation(pooled) else []
     return tuple(findings)
 
 
 def _predicted_options(
-    ranked: tuple[Contender, ...],
-    baseline: Contender | None,
+    ranked: tuple[Option, ...],
+    leads: Mapping[str, Record],
+    baseline: Option | None,
     advice: Ranking | None,
     tried: set[Formats],
     refused: set[Formats],
@@ -317,32 +292,31 @@ def _predicted_options(
     """Return what was predicted and not measured: stored predictions first, then formats only the model knows of."""
     candidates = _by_formats(advice)
     stored = [each for each in ranked if not each.is_measured and _formats(each) not in tried]
-    options = [_option_of(each, baseline, candidates.get(_formats(each))) for each in stored]
+    options = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in stored]
     known = tried | refused | {_formats(each) for each in stored}
     ideal_s = (
-        baseline.ideal_s
-        if baseline and baseline.ideal_s
+        baseline.times.ideal_s
+        if baseline and baseline.times.ideal_s
         else (_ideal_s(advice.baseline) if advice and advice.baseline else None)
     )
-    expected_s = _baseline_expected_s(baseline, device) if baseline else None
+    expected_s = _baseline_expected_s(baseline, leads[baseline.key].case, device) if baseline else None
     for formats, candidate in candidates.items():
         # Another 16-bit format than the measured one is no choice: it costs the same, and the kernel that runs is known.
         is_other_wide = (
-            candidate.method == "none" and baseline is not None and baseline.is_measured and baseline.is_sixteen_bit
+            candidate.method == "none" and baseline is not None and baseline.is_measured and is_sixteen_bit(baseline)
         )
         if formats not in known and candidate.estimate.source != "measured" and not is_other_wide:
             options.append(_proposal(candidate, ideal_s, expected_s))
     return options
 
 
-def _baseline_expected_s(baseline: Contender, device: Device | None) -> float | None:
+def _baseline_expected_s(baseline: Option, case: Case, device: Device | None) -> float | None:
     """Return the expected time that expected speed-ups are counted against: as stored, else what the chip's model says."""
-    stored = baseline.expected_s
+    stored = baseline.times.expected_s
     if stored is not None or device is None:
         return stored
     from roofline_model.expected.predict import expected_times
 
-    case = baseline.case
     if not {"a", "b", "c"} <= dict(case.formats).keys():
         return None
     try:
@@ -407,19 +381,19 @@ def _preferred_cache(rows: Sequence[CaseRow]) -> str:
     return min((row.cache for row in usable), key=lambda cache: regime_rank(cache, rows[0].mode))
 
 
-def phase_of(case: Case) -> str:
+def phase_of(op: str, shape: Sizes) -> str:
     """Return decode for a product of few rows, prefill for any other; empty for operators that are no products."""
-    rows = dict(case.shape).get("M")
-    if case.op not in ("gemv", "gemm") or rows is None:
+    row_count = dict(shape).get("M")
+    if op not in ("gemv", "gemm") or row_count is None:
         return ""
-    return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
+    return "decode" if row_count <= GEMV_MAX_ROWS else "prefill"
 
 
-def _plain_method(one: Contender) -> str:
+def _plain_method(option: Option) -> str:
     """Name the method of a configuration the model has no candidate for."""
-    if one.is_sixteen_bit:
+    if is_sixteen_bit(option):
         return "none"
-    return "weight_only" if one.weight_format != one.activation_format else ""
+    return "weight_only" if option.weight_format != option.activation_format else ""
 
 
 def _by_formats(advice: Ranking | None) -> dict[Formats, Option]:
@@ -427,8 +401,8 @@ def _by_formats(advice: Ranking | None) -> dict[Formats, Option]:
     return {_pair(dict(option.formats)["b"], dict(option.formats)["a"]): option for option in options}
 
 
-def _formats(one: Contender) -> Formats:
-    return _pair(one.weight_format, one.activation_format)
+def _formats(option: Option) -> Formats:
+    return _pair(option.weight_format, option.activation_format)
 
 
 def _pair(weight: str, activation: str) -> Formats:

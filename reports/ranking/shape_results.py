@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.cases.rows import CaseRow, case_label, regime_rank
+from reports.cases.rows import CaseRow, option_label, regime_rank
 from reports.text.display_text import shown
-from results.records.case_names import op_title, pass_name
+from results.records.case_names import pass_name
 from results.statistics.replication import total_intervals
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import Gain, measured_gain
-from results.verdicts.shape_verdict import Contender, GroupKey, ShapeVerdict, Totals, are_level, group_key, judge
+from results.verdicts.shape_verdict import GroupKey, ShapeVerdict, Totals, are_level, group_key, is_emulation, judge
+from roofline_model.core.answer import Option
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""
@@ -28,22 +29,22 @@ class ShapeResult:
     """The line on the shape that the terminal prints, too."""
 
     @property
-    def ranked(self) -> tuple[Contender, ...]:
+    def ranked(self) -> tuple[Option, ...]:
         """What competes, best evidence first."""
         return self.judged.ranked
 
     @property
-    def baseline(self) -> Contender | None:
+    def baseline(self) -> Option | None:
         """What speed-ups are counted against."""
         return self.judged.baseline
 
     @property
-    def best(self) -> Contender | None:
+    def best(self) -> Option | None:
         """What stands first; see `ShapeVerdict.best`."""
         return self.judged.best
 
     @property
-    def level_with(self) -> Contender | None:
+    def level_with(self) -> Option | None:
         """What the best is level with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
         return next((each for each in self.judged.level_pair or () if each is not self.best), None)
 
@@ -65,7 +66,8 @@ class ShapeResult:
     @property
     def op_title(self) -> str:
         """The operator in words: `gemv`, `seeded-llama-156m decode`."""
-        return shown(op_title(self.ranked[0].case), 80) if self.ranked else self.op
+        name = pass_name(self.judged.op, self.judged.key[1])
+        return self.op if name is None or not self.ranked else shown(f"{name.model_name} {name.phase}", 80)
 
     @property
     def expected_speedup(self) -> float | None:
@@ -95,7 +97,7 @@ class ShapeResult:
     @property
     def is_baseline_doubtful(self) -> bool:
         """Whether the baseline's measured time is in doubt, and so every measured speed-up."""
-        return self.baseline is not None and bool(self.baseline.doubts)
+        return self.baseline is not None and bool(self.baseline.trust.doubts)
 
     @property
     def gain(self) -> Gain | None:
@@ -109,11 +111,11 @@ class ShapeResult:
 
     @property
     def is_win(self) -> bool:
-        """True when `best` beats the baseline and every other 16-bit contender by more than the intervals."""
+        """True when `best` beats the baseline and every other 16-bit option by more than the intervals."""
         return self.judged.is_win
 
     @property
-    def leaders(self) -> tuple[Contender, ...]:
+    def leaders(self) -> tuple[Option, ...]:
         """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, predictions
         that every ranking takes for level (`are_level_predictions`). Empty without a best."""
         best = self.best
@@ -142,11 +144,11 @@ class ShapeResult:
         if named is None:  # only expected: further behind than what is level, inside the interval
             return "by less than its interval"
         more = len(self.leaders) - 2
-        return f"level with {case_label(named.case)}{f' and {more} more' if more > 0 else ''}"
+        return f"level with {option_label(named)}{f' and {more} more' if more > 0 else ''}"
 
     @property
-    def _rivals(self) -> tuple[Contender, ...]:
-        fit = (one for one in self.ranked if one.is_measured or not one.is_emulated)
+    def _rivals(self) -> tuple[Option, ...]:
+        fit = (one for one in self.ranked if one.is_measured or not is_emulation(one))
         return tuple(
             one for one in fit if one is not self.best and self.best and one.is_measured == self.best.is_measured
         )
@@ -191,7 +193,7 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
 
 def fastest_by_case(results: Iterable[ShapeResult]) -> dict[str, ShapeResult]:
     """Return the shapes that something competes at by the case key of their fastest configuration."""
-    return {result.best.case_key: result for result in results if result.best is not None and result.is_contest}
+    return {result.best.key: result for result in results if result.best is not None and result.is_contest}
 
 
 def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
@@ -207,9 +209,9 @@ def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeRe
     return ShapeResult(judged, _title(key, rows[0].shape_label), shown(verdict_text(judged), VERDICT_CHARACTERS))
 
 
-def _overlap(best: Contender, other: Contender) -> bool:
-    low_s, high_s = best.interval_s
-    other_low_s, other_high_s = other.interval_s
+def _overlap(best: Option, other: Option) -> bool:
+    low_s, high_s = best.estimate.interval_s
+    other_low_s, other_high_s = other.estimate.interval_s
     if low_s is None or high_s is None or other_low_s is None or other_high_s is None:
         return False
     return low_s <= other_high_s and other_low_s <= high_s

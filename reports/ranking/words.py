@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from reports.ranking.case_ranking import ACROSS_RUNS, CaseRanking, ShapeRanking
-from reports.text.display_text import shown
+from reports.ranking.case_ranking import CaseRanking, ShapeRanking
+from reports.text.display_text import counted, shown
 from results.text.verdict_text import doubt_text, maybe_faster_text
 from results.verdicts.gain import times_faster
-from roofline_model.core.answer import Exclusion, Option
+from roofline_model.core.answer import Exclusion, Option, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text
 from roofline_model.core.units import format_percent, format_time
+
+ACROSS_RUNS = "across runs"
+"""The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
+
+
+def speedup_basis_text(trust: Trust) -> str:
+    """Return what to write at a speed-up: `median of 3 nights, all disturbed`, `1 night`, `across runs`; empty where option and
+    baseline rest on the same runs."""
+    count = trust.speedup_night_count
+    if not count:
+        return "" if count is None else ACROSS_RUNS
+    many = "median of " if count > 1 else ""
+    doubt = "" if not trust.is_speedup_disturbed else ", all disturbed" if count > 1 else ", disturbed"
+    return f"{many}{counted(count, 'night')}{doubt}"
+
+
+def stale_text(trust: Trust) -> str:
+    """Return why a measurement may no longer hold; empty where it does."""
+    return shown(findings_text(trust.stale))
 
 
 def kernel_gap_text(option: Option) -> str:
@@ -44,9 +63,8 @@ def shape_reason(option: Option, ranking: CaseRanking) -> str:
         words.append(f"widened to {widened.value('compute_format')} first")
     if has_code(option.findings, "emulated"):
         words.append("the prediction leaves out what emulating costs")
-    basis = option.trust.speedup_basis
-    if basis and basis != ACROSS_RUNS:
-        words.append(f"speed-up: {basis}")
+    if option.trust.speedup_night_count:
+        words.append(f"speed-up: {speedup_basis_text(option.trust)}")
     return ", ".join(words)
 
 
@@ -62,7 +80,7 @@ def _speedup_words(option: Option, ranking: CaseRanking) -> str:
         promises = [f"expected {times_faster(expected)}"] if expected is not None else []
         promises += [f"ideal {times_faster(ideal)}"] if ideal is not None else []
         promised = f" ({', '.join(promises)})" if promises else ""
-        kind = ACROSS_RUNS if option.trust.speedup_basis == ACROSS_RUNS else "measured"
+        kind = ACROSS_RUNS if option.trust.is_across_runs else "measured"
         return f"{kind} {times_faster(option.speedup_ratio)} {name}{promised}"
     if ideal is None:
         return "predicted, not measured"

@@ -71,7 +71,7 @@ class StoredQuestion:
         found = pass_name(case.op, case.shape)
         if self.model and (found is None or found.model_name.lower() != self.model.lower()):
             return False
-        if self.phase and self.phase != (phase_of(case) if found is None else found.phase):
+        if self.phase and self.phase != (phase_of(case.op, case.shape) if found is None else found.phase):
             return False
         if self.subjects and subject_of(case) not in self.subjects:
             return False

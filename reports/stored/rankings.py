@@ -9,6 +9,7 @@ from typing import Literal
 from reports.cases.rows import case_rows
 from reports.ranking.losses import StoredLosses
 from reports.ranking.shape_ranking import NO_REASON, rank_shape
+from reports.ranking.words import stale_text
 from reports.stored.answer import StoredRanking
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.ordering import rank_stored
@@ -265,9 +266,9 @@ def _missing(ranking: StoredRanking, options: Sequence[Option], levels: Sequence
     forced_count = sum(level.runs[-1].is_forced for level in levels)
     if forced_count:
         findings.append(finding("forced-unused", case_count=forced_count))
-    stale = [option for option in options if option.trust.stale_reason]
+    stale = [option for option in options if option.trust.stale]
     if stale:
-        findings.append(finding("stale", options=_labels(stale), reason=stale[0].trust.stale_reason))
+        findings.append(finding("stale", options=_labels(stale), reason=stale_text(stale[0].trust)))
     classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
     if len(classes) > 1:
         findings.append(finding("environments-mixed"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from reports.cases.errors import for_the_next
-from reports.ranking.case_ranking import ACROSS_RUNS, doubts_to_mend
-from reports.ranking.words import shape_reason, worth_trying
+from reports.ranking.case_ranking import doubts_to_mend
+from reports.ranking.words import ACROSS_RUNS, shape_reason, speedup_basis_text, worth_trying
 from reports.stored.answer import StoredRanking
 from reports.stored.change_words import run_words
 from reports.stored.ordering import level_with, maybe_faster_option
@@ -13,7 +15,7 @@ from reports.text.display_text import shown
 from results.text.verdict_text import doubtful_side, maybe_faster_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Option, Trust
-from roofline_model.core.finding import first_with, has_code, short_text
+from roofline_model.core.finding import Finding, first_with, has_code, short_text
 from roofline_model.core.units import format_time
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
@@ -59,9 +61,8 @@ def _pass_reason(option: Option, ranking: StoredRanking) -> str:
     if ranking.is_baseline(option):
         return "the baseline"
     words = []
-    basis = option.trust.speedup_basis
     name = f" {ranking.baseline_label}" if ranking.baseline_label else ""
-    kind = ACROSS_RUNS if basis == ACROSS_RUNS else "measured"
+    kind = ACROSS_RUNS if option.trust.is_across_runs else "measured"
     ratios = (
         (kind, option.speedup_ratio if option.is_measured else None),
         ("expected", option.expected_speedup_ratio),
@@ -72,8 +73,8 @@ def _pass_reason(option: Option, ranking: StoredRanking) -> str:
         words.append(f"{gains[0]}{name}" + (f" ({', '.join(gains[1:])})" if gains[1:] else ""))
     if not option.is_measured:
         words.append("not measured")
-    elif basis and basis != ACROSS_RUNS:
-        words.append(f"speed-up: {basis}")
+    elif option.trust.speedup_night_count:
+        words.append(f"speed-up: {speedup_basis_text(option.trust)}")
     if option.path == "emulated":
         words.append("emulated: every call decodes the weights")
     saved_ratio = None if option.memory is None else option.memory.saved_ratio
@@ -100,7 +101,8 @@ def _gain_words(ranking: StoredRanking, best: Option) -> str:
     if best.speedup_ratio is None or ranking.is_baseline(best) or not ranking.baseline_label:
         return ""
     gain = told_gain(best, ranking)
-    name, basis = ranking.baseline_label, f" ({best.trust.speedup_basis})" if best.trust.speedup_basis else ""
+    name, basis_text = ranking.baseline_label, speedup_basis_text(best.trust)
+    basis = f" ({basis_text})" if basis_text else ""
     told = f"{times_faster(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
     return f", {told}{basis}{_overlap_words(ranking, best)}"
 
@@ -136,17 +138,23 @@ def speedup_words(option: Option) -> str:
 
 def speedup_marks(trust: Trust) -> str:
     """Return what belongs at a speed-up: ` !` over a baseline in doubt, ` across runs`."""
-    across = f" {ACROSS_RUNS}" if trust.speedup_basis == ACROSS_RUNS else ""
+    across = f" {ACROSS_RUNS}" if trust.is_across_runs else ""
     return f"{' !' if trust.is_over_doubt else ''}{across}"
 
 
 def confidence_words(trust: Trust) -> str:
     """Return why the confidence is what it is, of both times: `interval ±5.1 %; the baseline: doubtful (noisy)`."""
-    return f"{trust.reason}; the baseline: {trust.baseline_reason}" if trust.baseline_reason else trust.reason
+    reason, baseline_reason = _reasons_text(trust.reasons), _reasons_text(trust.baseline_reasons)
+    return f"{reason}; the baseline: {baseline_reason}" if baseline_reason else reason
 
 
 def short_confidence_words(trust: Trust) -> str:
     """Return the same where the baseline's own row says why: `interval ±5.1 %; the baseline is in doubt`."""
-    if not trust.baseline_reason:
-        return trust.reason
-    return f"{trust.reason}; the baseline is {'in doubt' if trust.is_over_doubt else 'less sure'}"
+    reason = _reasons_text(trust.reasons)
+    if not trust.baseline_reasons:
+        return reason
+    return f"{reason}; the baseline is {'in doubt' if trust.is_over_doubt else 'less sure'}"
+
+
+def _reasons_text(reasons: Iterable[Finding]) -> str:
+    return shown(", ".join(map(short_text, reasons)))

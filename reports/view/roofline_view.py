@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from reports.cases.rows import CaseRow, case_label, case_precision, case_rows
+from reports.cases.rows import CaseRow, case_rows, option_label, option_precision
 from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
 from reports.text.display_text import counted, shown
 from results.text.verdict_text import in_doubt_text
@@ -268,9 +268,10 @@ def _expected_flops_per_s(row: CaseRow) -> float | None:
 def _highlight(result: ShapeResult | None) -> Highlight | None:
     if result is None or result.best is None:
         return None
-    best = result.best
-    row = min(case_rows(best.records), key=lambda one: abs((one.measured_s or 0.0) - (best.measured_s or 0.0)))
-    time_s = best.measured_s if best.is_measured else best.ideal_s
+    best, times = result.best, result.best.times
+    rows = case_rows(result.judged.timed[best.key])
+    row = min(rows, key=lambda row: abs((row.measured_s or 0.0) - (times.measured_s or 0.0)))
+    time_s = times.measured_s if best.is_measured else times.ideal_s
     own_s, rate = (
         (row.measured_s, row.achieved_flops_per_s) if best.is_measured else (row.ideal_s, row.ideal_flops_per_s)
     )
@@ -280,10 +281,10 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
         rate *= own_s / time_s
     evidence = "measured" if best.is_measured else "ideal"
     is_expected = not best.is_measured and result.expected_speedup is not None
-    if is_expected and best.expected_s is not None:
-        evidence, time_s = "expected", best.expected_s
+    if is_expected and times.expected_s is not None:
+        evidence, time_s = "expected", times.expected_s
     lines = [
-        f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {case_label(best.case)}",
+        f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {option_label(best)}",
         *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
     ]
     if result.is_contest and result.baseline is best and result.level_with is None:
@@ -299,7 +300,7 @@ def _gain_lines(result: ShapeResult, evidence: str) -> list[str]:
     """Return what the best gains over the baseline, no finer than their times bear, and which of these is in doubt."""
     if result.baseline is None:
         return []
-    name, gain = case_precision(result.baseline.case), result.gain
+    name, gain = option_precision(result.baseline), result.gain
     if gain is not None:
         doubt = [f"{in_doubt_text(gain)}: measure again"] if gain.is_doubtful else []
         return [f"{gain.over(name)}, {evidence}", *doubt]

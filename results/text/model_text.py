@@ -10,6 +10,8 @@ from results.statistics.replication import width_text
 from results.text.verdict_text import comparison, level_text, verdict_text
 from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, gentler
+from results.verdicts.shape_verdict import time_text
+from roofline_model.core.answer import Times
 from roofline_model.core.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"
@@ -62,13 +64,7 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
     """Return what to take in a phase, or that nothing helps; the ideal speed-up never stands alone where one is expected."""
     judged = phase.judged
     best, baseline = phase.of(judged.best), phase.of(judged.baseline)
-    if (
-        best is None
-        or baseline is None
-        or best.contender is None
-        or baseline.contender is None
-        or len(judged.ranked) < 2
-    ):
+    if best is None or baseline is None or best.option is None or baseline.option is None or len(judged.ranked) < 2:
         return PhaseAdvice(verdict_text(judged))
     pair = judged.level_pair
     if pair is not None:
@@ -82,7 +78,7 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
             return PhaseAdvice(take, f"{level_text(*pair)}{also}", judged.doubts)
     if judged.is_win:
         verb = "take" if best.measured_s is not None else "try"
-        facts = [comparison(best.contender, baseline.contender)]
+        facts = [comparison(best.option, baseline.option)]
         facts += [f"{tokens_text(best.tokens_per_s)} tokens/s"] if best.tokens_per_s else []
         facts += [f"holds {saved}"] if (saved := _saved_text(best.figures)) else []
         facts += [text] if (text := loss_text(best.figures)) else []
@@ -91,12 +87,12 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         evidence = f"{', '.join(facts)}{level}{_gentler_text(phase, best)}"
         return PhaseAdvice(f"{verb} {best.label}", evidence, judged.doubts)
     rival = phase.of(judged.rival)
-    if rival is None or rival.contender is None:
+    if rival is None or rival.option is None:
         return PhaseAdvice(verdict_text(judged))
-    others = f"{rival.label} {comparison(rival.contender, baseline.contender)}"
+    others = f"{rival.label} {comparison(rival.option, baseline.option)}"
     holds = [saved for one in phase.passes if not one.is_baseline and (saved := _saved_text(one.figures))]
     smaller = "; narrower formats help its memory alone" if holds and best.measured_s is not None else ""
-    take = f"nothing helps, keep {best.label} ({best.contender.time_text})"
+    take = f"nothing helps, keep {best.label} ({time_text(best.option)})"
     return PhaseAdvice(take, f"{others}{smaller}", judged.doubts)
 
 
@@ -291,7 +287,7 @@ def _times(phase: PhaseResult) -> TextTable:
             energy_text(one.figures.energy_j_per_token),
         )
         for one in phase.passes
-        if one.contender is not None
+        if one.option is not None
     ]
     baseline = next((one.label for one in phase.passes if one.is_baseline), "")
     is_measured = any(one.measured_s is not None for one in phase.passes)
@@ -308,8 +304,8 @@ def _predicted(phase: PhaseResult, one: PassResult) -> tuple[str, str, str]:
     is_alone = not any(other.is_baseline for other in phase.passes)
     if one.measured_s is None or not (is_alone or "imported" in one.records[0].extra):
         return "–", "–", "–"
-    contender = one.contender
-    expected_s, ideal_s = (None, None) if contender is None else (contender.expected_s, contender.ideal_s)
+    times = Times() if one.option is None else one.option.times
+    expected_s, ideal_s = times.expected_s, times.ideal_s
     error = "–" if expected_s is None else format_percent(expected_s / one.measured_s - 1, signed=True)
     return (
         tokens_text(one.expected_tokens_per_s),
@@ -374,10 +370,9 @@ def _table(title: str, headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 
 
 def _time_text(one: PassResult) -> str:
-    if one.contender is None:
+    if one.option is None:
         return "–"
-    predicted_s = one.contender.expected_s if one.contender.expected_s is not None else one.contender.ideal_s
-    return format_time(one.measured_s) if one.measured_s is not None else format_time(predicted_s)
+    return format_time(one.option.times.best.time_s)
 
 
 def _plus_minus(one: PassResult) -> str:

@@ -8,12 +8,15 @@ from results.records.flags import FLAGS
 from results.verdicts.gain import Gain, measured_gain, times_faster
 from results.verdicts.shape_verdict import (
     BASELINE_TIE_RATIO,
-    Contender,
     ShapeVerdict,
     expected_speedup,
     has_few_samples,
+    is_emulation,
+    precision_name,
     speedups,
+    time_text,
 )
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, code_text, short_text
 from roofline_model.core.units import counted
 
@@ -36,7 +39,7 @@ def _judgement(judged: ShapeVerdict) -> str:
         reasons = list(dict.fromkeys(record.reason or record.status for record in judged.lost))
         return f"nothing measured or predicted ({counted(len(judged.lost), 'case')}: {'; '.join(reasons[:2])})"
     if len(judged.ranked) == 1:
-        return f"{best.label} {best.time_text}; nothing else ran on this shape"
+        return f"{best.label} {time_text(best)}; nothing else ran on this shape"
     if baseline is None:
         return f"{_fastest(judged, best)}; no 16-bit or FP32 kernel to compare with"
     rival, pair = judged.rival, judged.level_pair
@@ -48,23 +51,23 @@ def _judgement(judged: ShapeVerdict) -> str:
     shared = f"level with {_and_more(judged.equals)}" if judged.equals else ""
     if best is not baseline or rival is None:
         return f"{best.label} {comparison(best, baseline)}" + (f"; {shared}" if shared else "")
-    if rival.is_emulated and not rival.is_measured:
+    if is_emulation(rival) and not rival.is_measured:
         other = f"{rival.label} is emulated, and its prediction leaves out what that costs"
     else:
         other = f"{rival.label} {comparison(rival, baseline)}"
-    return f"{best.label} stays fastest, {best.time_text}{f', {shared}' if shared else ''}; {other}"
+    return f"{best.label} stays fastest, {time_text(best)}{f', {shared}' if shared else ''}; {other}"
 
 
-def _fastest(judged: ShapeVerdict, best: Contender) -> str:
+def _fastest(judged: ShapeVerdict, best: Option) -> str:
     """Return who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
     if judged.equals:
         return f"{best.label} and {_and_more(judged.equals)} are level: {level_text(best, judged.equals[0])}"
     second = judged.runner_up
     predicted, measured = speedups(best, second)
-    likely = expected_speedup(best, second) if best.is_judged_by_expected else predicted
+    likely = expected_speedup(best, second) if best.estimate.source == "expected" else predicted
     ratio = measured if best.is_measured else likely
     lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
-    return f"{best.label} is fastest, {best.time_text}{lead}"
+    return f"{best.label} is fastest, {time_text(best)}{lead}"
 
 
 def doubts_text(doubts: Iterable[Finding]) -> str:
@@ -104,22 +107,22 @@ def maybe_faster_text(label: str, gain: Gain | None, baseline_name: str) -> str:
     return f"; {label} may be faster{figures}, but their intervals overlap: measure both again"
 
 
-def comparison(one: Contender, baseline: Contender) -> str:
+def comparison(one: Option, baseline: Option) -> str:
     """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
     `measured about 2.5×`."""
     gain = measured_gain(one, baseline)
-    name = baseline.precision
+    name = precision_name(baseline)
     promised = promise(one, baseline, name)
     if gain is not None:
         # Without a promise the baseline has not been named yet.
         return f"{promised}, measured {gain.figure}" if promised else f"measured {gain.figure} {name}"
     first = f"{promised}, " if promised else ""
     if one.is_measured:
-        return f"{first}{one.time_text} (no 16-bit or FP32 kernel was measured)"
-    return f"{first}not measured" if first else f"{one.time_text}, not measured"
+        return f"{first}{time_text(one)} (no 16-bit or FP32 kernel was measured)"
+    return f"{first}not measured" if first else f"{time_text(one)}, not measured"
 
 
-def promise(one: Contender, baseline: Contender, name: str = "") -> str:
+def promise(one: Option, baseline: Option, name: str = "") -> str:
     """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `ideal 3.8× BF16` where no expected time is
     known, empty without either. An ideal alone is never given where something likelier is known."""
     ideal, _ = speedups(one, baseline)
@@ -129,7 +132,7 @@ def promise(one: Contender, baseline: Contender, name: str = "") -> str:
     return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
 
 
-def level_text(one: Contender, baseline: Contender) -> str:
+def level_text(one: Option, baseline: Option) -> str:
     """Return how two that are level compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
     _, measured = speedups(one, baseline)
     promised = promise(one, baseline)
@@ -146,5 +149,5 @@ def level_text(one: Contender, baseline: Contender) -> str:
     return ", ".join(parts)
 
 
-def _and_more(contenders: Sequence[Contender]) -> str:
-    return contenders[0].label + (f" and {len(contenders) - 1} more" if len(contenders) > 1 else "")
+def _and_more(options: Sequence[Option]) -> str:
+    return options[0].label + (f" and {len(options) - 1} more" if len(options) > 1 else "")

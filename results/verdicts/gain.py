@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from results.verdicts.shape_verdict import Contender
+from roofline_model.core.answer import Option
 
 WIDE_GAIN_RATIO = 0.10
 """Half an interval from which a speed-up is told with its ends: `1.7×` says no more than that anyway."""
@@ -26,10 +26,10 @@ class GainSide:
     """What puts it in doubt: flags of `DOUBTFUL_FLAGS`, and what else does."""
 
     @classmethod
-    def of(cls, one: Contender) -> GainSide:
-        """Return the measured time of a contender; of too few samples it has no interval."""
-        low_s, high_s = (one.low_s, one.high_s) if one.has_interval else (None, None)
-        return cls(low_s, high_s, one.doubts)
+    def of(cls, option: Option) -> GainSide:
+        """Return the measured time of a pooled option; of too few samples it has no interval."""
+        low_s, high_s = (None, None) if option.times.measured is None else option.times.measured.interval_s
+        return cls(low_s, high_s, option.trust.doubts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,14 @@ def gain_of(ratio: float, one: GainSide, baseline: GainSide) -> Gain:
     return Gain(ratio, min(low, ratio), max(high, ratio), one.doubts, baseline.doubts)
 
 
-def measured_gain(one: Contender | None, baseline: Contender | None) -> Gain | None:
-    """Return the measured speed-up of a contender over another; None where one was not measured."""
-    if one is None or baseline is None or not one.measured_s or not baseline.measured_s:
+def measured_gain(option: Option | None, baseline: Option | None) -> Gain | None:
+    """Return the measured speed-up of a pooled option over another; None where one was not measured."""
+    if option is None or baseline is None:
         return None
-    return gain_of(baseline.measured_s / one.measured_s, GainSide.of(one), GainSide.of(baseline))
+    own_s, baseline_s = option.times.measured_s, baseline.times.measured_s
+    if own_s is None or baseline_s is None:
+        return None
+    return gain_of(baseline_s / own_s, GainSide.of(option), GainSide.of(baseline))
 
 
 def times_faster(ratio: float) -> str:

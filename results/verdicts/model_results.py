@@ -14,7 +14,6 @@ from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.shape_verdict import (
-    Contender,
     ShapeVerdict,
     Totals,
     are_level,
@@ -23,6 +22,7 @@ from results.verdicts.shape_verdict import (
     judge,
     speedups,
 )
+from roofline_model.core.answer import Option
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
@@ -40,8 +40,8 @@ class PassResult:
     """Its processes, the one that speaks for it first."""
     figures: ModelFigures
     """Of the first process that measured it."""
-    contender: Contender | None
-    """None: neither timed nor predicted; `reason` says why."""
+    option: Option | None
+    """Its times, as the verdict ranks them; None: neither timed nor predicted; `reason` says why."""
     is_baseline: bool
     """Whether speed-ups are counted against it."""
     ideal_speedup: float | None
@@ -54,7 +54,7 @@ class PassResult:
     @property
     def measured_s(self) -> float | None:
         """Median over its processes."""
-        return None if self.contender is None else self.contender.measured_s
+        return None if self.option is None else self.option.times.measured_s
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -64,13 +64,13 @@ class PassResult:
     @property
     def expected_tokens_per_s(self) -> float | None:
         """The same by the expected time."""
-        expected_s = self.contender.expected_s if self.contender is not None else None
+        expected_s = None if self.option is None else self.option.times.expected_s
         return self.figures.tokens_per_call / expected_s if expected_s else None
 
     @property
     def is_doubtful(self) -> bool:
         """Whether a flag puts its time in doubt."""
-        return self.contender is not None and bool(self.contender.doubts)
+        return self.option is not None and bool(self.option.trust.doubts)
 
     @property
     def reason(self) -> str:
@@ -96,12 +96,11 @@ class PhaseResult:
     judged: ShapeVerdict
     passes: tuple[PassResult, ...]
 
-    def of(self, contender: Contender | None) -> PassResult | None:
-        """Return the pass of a contender."""
-        if contender is None:
+    def of(self, option: Option | None) -> PassResult | None:
+        """Return the pass of a ranked option."""
+        if option is None:
             return None
-        key = contender.case.case_key
-        return next((one for one in self.passes if one.records[0].case.case_key == key), None)
+        return next((one for one in self.passes if one.records[0].case.case_key == option.key), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ def gentler(phase: PhaseResult, best: PassResult) -> PassResult | None:
         for one in phase.passes
         if one is not best
         and (one.measured_speedup or 0) > 1
-        and not are_level(one.contender, phase.judged.baseline)
+        and not are_level(one.option, phase.judged.baseline)
         and _is_below(one.figures.kl_nats_per_token, limit)
     ]
     return max(faster, key=lambda one: one.measured_speedup or 0, default=None)
@@ -189,7 +188,7 @@ def _model(hardware_key: str, records: list[Record], totals: Totals) -> ModelRes
 
 def _phase(records: list[Record], totals: Totals) -> PhaseResult:
     judged = judge(records, totals)
-    by_case = {one.case.case_key: one for one in judged.ranked}
+    by_case = {option.key: option for option in judged.ranked}
     members: dict[str, list[Record]] = {}
     for record in records:
         members.setdefault(record.case.case_key, []).append(record)
@@ -200,13 +199,13 @@ def _phase(records: list[Record], totals: Totals) -> PhaseResult:
 
 
 def _pass(
-    records: tuple[Record, ...], contender: Contender | None, baseline: Contender | None, total: TotalInterval | None
+    records: tuple[Record, ...], option: Option | None, baseline: Option | None, total: TotalInterval | None
 ) -> PassResult:
     lead = next((record for record in records if record.status == "measured"), records[0])
     ordered = (lead, *(record for record in records if record is not lead))
     figures = model_figures(lead)
     assert figures is not None  # model_results keeps no others
-    ideal, measured = speedups(contender, baseline)
+    ideal, measured = speedups(option, baseline)
     over_processes = None if total is None else total.half_width_ratio
     within = [record.measurement.ci_half_width_ratio for record in records if record.measurement is not None]
     widest = max((ratio for ratio in within if ratio is not None), default=None)
@@ -214,10 +213,10 @@ def _pass(
         label=pass_label(lead.case, figures),
         records=ordered,
         figures=figures,
-        contender=contender,
-        is_baseline=contender is not None and contender is baseline,
+        option=option,
+        is_baseline=option is not None and option is baseline,
         ideal_speedup=ideal,
-        expected_speedup=expected_speedup(contender, baseline),
+        expected_speedup=expected_speedup(option, baseline),
         measured_speedup=measured,
         interval_ratio=widest if over_processes is None else over_processes,
         is_interval_total=over_processes is not None,

@@ -1,8 +1,8 @@
 """Which configuration wins a shape, and was the prediction of its speed-up right? Pure arithmetic over records.
 
-The one place that chooses: the terminal summary and the reports read it, so that both say the same. A *contender* is one
-case of a shape with its processes pooled, ranked by the best evidence. Speed-ups compare like with like: measured with
-measured, expected with expected, ideal with ideal.
+The one place that chooses: the terminal summary and the reports read it, so that both say the same. Each case of a shape is
+an `Option` with its processes pooled, ranked by the best evidence. Speed-ups compare like with like: measured with measured,
+expected with expected, ideal with ideal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
+from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Memory, Option, Times
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
@@ -39,174 +40,77 @@ BASELINE_TIE_RATIO = 0.05
 GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """One case of a shape, the times of its processes pooled. SI units; missing is None."""
-
-    records: tuple[Record, ...]
-    measured_s: float | None
-    """Median of the processes' medians."""
-    low_s: float | None
-    """Lower end of the measured interval: over processes where their spread is known (`results.statistics.replication`), else inside
-    its processes; of the samples' range where no interval was stored (`has_interval` tells)."""
-    high_s: float | None
-    ideal_s: float | None
-    has_interval: bool = True
-    """False where a process with too few samples for an interval has only their range, and no spread over processes is known:
-    the range is narrower than an interval of 95 %, and that of one sample is none (see `are_level`)."""
-    expected_s: float | None = None
-    """Time of a good kernel on that chip, where a prediction of it was stored."""
-    is_judged_by_expected: bool = False
-    """Whether what was not measured is compared by expected times here: every such contender of the shape has one."""
-    total_ratio: float | None = None
-    """Half the interval over processes by their estimate; None where their spread is not known."""
-
-    @property
-    def predicted_s(self) -> float | None:
-        """The predicted time it is compared by where it was not measured."""
-        return self.expected_s if self.is_judged_by_expected else self.ideal_s
-
-    @property
-    def time_s(self) -> float | None:
-        """The time it is judged by."""
-        return self.measured_s if self.is_measured else self.predicted_s
-
-    @property
-    def interval_s(self) -> tuple[float | None, float | None]:
-        """Ends of the interval of that time: 95 % of a measured, 80 % of an expected one; None where there is none."""
-        if self.is_measured:
-            return (self.low_s, self.high_s) if self.has_interval else (None, None)
-        expected = next((record.expected for record in self.records if record.expected is not None), None)
-        if expected is None or not self.is_judged_by_expected:
-            return None, None
-        return expected.low_s, expected.high_s
-
-    @property
-    def within_ratio(self) -> float | None:
-        """± inside one process by its median, the widest; None where none has an interval."""
-        timed = (record.measurement for record in self.records if record.status == "measured")
-        ratios = (measurement.ci_half_width_ratio for measurement in timed if measurement is not None)
-        return max((ratio for ratio in ratios if ratio is not None), default=None)
-
-    @property
-    def case(self) -> Case:
-        """What was run."""
-        return self.records[0].case
-
-    @property
-    def case_key(self) -> str:
-        """Identity of that case."""
-        return self.case.case_key
-
-    @property
-    def weight_format(self) -> str:
-        """Format of operand b; empty without one."""
-        return dict(self.case.formats).get("b", "")
-
-    @property
-    def activation_format(self) -> str:
-        """Format of operand a; empty without one."""
-        return dict(self.case.formats).get("a", "")
-
-    @property
-    def precision(self) -> str:
-        """What a reader calls the precision, else the kernel."""
-        return self.case.precision_label or self.case.kernel
-
-    @property
-    def label(self) -> str:
-        """What people call the configuration: `INT4 (W4A16) · tinygemm`."""
-        return self.case.configuration_label
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether at least one process timed it."""
-        return self.measured_s is not None
-
-    @property
-    def is_sixteen_bit(self) -> bool:
-        """Whether every input is BF16, or every input FP16."""
-        return input_format(self.case) in SIXTEEN_BIT_FORMATS
-
-    @property
-    def is_full_precision(self) -> bool:
-        """Whether every input is FP32: the baseline where no 16-bit kernel ran."""
-        return input_format(self.case) == "FP32"
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether the weight (or, without one, the first input), or the cache of a whole model, is narrower than 16 bits."""
-        formats = dict(self.case.formats)
-        weight = formats.get("b") or next(iter(formats.values()), "")
-        cache = formats.get("kv", "") if "b" in formats else ""
-        return any(is_narrow_format(one) for one in (weight, cache) if one)
-
-    @property
-    def is_emulated(self) -> bool:
-        """Whether software stands in for a missing unit: its ideal time leaves out what that costs, often a hundredfold."""
-        return self.case.kernel.endswith("_emulated") or any(
-            record.ideal is not None and record.ideal.path == "emulated" for record in self.records
-        )
-
-    @property
-    def flags(self) -> frozenset[str]:
-        """The flags of all its measurements."""
-        return frozenset(
-            flag for record in self.records if record.measurement is not None for flag in record.measurement.flags
-        )
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """Those of its flags that put its time in doubt, in the order they are explained."""
-        return tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & self.flags)
-
-    @property
-    def time_text(self) -> str:
-        """`measured 1.2 ms`, `expected 598 µs` or `ideal 441 µs`."""
-        if self.is_measured:
-            return f"measured {format_time(self.measured_s)}"
-        return f"{'expected' if self.is_judged_by_expected else 'ideal'} {format_time(self.predicted_s)}"
-
-
-def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
-    """Pool the records of each case and return them best first, in the order of every ranking.
+def ranked_options(records: Iterable[Record], totals: Totals | None = None) -> tuple[Option, ...]:
+    """Return one option per case, the records of its processes pooled, best first, in the order of every ranking.
 
     Measured ones go by `order_measured`, what was only predicted follows by `order_predictions`, emulated kernels last: a
-    prediction of these leaves out what emulating costs. Predictions go by expected times where every contender that was not
+    prediction of these leaves out what emulating costs. Predictions go by expected times where every option that was not
     measured has one, else by ideal ones: the two are never compared with each other. An exact tie goes to BF16,
-    then by the case's key, as wherever the case is ranked.
+    then by the case's key, as wherever the case is ranked. Their speed-ups are not set: `speedups` are of two options.
     """
     records = tuple(records)
     totals = total_intervals(records) if totals is None else totals
-    by_case: dict[str, list[Record]] = {}
-    for record in records:
-        if _median_s(record) is not None or (record.status == "predicted" and record.ideal is not None):
-            by_case.setdefault(record.case.case_key, []).append(record)
-    pooled = [_contender(members, totals.get(case_key)) for case_key, members in by_case.items()]
-    if all(contender.expected_s is not None for contender in pooled if not contender.is_measured):
-        pooled = [each if each.is_measured else replace(each, is_judged_by_expected=True) for each in pooled]
-    by_time = sorted(pooled, key=_time_key)
-    measured = [contender for contender in by_time if contender.is_measured]
-    predicted = [contender for contender in by_time if not contender.is_measured]
+    by_case = timed_records(records)
+    options = [_option(members, totals.get(case_key)) for case_key, members in by_case.items()]
+    if any(option.times.expected is None for option in options if not option.is_measured):
+        options = [each if each.is_measured else replace(each, is_ranked_by_ideal=True) for each in options]
+    by_time = sorted(options, key=_time_key)
+    measured = [option for option in by_time if option.is_measured]
+    predicted = [option for option in by_time if not option.is_measured]
     ordered = order_measured(measured, standing)
     for is_emulated in (False, True):
-        ordered += order_predictions((each for each in predicted if each.is_emulated == is_emulated), standing)
+        ordered += order_predictions((each for each in predicted if is_emulation(each) == is_emulated), standing)
     return tuple(ordered)
 
 
-def standing(contender: Contender) -> Standing:
-    """Return what a contender is ordered by: its best time with the interval, its loss, its memory."""
-    record = contender.records[0]
-    ideal = next((each.ideal for each in contender.records if each.ideal is not None), None)
-    figures = model_figures(record)
-    if figures is None:
-        formats = dict(contender.case.formats)
-        weight = formats.get("b", formats.get("a", ""))
-        loss_pct = product_loss_pct(weight, formats.get("a", weight))
-        memory_bytes = None if ideal is None else ideal.total_bytes
-    else:
-        loss_pct, memory_bytes = pass_loss_pct(record.case, figures), figures.whole_bytes
-    return Standing(contender.time_s or 0.0, *contender.interval_s, loss_pct, memory_bytes, contender.case.case_key)
+def timed_records(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return the records that have a time, by case key: measured ones, and predictions."""
+    by_case: dict[str, list[Record]] = {}
+    for record in records:
+        is_prediction = record.status == "predicted" and record.ideal is not None
+        if _median_s(record) is not None or is_prediction:
+            by_case.setdefault(record.case.case_key, []).append(record)
+    return by_case
+
+
+def standing(option: Option) -> Standing:
+    """Return what a pooled option is ordered by: its best time with the interval, its loss, its memory."""
+    estimate, memory = option.estimate, option.memory
+    memory_bytes = None if memory is None else memory.total_bytes
+    return Standing(estimate.time_s, *estimate.interval_s, option.loss.pct, memory_bytes, option.key)
+
+
+def is_sixteen_bit(option: Option) -> bool:
+    """Return whether every input is BF16, or every input FP16."""
+    return input_format(option.formats) in SIXTEEN_BIT_FORMATS
+
+
+def is_full_precision(option: Option) -> bool:
+    """Return whether every input is FP32: the baseline where no 16-bit kernel ran."""
+    return input_format(option.formats) == "FP32"
+
+
+def is_narrow(option: Option) -> bool:
+    """Return whether the weight (or, without one, the first input), or the cache of a whole model, is narrower than 16 bits."""
+    formats = dict(option.formats)
+    weight = formats.get("b") or next(iter(formats.values()), "")
+    cache = formats.get("kv", "") if "b" in formats else ""
+    return any(is_narrow_format(format_key) for format_key in (weight, cache) if format_key)
+
+
+def is_emulation(option: Option) -> bool:
+    """Return whether software stands in for a missing unit: its ideal time leaves out what that costs, often a hundredfold."""
+    return option.path == "emulated"
+
+
+def precision_name(option: Option) -> str:
+    """Return what a reader calls the precision of a pooled option, else the kernel."""
+    return option.precision or option.kernel or ""
+
+
+def time_text(option: Option) -> str:
+    """Return `measured 1.2 ms`, `expected 598 µs` or `ideal 441 µs`."""
+    return f"{option.estimate.source} {format_time(option.estimate.time_s)}"
 
 
 def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
@@ -223,25 +127,115 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
     return None if is_plan or is_narrow_cache else product_loss_pct(weight, activation, figures.model_name)
 
 
-def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
-    timed = [(time_s, record.measurement) for record in records if (time_s := _median_s(record)) is not None]
-    ideals_s = [record.ideal.time_s for record in records if record.ideal is not None]
-    expected_s = [record.expected.time_s for record in records if record.expected is not None]
-    # Fewer samples than an interval needs still have a range.
-    lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
-    highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]
-    has_interval = all(m.ci_low_s is not None and m.ci_high_s is not None for _, m in timed if m is not None)
-    if timed and total is not None and total.low_s is not None and total.high_s is not None:
-        lows, highs, has_interval = [total.low_s], [total.high_s], True
-    return Contender(
-        records=tuple(records),
-        measured_s=median(time_s for time_s, _ in timed) if timed else None,
-        low_s=min(lows, default=None),
-        high_s=max(highs, default=None),
-        ideal_s=ideals_s[0] if ideals_s else None,
-        has_interval=has_interval,
-        expected_s=expected_s[0] if expected_s else None,
-        total_ratio=None if total is None else total.half_width_ratio,
+def _option(records: list[Record], total: TotalInterval | None) -> Option:
+    case, lead = records[0].case, records[0].ideal
+    is_emulated = case.kernel.endswith("_emulated") or any(
+        record.ideal is not None and record.ideal.path == "emulated" for record in records
+    )
+    evidence = evidence_of(records)
+    flags = frozenset(flag for run in evidence for flag in run.flags)
+    return Option(
+        key=case.case_key,
+        formats=case.formats,
+        method="",
+        path="emulated" if is_emulated else "" if lead is None else lead.path,
+        bound="" if lead is None else lead.bound,
+        times=_times(records, total),
+        memory=_memory(records),
+        loss=_loss(records[0]),
+        speedup_ratio=None,
+        ideal_speedup_ratio=None,
+        label=case.configuration_label,
+        precision=case.precision_label,
+        kernel=case.kernel,
+        evidence=evidence,
+        trust=replace(NOT_STORED, doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & flags)),
+    )
+
+
+def _times(records: Sequence[Record], total: TotalInterval | None) -> Times:
+    """Return the first prediction of each kind, and the median of the processes' medians.
+
+    Its interval is over processes where their spread is known (`results.statistics.replication`), else inside its processes; the
+    range of the samples where one of these has too few for an interval.
+    """
+    ideal = next((record.ideal for record in records if record.ideal is not None), None)
+    expected = next((record.expected for record in records if record.expected is not None), None)
+    return Times(
+        None if ideal is None else Estimate(ideal.time_s, source="ideal"),
+        None
+        if expected is None
+        else Estimate(expected.time_s, expected.low_s, expected.high_s, "expected", expected.provenance),
+        _measured(records, total),
+    )
+
+
+def _measured(records: Sequence[Record], total: TotalInterval | None) -> Estimate | None:
+    timed = [
+        (time_s, record.measurement)
+        for record in records
+        if record.measurement is not None and (time_s := _median_s(record)) is not None
+    ]
+    if not timed:
+        return None
+    time_s = median(median_s for median_s, _ in timed)
+    within = (
+        each.measurement.ci_half_width_ratio for each in records if each.measurement and each.status == "measured"
+    )
+    ratio = None if total is None else total.half_width_ratio
+    if ratio is None:
+        ratio = max((each for each in within if each is not None), default=None)
+    if total is not None and total.low_s is not None and total.high_s is not None:
+        return Estimate(time_s, total.low_s, total.high_s, "measured", "", ratio)
+    return Estimate(
+        time_s,
+        min(m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed),
+        max(m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed),
+        "measured",
+        "",
+        ratio,
+        is_sample_range=any(m.ci_low_s is None or m.ci_high_s is None for _, m in timed),
+    )
+
+
+def _memory(records: Sequence[Record]) -> Memory | None:
+    """Return the compulsory bytes of a call, of a whole model what it holds; None where nobody knows."""
+    figures = model_figures(records[0])
+    ideal = next((record.ideal for record in records if record.ideal is not None), None)
+    if figures is None:
+        return None if ideal is None else Memory(ideal.total_bytes)
+    return None if figures.whole_bytes is None else Memory(figures.whole_bytes)
+
+
+def _loss(record: Record) -> Loss:
+    """Return the loss that orders what is level: measured by the run, 0 for the original, else published of the formats."""
+    figures, formats = model_figures(record), dict(record.case.formats)
+    if figures is not None:
+        pct = pass_loss_pct(record.case, figures)
+        is_measured = figures.quality_source == "measured" and figures.loss_pct is not None
+    else:
+        weight = formats.get("b", formats.get("a", ""))
+        pct, is_measured = product_loss_pct(weight, formats.get("a", weight)), False
+    if pct is None:
+        return Loss("unknown")
+    return Loss("measured" if is_measured else "claimed" if pct else "reference", pct)
+
+
+def evidence_of(records: Iterable[Record]) -> tuple[Evidence, ...]:
+    """Return the runs behind records, each with its records in their order and their flags."""
+    by_run: dict[str, list[Record]] = {}
+    for record in records:
+        by_run.setdefault(record.run_id, []).append(record)
+    return tuple(
+        Evidence(
+            run_id,
+            "",
+            None,
+            tuple(record.record_id for record in members),
+            sum(record.status == "measured" for record in members),
+            tuple(sorted({flag for record in members if record.measurement for flag in record.measurement.flags})),
+        )
+        for run_id, members in by_run.items()
     )
 
 
@@ -251,38 +245,40 @@ def _median_s(record: Record) -> float | None:
     return timed.median_s if timed is not None and timed.median_s > 0 else None
 
 
-def _time_key(contender: Contender) -> tuple[float, bool, str]:
-    return contender.time_s or float("inf"), input_format(contender.case) != "BF16", contender.case.case_key
+def _time_key(option: Option) -> tuple[float, bool, str]:
+    return option.estimate.time_s, input_format(option.formats) != "BF16", option.key
 
 
-def input_format(case: Case) -> str | None:
+def input_format(formats: Sequence[tuple[str, str]]) -> str | None:
     """Return the format that all inputs share (operands a and b of a product, a model's cache with them, else all), or None."""
-    formats = dict(case.formats)
+    by_operand = dict(formats)
     inputs = (
-        {formats[one] for one in ("a", "b", "kv") if one in formats}
-        if {"a", "b"} <= formats.keys()
-        else set(formats.values())
+        {by_operand[operand] for operand in ("a", "b", "kv") if operand in by_operand}
+        if {"a", "b"} <= by_operand.keys()
+        else set(by_operand.values())
     )
     return inputs.pop() if len(inputs) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeVerdict:
-    """The contenders of one operator, shape, cache state and mode, and which one wins."""
+    """The options of one operator, shape, cache state and mode, and which one wins."""
 
     key: GroupKey
     shape_label: str
-    ranked: tuple[Contender, ...]
-    """Best evidence first; see `contenders`. Failed and skipped cases are not here."""
-    baseline: Contender | None
+    ranked: tuple[Option, ...]
+    """Best evidence first; see `ranked_options`. Failed and skipped cases are not here."""
+    baseline: Option | None
     """See `baseline_of`."""
-    best: Contender | None
+    best: Option | None
     """The first of `ranked`; None when there is none, or when only emulated kernels were predicted."""
     predicted_speedup: float | None
     """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another chip's."""
     measured_speedup: float | None
     lost: tuple[Record, ...]
     """The cases that do not compete: failed, skipped, without any time."""
+    timed: Mapping[str, Sequence[Record]]
+    """Key of an option → the records behind it."""
 
     @property
     def expected_speedup(self) -> float | None:
@@ -301,14 +297,14 @@ class ShapeVerdict:
 
     @property
     def is_contest(self) -> bool:
-        """Whether at least two contenders compete on equal evidence: one alone wins nothing."""
+        """Whether at least two options compete on equal evidence: one alone wins nothing."""
         return len([one for one in self.ranked if one.is_measured] or self.ranked) > 1
 
     @property
-    def level_pair(self) -> tuple[Contender, Contender] | None:
+    def level_pair(self) -> tuple[Option, Option] | None:
         """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
 
-        The best and the baseline, or another 16-bit contender that the best is level with (BF16 names the baseline, which
+        The best and the baseline, or another 16-bit option that the best is level with (BF16 names the baseline, which
         need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide ones; where the
         baseline itself is the best: what is level with it, narrow ones first.
         """
@@ -319,8 +315,8 @@ class ShapeVerdict:
             equals = [one for one in (self.rival, *self.equals) if one in self.equals]
             return (equals[0], baseline) if equals else None
         wide = (each for each in _measured_wide(self.ranked) if each is not best)
-        gentle = None if best.is_full_precision else next(wide, None)
-        peers = (one for one in (baseline, *self.equals) if one is baseline or one.is_sixteen_bit or one is gentle)
+        gentle = None if is_full_precision(best) else next(wide, None)
+        peers = (one for one in (baseline, *self.equals) if one is baseline or is_sixteen_bit(one) or one is gentle)
         peer = next((one for one in peers if are_level(best, one)), None)
         return None if peer is None else (best, peer)
 
@@ -331,30 +327,30 @@ class ShapeVerdict:
 
     @property
     def is_win(self) -> bool:
-        """Whether something beats every 16-bit contender (without one the baseline), on equal evidence, by more than the intervals."""
+        """Whether something beats every 16-bit option (without one the baseline), on equal evidence, by more than the intervals."""
         if self.best is None or self.baseline is None or self.best is self.baseline or self.is_level:
             return False
         return self.best.is_measured == self.baseline.is_measured
 
     @property
-    def equals(self) -> tuple[Contender, ...]:
+    def equals(self) -> tuple[Option, ...]:
         """The others, without the baseline, that are level with the best."""
         others = (one for one in self.ranked if one is not self.best and one is not self.baseline)
         return tuple(
-            other for other in others if are_level(self.best, other) and (other.is_measured or not other.is_emulated)
+            other for other in others if are_level(self.best, other) and (other.is_measured or not is_emulation(other))
         )
 
     @property
-    def rival(self) -> Contender | None:
+    def rival(self) -> Option | None:
         """Where the baseline is fastest: the best of the narrower formats on the same evidence."""
         if self.best is None or self.best is not self.baseline:
             return None
-        return next((one for one in self.ranked if one.is_narrow and one.is_measured == self.best.is_measured), None)
+        return next((one for one in self.ranked if is_narrow(one) and one.is_measured == self.best.is_measured), None)
 
     @property
-    def runner_up(self) -> Contender | None:
+    def runner_up(self) -> Option | None:
         """The next after the best on the same evidence; None where nothing competes with it."""
-        others = (one for one in self.ranked if one is not self.best and (one.is_measured or not one.is_emulated))
+        others = (one for one in self.ranked if one is not self.best and (one.is_measured or not is_emulation(one)))
         return next((other for other in others if self.best and other.is_measured == self.best.is_measured), None)
 
     @property
@@ -397,36 +393,37 @@ def shape_verdicts(records: Iterable[Record], totals: Totals | None = None) -> l
 def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdict:
     """Return the verdict over the records of one group (equal `group_key`, one chip); there must be at least one."""
     records = tuple(records)
-    ranked = contenders(records, totals)
+    ranked = ranked_options(records, totals)
     baseline = baseline_of(ranked)
-    best = next((contender for contender in ranked if contender.is_measured or not contender.is_emulated), None)
+    best = next((option for option in ranked if option.is_measured or not is_emulation(option)), None)
     predicted, measured = speedups(best, baseline)
-    competing = {id(record) for one in ranked for record in one.records}
-    lost = tuple(record for record in records if id(record) not in competing)
+    timed = timed_records(records)
+    timed_ids = {id(record) for members in timed.values() for record in members}
+    lost = tuple(record for record in records if id(record) not in timed_ids)
     key = group_key(records[0])
-    return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost)
+    return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost, timed)
 
 
-def _measured_wide(ranked: Sequence[Contender]) -> list[Contender]:
-    return [one for one in ranked if one.is_measured and (one.is_sixteen_bit or one.is_full_precision)]
+def _measured_wide(ranked: Sequence[Option]) -> list[Option]:
+    return [one for one in ranked if one.is_measured and (is_sixteen_bit(one) or is_full_precision(one))]
 
 
-def baseline_of(ranked: Iterable[Contender]) -> Contender | None:
-    """Return what speed-ups are counted against: the fastest 16-bit contender on the best evidence, else the fastest FP32.
+def baseline_of(ranked: Iterable[Option]) -> Option | None:
+    """Return what speed-ups are counted against: the fastest 16-bit option on the best evidence, else the fastest FP32.
 
     A measured baseline goes before a predicted one, so that a measured winner is compared with something measured; of
     measured ones one that nothing disturbed before a disturbed one (`_undisturbed`).
     """
     ranked = tuple(ranked)
     for is_measured in (True, False):
-        pool = [one for one in ranked if one.is_measured == is_measured and (is_measured or not one.is_emulated)]
-        wide = [one for one in pool if one.is_sixteen_bit] or [one for one in pool if one.is_full_precision]
+        pool = [one for one in ranked if one.is_measured == is_measured and (is_measured or not is_emulation(one))]
+        wide = [one for one in pool if is_sixteen_bit(one)] or [one for one in pool if is_full_precision(one)]
         if wide:
             return _steady_choice(_undisturbed(wide))
     return None
 
 
-def _undisturbed(wide: Sequence[Contender]) -> Sequence[Contender]:
+def _undisturbed(wide: Sequence[Option]) -> Sequence[Option]:
     """Return those whose time neither a state of the machine nor a wrong count of work disturbed; all where none is left.
 
     A quarantined, capped or contended time is too long. One that is nevertheless shorter than every undisturbed one by
@@ -435,25 +432,23 @@ def _undisturbed(wide: Sequence[Contender]) -> Sequence[Contender]:
     """
     clear = [one for one in wide if one.flags.isdisjoint(INVALIDATING_FLAGS)]
     possible = [one for one in wide if "above-roof" not in one.flags]
-    fastest_s, clear_s = (found[0].time_s if found else None for found in (possible, clear))
+    fastest_s, clear_s = (options[0].estimate.time_s if options else None for options in (possible, clear))
     if fastest_s is None or clear_s is None:
         return clear or possible or wide
     return clear if clear_s <= fastest_s * (1 + BASELINE_TIE_RATIO) else possible
 
 
-def _steady_choice(wide: Sequence[Contender]) -> Contender:
-    """Return BF16 unless another 16-bit contender is clearly faster: noise must not change the baseline from run to run."""
+def _steady_choice(wide: Sequence[Option]) -> Option:
+    """Return BF16 unless another 16-bit option is clearly faster: noise must not change the baseline from run to run."""
     fastest = wide[0]
-    fastest_s = fastest.time_s
     for one in wide:
-        time_s = one.time_s
-        is_close = time_s is not None and fastest_s is not None and time_s <= fastest_s * (1 + BASELINE_TIE_RATIO)
-        if is_close and input_format(one.case) == "BF16":
+        is_close = one.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
+        if is_close and input_format(one.formats) == "BF16":
             return one
     return fastest
 
 
-def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float | None, float | None]:
+def speedups(one: Option | None, baseline: Option | None) -> tuple[float | None, float | None]:
     """Return (ideal, measured) speed-up over the baseline; None where a time is missing.
 
     Forced measurements have no predicted speed-up: a number measured on one chip never meets another chip's prediction.
@@ -461,17 +456,19 @@ def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float |
     if one is None or baseline is None:
         return None, None
     forced = "forced" in one.flags | baseline.flags
-    return None if forced else _ratio(baseline.ideal_s, one.ideal_s), _ratio(baseline.measured_s, one.measured_s)
+    return None if forced else _ratio(baseline.times.ideal_s, one.times.ideal_s), _ratio(
+        baseline.times.measured_s, one.times.measured_s
+    )
 
 
-def expected_speedup(one: Contender | None, baseline: Contender | None) -> float | None:
+def expected_speedup(one: Option | None, baseline: Option | None) -> float | None:
     """Return expected over expected; None where one of them has no expected time, and for forced measurements."""
     if one is None or baseline is None or "forced" in one.flags | baseline.flags:
         return None
-    return _ratio(baseline.expected_s, one.expected_s)
+    return _ratio(baseline.times.expected_s, one.times.expected_s)
 
 
-def are_level(one: Contender | None, other: Contender | None) -> bool:
+def are_level(one: Option | None, other: Option | None) -> bool:
     """Return whether no winner can be named: measured intervals that overlap, or predictions that every ranking takes for level.
 
     Measured times of too few samples for an interval are level up to `UNKNOWN_LEVEL_RATIO`, too.
@@ -480,25 +477,24 @@ def are_level(one: Contender | None, other: Contender | None) -> bool:
         return False
     if one.is_measured:
         return _overlap(one, other) or (has_few_samples(one, other) and _are_close(one, other, UNKNOWN_LEVEL_RATIO))
-    return one.is_judged_by_expected == other.is_judged_by_expected and are_level_predictions(
-        standing(one), standing(other)
-    )
+    return one.estimate.source == other.estimate.source and are_level_predictions(standing(one), standing(other))
 
 
-def _overlap(one: Contender, other: Contender) -> bool:
-    if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
+def _overlap(one: Option, other: Option) -> bool:
+    first, second = one.estimate, other.estimate
+    if first.low_s is None or first.high_s is None or second.low_s is None or second.high_s is None:
         return False
-    return one.low_s <= other.high_s and other.low_s <= one.high_s
+    return first.low_s <= second.high_s and second.low_s <= first.high_s
 
 
-def has_few_samples(one: Contender, other: Contender) -> bool:
+def has_few_samples(one: Option, other: Option) -> bool:
     """Return whether one of the two has too few samples for an interval."""
-    return not (one.has_interval and other.has_interval)
+    return one.estimate.is_sample_range or other.estimate.is_sample_range
 
 
-def _are_close(one: Contender, other: Contender, tie_ratio: float) -> bool:
-    ratio = _ratio(one.time_s, other.time_s)
-    return ratio is not None and max(ratio, 1 / ratio) <= 1 + tie_ratio
+def _are_close(one: Option, other: Option, tie_ratio: float) -> bool:
+    ratio = one.estimate.time_s / other.estimate.time_s
+    return max(ratio, 1 / ratio) <= 1 + tie_ratio
 
 
 def _ratio(slow_s: float | None, fast_s: float | None) -> float | None:

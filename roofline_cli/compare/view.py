@@ -64,7 +64,7 @@ class Comparison:
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
-    from reports.cases.rows import case_label
+    from reports.cases.rows import option_label
     from reports.cases.summary import run_summaries
     from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.shape_results import shape_results
@@ -82,9 +82,9 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     results = shape_results(rows, totals)
     compared = [
         ComparedRow(
-            by_record[one.records[0].record_id],
+            by_record[one.record_ids[0]],
             *speedups(one, result.baseline),
-            _ratio(result.baseline.expected_s if result.baseline else None, one.expected_s),
+            _ratio(result.baseline.times.expected_s if result.baseline else None, one.times.expected_s),
         )
         for result in results
         for one in result.ranked
@@ -95,7 +95,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     return Comparison(
         run=run,
         hardware_name=profile.name if profile is not None else run.hardware_key,
-        baseline_label=None if baseline is None else case_label(baseline.case),
+        baseline_label=None if baseline is None else option_label(baseline),
         rows=tuple(compared),
         verdicts=tuple(result.verdict for result in results),
         recommendations=tuple(recommend_from_run(records, device, totals=totals)),

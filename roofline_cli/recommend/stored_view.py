@@ -150,7 +150,7 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
 
 
 def _print_ranking(ranking: StoredRanking) -> None:
-    from reports.ranking.words import excluded_texts
+    from reports.ranking.words import excluded_texts, stale_text
     from reports.stored.words import reason_text, summary_of
 
     measured = [row for row in ranking.options if row.is_measured]
@@ -186,8 +186,8 @@ def _print_ranking(ranking: StoredRanking) -> None:
     for label, reason in excluded_texts(ranking):
         show_line(f"  not ranked: {label}: {reason}")
     for row in rows:
-        if row.trust.stale_reason:
-            show_line(f"  old: {row.label}: {row.trust.stale_reason}", "yellow")
+        if row.trust.stale:
+            show_line(f"  old: {row.label}: {stale_text(row.trust)}", "yellow")
     for item in ranking.missing:
         if item.code != "stale":  # said row by row above
             show_line(f"  missing: {short_text(item)}", "yellow")
@@ -225,7 +225,7 @@ def _confidence(trust: Trust) -> Cell:
 def _source(row: Option) -> Cell:
     if not row.is_measured:
         return Styled(row.estimate.source, "yellow")
-    marks = f"{' !' if row.trust.doubts else ''}{' old' if row.trust.stale_reason else ''}"
+    marks = f"{' !' if row.trust.doubts else ''}{' old' if row.trust.stale else ''}"
     return Styled(f"measured{marks}", "yellow") if marks else "measured"
 
 

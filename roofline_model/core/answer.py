@@ -8,7 +8,7 @@ builds them; every surface renders them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from roofline_model.core.errors import InvalidValueError
@@ -41,10 +41,17 @@ class Estimate:
     """fitted, transferred-sibling, …, measured-here, datasheet, …; of a measured time the run it is of."""
     half_width_ratio: float | None = None
     """± of a table: half the interval by the estimate it is of, which for a measured time is the mean of its processes."""
+    is_sample_range: bool = field(default=False, metadata=NOT_IN_JSON)
+    """Whether the ends are the range of samples that are too few for an interval: that is narrower than one of 95 %."""
 
     def __post_init__(self) -> None:
         if not 0 < self.time_s < math.inf:
             raise InvalidValueError(f"time_s of an Estimate must be a positive number of seconds, got {self.time_s!r}")
+
+    @property
+    def interval_s(self) -> tuple[float | None, float | None]:
+        """Ends of its interval; None where there is none, as of too few samples."""
+        return (None, None) if self.is_sample_range else (self.low_s, self.high_s)
 
     @property
     def prudent_s(self) -> float:
@@ -73,6 +80,21 @@ class Times:
         if estimate is None:
             raise InvalidValueError("these Times hold no estimate")
         return estimate
+
+    @property
+    def ideal_s(self) -> float | None:
+        """Seconds of the ideal time; None without one."""
+        return None if self.ideal is None else self.ideal.time_s
+
+    @property
+    def expected_s(self) -> float | None:
+        """Seconds of the expected time; None without one."""
+        return None if self.expected is None else self.expected.time_s
+
+    @property
+    def measured_s(self) -> float | None:
+        """Seconds of the measured time; None without one."""
+        return None if self.measured is None else self.measured.time_s
 
 
 LossSource = Literal["reference", "measured", "estimated", "claimed", "unknown"]
@@ -151,6 +173,8 @@ class Evidence:
     """Records of that run behind the option."""
     process_count: int
     """Processes that measured it in this run, count."""
+    flags: tuple[str, ...] = field(default=(), metadata=NOT_IN_JSON)
+    """Flags of these measurements, sorted, of options pooled from records."""
 
 
 Confidence = Literal["high", "medium", "low"]
@@ -164,24 +188,32 @@ class Trust:
 
     confidence: Confidence
     """In its time; of a measured speed-up the worse of both times."""
-    reason: str
+    reasons: tuple[Finding, ...] = ()
     """Why, of its own time."""
     doubts: tuple[str, ...] = ()
     """Flags that put the measured time in doubt, and what else does."""
-    stale_reason: str = ""
+    stale: tuple[Finding, ...] = ()
     """Why the measurement may no longer hold; empty for a fresh one and for predictions."""
-    baseline_reason: str = ""
+    baseline_reasons: tuple[Finding, ...] = ()
     """Why the confidence in the baseline's time is what it is; empty where that takes nothing from the option's."""
     is_over_doubt: bool = False
     """Whether its measured speed-up is over a baseline whose time is in doubt."""
-    speedup_basis: str = ""
-    """Where option and baseline rest on different runs, what the speed-up is of: `median of 3 nights`, `across runs`."""
+    speedup_night_count: int | None = None
+    """Nights that measured both option and baseline, whose median ratio the speed-up is, where the two rest on different runs; 0: no
+    night measured both, it is the ratio of two runs. None: both rest on the same runs."""
+    is_speedup_disturbed: bool = False
+    """Whether each of these nights is in doubt."""
     speedup_low_ratio: float | None = None
     """Ends of the 95 % interval of a measured speed-up, by both times; None where one has no interval, or of other runs."""
     speedup_high_ratio: float | None = None
 
+    @property
+    def is_across_runs(self) -> bool:
+        """Whether no night measured both option and baseline."""
+        return self.speedup_night_count == 0
 
-NOT_STORED = Trust("low", "")
+
+NOT_STORED = Trust("low")
 """Of an option that no stored run says anything of."""
 
 
@@ -224,11 +256,14 @@ class Option:
     trust: Trust = NOT_STORED
     """Of an option from stored runs."""
     findings: tuple[Finding, ...] = ()
+    is_ranked_by_ideal: bool = field(default=False, metadata=NOT_IN_JSON)
+    """Whether its expected time does not count, because another one beside it has none."""
 
     @property
     def estimate(self) -> Estimate:
         """The time that it is ranked by."""
-        return self.times.best
+        times = self.times
+        return times.ideal if self.is_ranked_by_ideal and times.ideal is not None else times.best
 
     @property
     def is_measured(self) -> bool:
@@ -244,6 +279,11 @@ class Option:
     def activation_format(self) -> str:
         """Format of operand a; empty without one."""
         return dict(self.formats).get("a", "")
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """Flags of all measurements behind it."""
+        return frozenset(flag for run in self.evidence for flag in run.flags)
 
     @property
     def record_ids(self) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
     for members in groups(records).values():
         verdict = judge(members)
         assert verdict.best is not None
-        rows = [Row(each.label, each.time_s or 0.0, None) for each in verdict.ranked]
+        rows = [Row(each.label, each.estimate.time_s, None) for each in verdict.ranked]
         add("test run", verdict.shape_label, rows, verdict.best.label)
     for ranking in recommend_from_run(records, device):
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]

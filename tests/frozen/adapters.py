@@ -896,7 +896,7 @@ def _stored_row(one: Any) -> dict[str, Any]:
         "ideal_s": None if times.ideal is None else times.ideal.time_s,
         "speedup": one.speedup_ratio,
         "speedup_interval": [trust.speedup_low_ratio, trust.speedup_high_ratio],
-        "is_across_runs": trust.speedup_basis == "across runs",
+        "is_across_runs": trust.is_across_runs,
         "memory_bytes": None if memory is None else memory.total_bytes,
         "is_memory_measured": memory is not None and memory.is_measured,
         "memory_saved_ratio": None if memory is None else memory.saved_ratio,
@@ -907,7 +907,7 @@ def _stored_row(one: Any) -> dict[str, Any]:
         "top1_agreement_ratio": one.loss.top1_agreement_ratio,
         "confidence": trust.confidence,
         "doubts": sorted(trust.doubts),
-        "is_stale": bool(trust.stale_reason),
+        "is_stale": bool(trust.stale),
         "runs": [run.run_id for run in one.evidence],
         "process_count": sum(run.process_count for run in one.evidence) if one.is_measured else 0,
         "tokens_per_s": one.tokens_per_s,
@@ -985,11 +985,11 @@ def verdict(store: str, run: str, op: str | None = None, sizes: str | None = Non
 
 def _verdict(found: Any) -> dict[str, Any]:
     def key(one: Any) -> str | None:
-        return None if one is None else one.case.case_key
+        return None if one is None else one.key
 
     return {
         "subject": [found.op, found.shape_label, found.cache],
-        "options": [_contender(one) for one in found.ranked],
+        "options": [_pooled_option(option) for option in found.ranked],
         "choice": key(found.best),
         "baseline": key(found.baseline),
         "rival": key(found.rival),
@@ -1006,19 +1006,22 @@ def _verdict(found: Any) -> dict[str, Any]:
     }
 
 
-def _contender(one: Any) -> dict[str, Any]:
+def _pooled_option(option: Any) -> dict[str, Any]:
+    from results.verdicts.shape_verdict import is_emulation, is_narrow
+
+    measured = option.times.measured
     return {
-        "key": one.case.case_key,
-        "measured_s": one.measured_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "time_s": one.measured_s if one.is_measured else one.predicted_s,
-        "ideal_s": one.ideal_s,
-        "expected_s": one.expected_s,
-        "has_interval": one.has_interval,
-        "is_narrow": one.is_narrow,
-        "is_emulated": one.is_emulated,
-        "doubts": list(one.doubts),
+        "key": option.key,
+        "measured_s": option.times.measured_s,
+        "low_s": None if measured is None else measured.low_s,
+        "high_s": None if measured is None else measured.high_s,
+        "time_s": option.estimate.time_s,
+        "ideal_s": option.times.ideal_s,
+        "expected_s": option.times.expected_s,
+        "has_interval": measured is None or not measured.is_sample_range,
+        "is_narrow": is_narrow(option),
+        "is_emulated": is_emulation(option),
+        "doubts": list(option.trust.doubts),
     }
 
 

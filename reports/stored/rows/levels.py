@@ -21,7 +21,7 @@ from results.history.nights import UNUSABLE_FLAGS, Observation, main_branch, nig
 from results.history.nights import Night as HistoryNight
 from results.records.metrics import METRICS
 from results.records.records import Record, RunInfo
-from roofline_model.core.finding import Finding
+from roofline_model.core.finding import Finding, finding
 
 POOLED_COUNT = ROLLING_COUNT
 """Nights pooled at most: those of a rolling baseline."""
@@ -142,11 +142,11 @@ def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, R
     return max(found, key=lambda one: (runs[one.run_id].started_at, one.record_id), default=None)
 
 
-def stale_reason(level: CaseLevel, reference: RunInfo) -> str:
+def stale_findings(level: CaseLevel, reference: RunInfo) -> tuple[Finding, ...]:
     """Return why a measured level may no longer hold, seen from the chip's newest measuring run; empty where it does."""
     if not level.is_measured:
-        return ""
-    found = []
+        return ()
+    findings = []
     own = level.newest
     # A fact that an older version did not know says nothing of the machine.
     between = [
@@ -155,14 +155,15 @@ def stale_reason(level: CaseLevel, reference: RunInfo) -> str:
         if one.is_blocking and "unknown" not in (one.before, one.after)
     ]
     if between:
-        more = f" and {len(between) - _SHOWN_FACTS} more" if len(between) > _SHOWN_FACTS else ""
-        found.append(f"measured before {', '.join(between[:_SHOWN_FACTS])}{more}")
+        more_count = len(between) - _SHOWN_FACTS
+        facts = tuple(between[:_SHOWN_FACTS])
+        findings.append(finding("measured-before", facts=facts, more_count=more_count if more_count > 0 else None))
     days = _days_between(own.started_at, reference.started_at)
     if days > STALE_DAYS_COUNT:
-        found.append(f"{days} days older than the chip's newest run")
+        findings.append(finding("older-than-newest-run", days_count=days))
     if level.lost is not None:
-        found.append(f"{level.lost.status} since: {level.lost.reason or 'no reason was stored'}")
-    return "; ".join(found)
+        findings.append(finding("not-timed-since", status=level.lost.status, reason=level.lost.reason or None))
+    return tuple(findings)
 
 
 def newest_measuring_run(levels: Iterable[CaseLevel]) -> RunInfo | None:

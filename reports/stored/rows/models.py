@@ -35,7 +35,7 @@ def model_options(
     options, excluded = [], []
     baseline = phase.of(phase.judged.baseline)
     for one in phase.passes:
-        if one.contender is None:
+        if one.option is None:
             lead = one.records[0]
             reason = finding("not-timed", one.label, status=lead.status, reason=lead.reason or NO_REASON)
             excluded.append(Exclusion(shown(one.label, 100), (reason,)))
@@ -93,20 +93,18 @@ def _option(
 
 
 def _times(one: PassResult, total: TotalInterval | None) -> Times:
-    """Return the times of a pass; one without any is no contender."""
-    contender = one.contender
-    assert contender is not None  # model_options keeps no others
-    measured = None
-    if contender.measured_s is not None:
+    """Return the times of a pass; one without any is not ranked."""
+    assert one.option is not None  # model_options keeps no others
+    measured, measured_s = None, one.measured_s
+    if measured_s is not None:
         low_s, high_s = measured_interval(one.records, total)
-        measured = Estimate(contender.measured_s, low_s, high_s, "measured", half_width_ratio=one.interval_ratio)
+        measured = Estimate(measured_s, low_s, high_s, "measured", half_width_ratio=one.interval_ratio)
     stored = next((record.expected for record in one.records if record.expected is not None), None)
     expected = None
     if stored is not None:
         half_ratio = predicted_half_ratio(stored.time_s, stored.low_s, stored.high_s)
         expected = Estimate(stored.time_s, stored.low_s, stored.high_s, "expected", stored.provenance, half_ratio)
-    ideal = None if contender.ideal_s is None else Estimate(contender.ideal_s, source="ideal")
-    return Times(ideal, expected, measured)
+    return Times(one.option.times.ideal, expected, measured)
 
 
 def _path(one: PassResult) -> str:

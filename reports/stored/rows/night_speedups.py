@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from reports.ranking.case_ranking import ACROSS_RUNS
 from reports.stored.rows.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
-from reports.text.display_text import counted
 from results.history.nights import UNUSABLE_FLAGS, main_branch
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import Confidence, Trust
+from roofline_model.core.finding import finding
 
 _LOWER: Mapping[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
 
@@ -31,26 +30,13 @@ class NightSpeedup:
     is_disturbed: bool = False
     """Whether each of these nights is in doubt."""
 
-    @property
-    def is_across_runs(self) -> bool:
-        """Whether no night measured both."""
-        return self.night_count == 0
-
-    @property
-    def basis(self) -> str:
-        """What to write at the number: `median of 3 nights, all disturbed`, `1 night`, `across runs`."""
-        if self.is_across_runs:
-            return ACROSS_RUNS
-        many = "median of " if self.night_count > 1 else ""
-        doubt = "" if not self.is_disturbed else ", all disturbed" if self.night_count > 1 else ", disturbed"
-        return f"{many}{counted(self.night_count, 'night')}{doubt}"
-
     def trusted(self, trust: Trust) -> Trust:
         """Return the trust in an option with this speed-up: a step less across runs."""
-        if not self.is_across_runs:
-            return replace(trust, speedup_basis=self.basis)
-        reason = f"{trust.reason}, speed-up across runs"
-        return replace(trust, confidence=_LOWER[trust.confidence], reason=reason, speedup_basis=self.basis)
+        trust = replace(trust, speedup_night_count=self.night_count, is_speedup_disturbed=self.is_disturbed)
+        if not trust.is_across_runs:
+            return trust
+        reasons = (*trust.reasons, finding("speedup-across-runs"))
+        return replace(trust, confidence=_LOWER[trust.confidence], reasons=reasons)
 
 
 class NightSpeedups:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
-from reports.stored.rows.levels import CaseLevel, stale_reason
+from reports.stored.rows.levels import CaseLevel, stale_findings
 from reports.text.display_text import shown
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import Record, RunInfo
@@ -49,13 +49,12 @@ def trust_of(
     """Return the trust in a time. `level`: of its case, None where nothing is stored; `reference`: the chip's newest measuring
     run; `is_calibration_doubtful`: whether the constants behind an expected time were measured on a busy machine."""
     if estimate.source != "measured" or level is None:
-        confidence, why = predicted_confidence(estimate, is_doubtful=is_calibration_doubtful)
-        return Trust(confidence, shown(why))
+        return Trust(*predicted_confidence(estimate, is_doubtful=is_calibration_doubtful))
     doubts = doubts_of(level)
-    stale = stale_reason(level, reference) if reference is not None else ""
+    stale = () if reference is None else stale_findings(level, reference)
     process_count = sum(run.process_count for run in evidence_of(level))
-    confidence, why = measured_confidence(process_count, estimate.half_width_ratio, doubts, stale)
-    return Trust(confidence, shown(why), doubts, shown(stale))
+    confidence, reasons = measured_confidence(process_count, estimate.half_width_ratio, doubts, is_stale=bool(stale))
+    return Trust(confidence, reasons, doubts, stale)
 
 
 def doubts_of(level: CaseLevel) -> tuple[str, ...]:

@@ -6,31 +6,37 @@ from dataclasses import replace
 
 import pytest
 
-from reports.advice.trade_offs import TradeGroup, TradePoint, with_fronts
+from reports.advice.trade_offs import PlottedOption, TradeGroup, with_fronts
 from reports.figures.matplotlib_drawer import draw_figure, figure_svg
 from reports.figures.palette import format_colours
 from reports.figures.plotly_drawer import plotly_json
 from reports.figures.spec import Line, Marks
 from reports.figures.trade_offs import X_AXES, Y_AXES, axes_of, point_key, trade_off_figure
 from reports.page.page_data import difference
+from roofline_model.core.answer import Estimate, Loss, Memory, Option, Times
 
-WIDE = TradePoint("BF16", "BF16", "measured", 2e-4, 1.0, 0.0, None, None, "reference", "", 3.2e7, None, False, False)
-NARROW = replace(
-    WIDE,
-    label="INT4",
-    precision="INT4",
-    time_s=1e-4,
-    speedup_ratio=2.0,
-    loss_pct=3.0,
-    loss_low_pct=2.5,
-    loss_high_pct=3.5,
-    loss_source="measured",
-    memory_bytes=8e6,
-    is_best=True,
-)
-UNKNOWN = replace(
-    WIDE, label="FP8", precision="FP8_E4M3", time_s=3e-4, speedup_ratio=0.7, loss_pct=None, loss_source="unknown"
-)
+
+def point(precision: str, time_s: float, speedup_ratio: float, loss: Loss, memory_bytes: float, is_best: bool = False):
+    option = Option(
+        key=precision,
+        formats=(("b", precision),),
+        method="",
+        path="native",
+        bound="memory",
+        times=Times(measured=Estimate(time_s, source="measured")),
+        memory=Memory(memory_bytes),
+        loss=loss,
+        speedup_ratio=speedup_ratio,
+        ideal_speedup_ratio=None,
+        label=precision.partition("_")[0],
+        precision=precision,
+    )
+    return PlottedOption(option, is_best)
+
+
+WIDE = point("BF16", 2e-4, 1.0, Loss("reference", 0.0), 3.2e7)
+NARROW = point("INT4", 1e-4, 2.0, Loss("measured", 3.0, low_pct=2.5, high_pct=3.5), 8e6, is_best=True)
+UNKNOWN = point("FP8_E4M3", 3e-4, 0.7, Loss("unknown"), 3.2e7)
 GROUP = TradeGroup("gemv", "this run", "call", "BF16", with_fronts((WIDE, NARROW, UNKNOWN)))
 COLOURS = format_colours(point.precision for point in GROUP.points)
 PAIRS = [(x, y) for x in X_AXES for y in axes_of(GROUP, Y_AXES)]

@@ -136,8 +136,8 @@ def test_processes_are_pooled_by_the_median_of_their_medians(make):
         for i, time_s in enumerate((1e-3, 5e-3, 2e-3))
     ]
     (result,) = judged(*records)
-    assert result.best.measured_s == 2e-3
-    assert len(result.best.records) == 3
+    assert result.best.estimate.time_s == 2e-3
+    assert len(result.best.record_ids) == 3
 
 
 def test_best_overall_prefers_the_largest_measured_gain(make):

@@ -10,6 +10,7 @@ from reports.advice.trade_offs import trade_groups
 from reports.document.advice_blocks import stored_section
 from reports.document.report import Report
 from reports.formats.markdown import markdown
+from reports.ranking.words import speedup_basis_text
 from reports.stored.rows.rows import measured_interval
 from reports.stored.words import reason_text, summary_of
 
@@ -44,7 +45,7 @@ def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(night, recomm
     row, ranking = best_of(recommend(nights))
     assert row.estimate.time_s == pytest.approx(10e-6, rel=1e-3)
     assert row.speedup_ratio == pytest.approx(1.8)  # of 2.0, 1.6 and 1.8; the levels say 2.7
-    assert row.trust.speedup_basis == "median of 3 nights, all disturbed"
+    assert speedup_basis_text(row.trust) == "median of 3 nights, all disturbed"
     assert reason_text(row, ranking).startswith("measured 1.8× BF16")
     assert "1.8× BF16 · matmul (median of 3 nights, all disturbed)" in summary_of(ranking)
 
@@ -56,15 +57,15 @@ def test_undisturbed_nights_go_before_disturbed_ones(night, recommend) -> None:
         night(3, {BF16: 30e-6}),
     ]
     row, _ = best_of(recommend(nights))
-    assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.0), "1 night")
+    assert (row.speedup_ratio, row.trust.speedup_night_count) == (pytest.approx(2.0), 1)
 
 
 def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night, recommend) -> None:
     row, ranking = best_of(recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})]))
-    assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.2), "across runs")
+    assert (row.speedup_ratio, row.trust.is_across_runs) == (pytest.approx(2.2), True)
     assert reason_text(row, ranking).startswith("across runs 2.2× BF16")
     assert "2.2× BF16 · matmul (across runs)" in summary_of(ranking)
-    assert (row.trust.confidence, row.trust.reason.endswith(", speed-up across runs")) == ("medium", True)
+    assert (row.trust.confidence, row.trust.reasons[-1].code) == ("medium", "speedup-across-runs")
     # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
     found = recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})])
     assert "| 2.2× across runs |" in markdown([stored_section(Report(None), found)])
@@ -75,7 +76,7 @@ def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night,
 
 def test_levels_of_the_same_nights_need_no_words(night, recommend) -> None:
     row, _ = best_of(recommend([night(1, {BF16: 22e-6, INT4: 10e-6}), night(2, {BF16: 22e-6, INT4: 10e-6})]))
-    assert (row.speedup_ratio, row.trust.speedup_basis) == (pytest.approx(2.2), "")
+    assert (row.speedup_ratio, row.trust.speedup_night_count) == (pytest.approx(2.2), None)
 
 
 def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend) -> None:
@@ -91,7 +92,7 @@ def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend
     ]
     row, _ = best_of(recommend([(run, few)]))
     assert (row.estimate.low_s, row.estimate.high_s) == (None, None)
-    assert row.trust.reason == "1 process only"
+    assert [item.code for item in row.trust.reasons] == ["measured-by-one-process"]
     assert measured_interval(few, None) == (None, None)
     own = records[0].measurement
     assert measured_interval([records[0], few[0]], None) == (own.ci_low_s, own.ci_high_s)

@@ -14,6 +14,7 @@ from reports.formats.ranking_json import recommendations_json
 from reports.stored.words import confidence_words, summary_of
 from results.records.records import Method, PredictionRecord
 from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.finding import finding
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 TIMES = {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}
@@ -56,7 +57,7 @@ def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, ke
     )
     # The baseline alone says nothing of itself.
     base = ranking.baseline
-    assert (confidence_words(base.trust), base.trust.is_over_doubt) == (base.trust.reason, False)
+    assert (base.trust.baseline_reasons, base.trust.is_over_doubt) == ((), False)
 
 
 def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(night, recommend) -> None:
@@ -111,9 +112,8 @@ def test_a_calibration_on_a_busy_machine_is_told_where_its_expected_times_are_st
         found = recommend([with_expected(night(1, {**TIMES, INT8: None}, device=chip), chip)], chips=(chip,))
         row = next(one for one in found.rankings[0].options if one.estimate.source == "expected")
         assert row.trust.confidence == ("low" if doubt else "medium")
-        assert row.trust.reason.startswith(
-            "expected, measured-here on a busy machine" if doubt else "expected, measured-here, with"
-        )
+        code = "expected-on-busy-machine" if doubt else "expected-with-interval"
+        assert row.trust.reasons == (finding(code, provenance="measured-here"),)
         assert (
             sum("other work ran while the kernels of h200-sxm were timed (contended)" in note for note in found.notes)
             == doubt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.ranking.words import excluded_texts
-from reports.stored.rows.levels import POOLED_COUNT, case_level, stale_reason
+from reports.stored.rows.levels import POOLED_COUNT, case_level, stale_findings
 from roofline_model.core.finding import finding, has_code
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
@@ -47,11 +47,13 @@ def test_a_measurement_goes_stale_by_software_by_age_and_by_a_later_skip(night) 
     driver, _ = night(2, {}, driver="590.12")
     late, _ = night(60, {})
     level = level_of([old])
-    assert stale_reason(level, old[0]) == ""
-    assert stale_reason(level, driver) == "measured before driver 580.95 → 590.12"
-    assert stale_reason(level, late) == "59 days older than the chip's newest run"
+    assert stale_findings(level, old[0]) == ()
+    assert stale_findings(level, driver) == (finding("measured-before", facts=("driver 580.95 → 590.12",)),)
+    assert stale_findings(level, late) == (finding("older-than-newest-run", days_count=59),)
     skipped = level_of([old, night(2, {INT4: "skipped: torchao is not installed"})])
-    assert stale_reason(skipped, old[0]) == "skipped since: torchao is not installed"
+    assert stale_findings(skipped, old[0]) == (
+        finding("not-timed-since", status="skipped", reason="torchao is not installed"),
+    )
 
 
 def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
@@ -61,9 +63,9 @@ def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
     ]
     [ranking] = recommend(nights).rankings
     rows = {row.label: row for row in ranking.options}
-    assert rows["INT8 (W8A8) · int_mm"].trust.stale_reason == "measured before driver 580.95 → 590.12"
+    assert [item.code for item in rows["INT8 (W8A8) · int_mm"].trust.stale] == ["measured-before"]
     assert rows["INT8 (W8A8) · int_mm"].trust.confidence == "medium"
-    assert not rows["BF16 · matmul"].trust.stale_reason
+    assert not rows["BF16 · matmul"].trust.stale
     assert "INT4 (W4A16) · tinygemm" not in rows, "what fails now is not recommended"
     assert dict(excluded_texts(ranking))["INT4 (W4A16) · tinygemm"] == (
         "failed in run 00000002, after it was measured: relative error 0.3 exceeds 0.08"

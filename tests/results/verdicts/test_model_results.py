@@ -26,7 +26,7 @@ from results.text.model_text import (
 )
 from results.text.verdict_text import verdict_text
 from results.verdicts.model_results import model_results
-from results.verdicts.shape_verdict import judge
+from results.verdicts.shape_verdict import is_narrow, judge
 from roofline_model.operators.case import Case
 
 
@@ -78,8 +78,8 @@ def test_rates_and_speedups_by_hand(model):
     assert int4.measured_speedup == pytest.approx(12.9 / 5.2)
     base = of(model, "BF16")
     assert base.is_baseline
-    assert int4.expected_speedup == pytest.approx(base.contender.expected_s / int4.contender.expected_s)
-    assert int4.ideal_speedup == pytest.approx(base.contender.ideal_s / int4.contender.ideal_s)
+    assert int4.expected_speedup == pytest.approx(base.option.times.expected_s / int4.option.times.expected_s)
+    assert int4.ideal_speedup == pytest.approx(base.option.times.ideal_s / int4.option.times.ideal_s)
     assert int4.figures.energy_j_per_token == pytest.approx(41 * 5.2e-3)
     assert prefill.figures.energy_j_per_token == pytest.approx(41 * 84e-3 / 128)
 
@@ -87,9 +87,9 @@ def test_rates_and_speedups_by_hand(model):
 def test_a_narrow_cache_is_neither_16_bit_nor_the_baseline(records):
     # Faster than the 16-bit model itself by less than 5 %: it must not become what the others are compared with.
     judged = judge([records[0], model_record("BF16", "decode", 12.5e-3, kv="INT8")])
-    assert judged.baseline.case.kernel == "transformers"
+    assert judged.baseline.kernel == "transformers"
     assert judged.best.precision == "BF16 + INT8 KV"
-    assert judged.best.is_narrow
+    assert is_narrow(judged.best)
     assert judged.is_win
 
 
@@ -152,12 +152,12 @@ def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_one
     (model,) = model_results(found)
     int8, base = of(model, "INT8 (W8A16)"), of(model, "BF16")
     # An emulated INT8 is faster by its ideal time alone.
-    assert int8.contender.ideal_s < base.contender.ideal_s
-    assert int8.contender.expected_s > base.contender.expected_s
+    assert int8.option.times.ideal_s < base.option.times.ideal_s
+    assert int8.option.times.expected_s > base.option.times.expected_s
     ranked = [one.precision for one in model.phases[0].judged.ranked]
     assert ranked.index("INT8 (W8A16)") > ranked.index("BF16")
     assert int8.tokens_per_s is None
-    assert int8.expected_tokens_per_s == pytest.approx(1 / int8.contender.expected_s)
+    assert int8.expected_tokens_per_s == pytest.approx(1 / int8.option.times.expected_s)
 
 
 def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
@@ -170,7 +170,7 @@ def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
 
 def test_expected_parts_add_up_to_the_expected_time(model):
     for one in model.passes:
-        assert sum(time_s for _, time_s in one.parts_s) == pytest.approx(one.contender.expected_s), one.label
+        assert sum(time_s for _, time_s in one.parts_s) == pytest.approx(one.option.times.expected_s), one.label
     assert dict(of(model, "INT8 (W8A16)").parts_s)["dequantize_weights"] > 0
     assert dict(of(model, "INT4 (W4A16)").parts_s)["host"] > 0
     assert parts_text(of(model, "INT8 (W8A16)"), at_most=2).count(" (") == 2
@@ -201,7 +201,7 @@ def test_processes_are_pooled_and_a_failed_one_is_not_a_chip_of_its_own(records)
     (model,) = model_results([records[0], second, lost])
     assert of(model, "BF16").measured_s == pytest.approx(13e-3)
     assert of(model, "INT8 (W8A16)").reason == "failed: wrong logits"
-    assert of(model, "INT8 (W8A16)").contender is None
+    assert of(model, "INT8 (W8A16)").option is None
 
 
 def test_models_batches_and_contexts_are_kept_apart(records):

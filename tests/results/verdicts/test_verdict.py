@@ -12,7 +12,7 @@ from results.records.records import ProcessInfo
 from results.statistics.replication import TotalInterval, total_intervals
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import times_faster
-from results.verdicts.shape_verdict import are_level, contenders, groups, judge, shape_verdicts
+from results.verdicts.shape_verdict import are_level, groups, judge, ranked_options, shape_verdicts
 from roofline_model.core.finding import code_text
 
 
@@ -96,7 +96,7 @@ def test_without_any_baseline_no_speedup_is_invented():
         "INT4 (W4A16) · tinygemm is fastest, measured 20 µs, 1.5× INT8 (W8A16) · int8pack; "
         "no 16-bit or FP32 kernel to compare with"
     )
-    assert shape_verdicts(verdict.lost + verdict.ranked[0].records + verdict.ranked[1].records) == []
+    assert shape_verdicts([*verdict.lost, *(record for members in verdict.timed.values() for record in members)]) == []
 
 
 def test_intervals_that_overlap_the_baselines_are_no_win():
@@ -207,7 +207,7 @@ def test_a_narrow_format_that_loses_is_said_to_lose():
 def test_too_few_samples_for_an_interval_use_their_range():
     # range [90, 130] µs meets [99, 101] µs although the medians are 100 and 140 · 0.8
     slow = record("BF16", median_s=100e-6, has_interval=False)
-    assert (judge([slow]).best.low_s, judge([slow]).best.high_s) == pytest.approx((90e-6, 130e-6))
+    assert (judge([slow]).best.estimate.low_s, judge([slow]).best.estimate.high_s) == pytest.approx((90e-6, 130e-6))
     assert judge([slow, record("INT8", "INT8", "int_mm", 92e-6)]).is_level
     assert judge([slow, record("INT8", "INT8", "int_mm", 80e-6)]).is_win
 
@@ -255,7 +255,7 @@ def test_exact_ties_go_to_the_baseline_and_never_to_the_order_of_the_records():
     ]
     verdicts = [judge(order) for order in (tied, tied[::-1])]
     assert all(verdict.best is verdict.baseline for verdict in verdicts)
-    assert len({verdict.best.case.kernel for verdict in verdicts}) == 1
+    assert len({verdict.best.kernel for verdict in verdicts}) == 1
 
 
 def test_predictions_only():
@@ -266,7 +266,7 @@ def test_predictions_only():
     # Two kernels of one format have one prediction; the model cannot choose between them.
     two = judge([record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded")])
     assert two.is_win
-    assert {two.best.case.kernel, *(each.case.kernel for each in two.equals)} == {"int_mm", "padded"}
+    assert {two.best.kernel, *(each.kernel for each in two.equals)} == {"int_mm", "padded"}
 
 
 def test_predictions_that_every_ranking_takes_for_level_win_nothing():
@@ -284,7 +284,7 @@ def test_an_emulated_kernel_never_wins_by_prediction(marked):
     assert verdict_text(verdict) == (
         f"BF16 · matmul stays fastest, ideal 33.57 µs; FP8 (W8A8) · {marked['kernel']} is emulated, and its prediction leaves out what that costs"
     )
-    assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.case.kernel == "int_mm"
+    assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.kernel == "int_mm"
     alone = judge([emulated])
     assert alone.best is None
     assert verdict_text(alone).startswith("only emulated kernels were predicted (FP8 (W8A8)")
@@ -355,12 +355,12 @@ def test_forced_measurements_never_meet_the_prediction_of_another_chip():
 
 def test_processes_are_pooled_and_what_they_differ_by_widens_the_interval():
     runs = [record("BF16", median_s=time_s, process=i) for i, time_s in enumerate((10e-6, 50e-6, 20e-6))]
-    (one,) = contenders(runs)
-    assert one.measured_s == 20e-6
+    (one,) = ranked_options(runs)
+    assert one.estimate.time_s == 20e-6
     total = next(iter(total_intervals(runs).values()))
-    assert (one.low_s, one.high_s) == (total.low_s, total.high_s)
-    assert one.low_s < 9.9e-6 < 50.5e-6 < one.high_s
-    assert are_level(one, contenders([record("INT8", "INT8", "int_mm", 12e-6)])[0])
+    assert one.estimate.interval_s == (total.low_s, total.high_s)
+    assert one.estimate.low_s < 9.9e-6 < 50.5e-6 < one.estimate.high_s
+    assert are_level(one, ranked_options([record("INT8", "INT8", "int_mm", 12e-6)])[0])
 
 
 def test_failed_skipped_and_timeless_cases_never_compete():

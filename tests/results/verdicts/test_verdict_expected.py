@@ -8,7 +8,7 @@ import pytest
 from shape_records import record
 
 from results.text.verdict_text import verdict_text
-from results.verdicts.shape_verdict import contenders, judge
+from results.verdicts.shape_verdict import judge, ranked_options
 
 
 def sentence(*records):
@@ -50,7 +50,7 @@ def test_a_forced_time_meets_no_expected_time_of_another_chip():
 def test_what_was_not_measured_is_ranked_by_expected_times_where_all_have_one():
     wide, slow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 60e-6)
     quick = expecting(record("INT4", "BF16", "tinygemm"), 25e-6)
-    assert [contender.precision for contender in contenders([wide, slow, quick])] == [
+    assert [option.precision for option in ranked_options([wide, slow, quick])] == [
         "INT4 (W4A16)",
         "BF16",
         "INT8 (W8A8)",
