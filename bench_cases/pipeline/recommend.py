@@ -8,8 +8,9 @@ of the model for the candidates that come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
 
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference
@@ -19,11 +20,13 @@ from bench_cases.quantization.plans.precisions import PRECISIONS
 from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS, recipes_of
 from bench_cases.quantization.target import Target
 from roofline_model.chips.hardware import Device
+from roofline_model.core.answer import Estimate, Memory, Option, Times
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import (
     LEGACY_CODE,
     Finding,
     finding,
+    first_with,
     from_stored,
     reason_text,
     short_text,
@@ -32,6 +35,7 @@ from roofline_model.core.finding import (
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
 from roofline_model.models.model_pass import HostTime, ModelPass
+from roofline_model.recommend.loss import UNKNOWN
 
 HostTimes = Callable[[ModelCase, ModelPass], HostTime | None]
 """Case and pass → the framework's own time on the host, or None where it cannot be found."""
@@ -41,73 +45,120 @@ DISTURBED_RATIO = 1.5
 """On an idle machine the lower quartile of a twin's calls is a few percent above the fastest one."""
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineCandidate:
-    """One precision with its predictions; None where there is none."""
+def predicted_option(
+    precision: str,
+    method: str,
+    kernel: str,
+    *,
+    is_emulated: bool = False,
+    ideal_s: float | None = None,
+    expected: Estimate | None = None,
+    memory_bytes: float | None = None,
+    host_s: float | None = None,
+    time_finding: Finding | None = None,
+) -> Option:
+    """Return one precision of a model with its predictions; None where there is none.
 
-    precision: str
-    method: str
-    """Empty for the model's own format."""
-    kernel: str
-    """What multiplies."""
-    is_emulated: bool
-    ideal_s: float | None
-    expected_s: float | None
-    low_s: float | None
-    high_s: float | None
-    host_s: float | None
-    """The framework's own time, part of `expected_s`; None: not part of it."""
-    memory_bytes: float | None
-    """Weights and cache."""
-    time_finding: Finding | None = None
-    """Why there is no expected time, or what it leaves out; None where there is nothing to say."""
+    `method`: empty for the model's own format. `kernel`: what multiplies. `memory_bytes`: weights and cache. `host_s`: the
+    framework's own time, part of the expected one; None: not part of it. `time_finding`: why there is no expected time, or what
+    it leaves out.
+    """
+    weight, _, activation = precision.partition(".")
+    host = None if host_s is None else finding("host-time-included", host_s=host_s)
+    return Option(
+        key=precision,
+        formats=(("b", weight), ("a", activation)) if activation else (("b", weight),),
+        method=method,
+        path="emulated" if is_emulated else "",
+        bound="",
+        times=Times(None if ideal_s is None else Estimate(ideal_s, source="ideal"), expected),
+        memory=None if memory_bytes is None else Memory(memory_bytes),
+        loss=UNKNOWN,
+        speedup_ratio=None,
+        ideal_speedup_ratio=None,
+        kernel=kernel,
+        findings=tuple(item for item in (time_finding, host) if item is not None),
+    )
 
-    def plain(self) -> dict[str, Any]:
-        """Return JSON values that `candidate_from_plain` reads again."""
-        item = self.time_finding
-        return {**asdict(self), "time_finding": None if item is None else stored_form(item)}
+
+def host_time_s(option: Option) -> float | None:
+    """Return the framework's own time in the expected time of an option; None where it is not part of it."""
+    host = first_with(option.findings, "host-time-included")
+    value = None if host is None else host.value("host_s")
+    return value if isinstance(value, int | float) else None
 
 
-def candidate_from_plain(data: Mapping[str, Any]) -> PipelineCandidate:
-    """Return what `plain` wrote, or what older versions did, a text `note` in place of the finding."""
+def time_finding(option: Option) -> Finding | None:
+    """Return why an option has no expected time, or what it leaves out; None where there is nothing to say."""
+    return next((item for item in option.findings if item.code != "host-time-included"), None)
+
+
+def memory_bytes(option: Option) -> float | None:
+    """Return the weights and the cache of an option, bytes; None where they are not known."""
+    return None if option.memory is None else option.memory.total_bytes
+
+
+def _option_plain(option: Option) -> dict[str, Any]:
+    """Return JSON values that `_option_from_plain` reads again."""
+    expected, item = option.times.expected, time_finding(option)
+    return {
+        "precision": option.key,
+        "method": option.method,
+        "kernel": option.kernel,
+        "is_emulated": option.path == "emulated",
+        "ideal_s": option.times.ideal_s,
+        "expected_s": option.times.expected_s,
+        "low_s": None if expected is None else expected.low_s,
+        "high_s": None if expected is None else expected.high_s,
+        "host_s": host_time_s(option),
+        "memory_bytes": memory_bytes(option),
+        "time_finding": None if item is None else stored_form(item),
+    }
+
+
+def _option_from_plain(data: Mapping[str, Any]) -> Option:
+    """Return what `_option_plain` wrote, or what older versions did, a text `note` in place of the finding."""
     values = dict(data)
     form = values.pop("note", None) or values.pop("time_finding", None)
-    return PipelineCandidate(**values, time_finding=None if form is None else _read_finding(form))
+    expected_s, low_s, high_s = (values.pop(name) for name in ("expected_s", "low_s", "high_s"))
+    expected = None if expected_s is None else Estimate(expected_s, low_s, high_s)
+    found = None if form is None else _read_finding(form)
+    return predicted_option(**values, expected=expected, time_finding=found)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineRecommendation:
     """The candidates of a model on a device, best first, before anything was measured."""
 
-    baseline: PipelineCandidate
-    candidates: tuple[PipelineCandidate, ...]
+    baseline: Option
+    candidates: tuple[Option, ...]
     left_out: tuple[tuple[str, Finding], ...]
     """(precision, why it is not measured)."""
-    too_large: tuple[PipelineCandidate, ...] = ()
+    too_large: tuple[Option, ...] = ()
     """Candidates whose weights and cache exceed the memory limit by their formats' definition."""
 
-    def speedup(self, candidate: PipelineCandidate, kind: str) -> float | None:
-        """Return the predicted speed-up of a candidate; `kind`: ideal or expected."""
-        base, own = getattr(self.baseline, f"{kind}_s"), getattr(candidate, f"{kind}_s")
+    def speedup(self, candidate: Option, kind: Literal["ideal", "expected"]) -> float | None:
+        """Return the predicted speed-up of a candidate."""
+        base, own = (getattr(option.times, f"{kind}_s") for option in (self.baseline, candidate))
         return None if base is None or own is None else base / own
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values that `recommendation_from_plain` reads again."""
         return {
-            "baseline": self.baseline.plain(),
-            "candidates": [candidate.plain() for candidate in self.candidates],
+            "baseline": _option_plain(self.baseline),
+            "candidates": list(map(_option_plain, self.candidates)),
             "left_out": [[name, stored_form(reason)] for name, reason in self.left_out],
-            "too_large": [candidate.plain() for candidate in self.too_large],
+            "too_large": list(map(_option_plain, self.too_large)),
         }
 
 
 def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation:
     """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     return PipelineRecommendation(
-        candidate_from_plain(data["baseline"]),
-        tuple(map(candidate_from_plain, data["candidates"])),
+        _option_from_plain(data["baseline"]),
+        tuple(map(_option_from_plain, data["candidates"])),
         tuple((name, _read_finding(reason)) for name, reason in data["left_out"]),
-        tuple(map(candidate_from_plain, data["too_large"])),
+        tuple(map(_option_from_plain, data["too_large"])),
     )
 
 
@@ -138,7 +189,7 @@ def recommend_precisions(
 
     Raises `UnsupportedError` when none is left, with the reasons.
     """
-    precisions: list[tuple[ModelCase, PipelineCandidate]] = []
+    precisions: list[tuple[ModelCase, Option]] = []
     left_out: list[tuple[str, Finding]] = []
     for name in settings.formats or PRECISIONS:
         if (reason := _why_not_run(name, target)) is not None:
@@ -156,7 +207,7 @@ def recommend_precisions(
     precisions = sorted((one for one in precisions if not _exceeds(one[1], limit)), key=lambda one: _rank(one[1]))
     # The host's time takes seconds to find: for what will be measured, after a first ranking without it.
     first = [_candidate(case, chip, target, host_times) for case, _ in precisions[: settings.candidates_count]]
-    rest = [(one.precision, _why_behind(one, settings)) for _, one in precisions[settings.candidates_count :]]
+    rest = [(one.key, _why_behind(one, settings)) for _, one in precisions[settings.candidates_count :]]
     return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*rest, *left_out), too_large)
 
 
@@ -172,44 +223,35 @@ def _why_not_run(name: str, target: Target) -> Finding | None:
     )
 
 
-def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTimes | None) -> PipelineCandidate:
+def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTimes | None) -> Option:
     recipe = next(
         (one for one in recipes_of(case.precision, target.device) if one.reason_against_target(target) is None), None
     )
-    candidate = PipelineCandidate(
+    predicted = partial(
+        predicted_option,
         case.precision,
         "" if case.is_plain else case.method,
         "transformers" if recipe is None else recipe.kernel,
-        recipe is not None and recipe.is_emulated,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
+        is_emulated=recipe is not None and recipe.is_emulated,
     )
     work = case.work(target)
     if work is None:
-        return replace(candidate, time_finding=finding("shape-unknown", reason=case.model.why_no_shape or None))
+        return predicted(time_finding=finding("shape-unknown", reason=case.model.why_no_shape or None))
     host = None if host_times is None else _undisturbed(host_times(case, work))
     work = replace(work, host=host)
-    memory = weights_bytes(work.shape, work.plan) + plan_kv_bytes(
+    held_bytes = weights_bytes(work.shape, work.plan) + plan_kv_bytes(
         work.shape, work.plan, work.workload.context_count, work.workload.batch_count
     )
-    ideal = work.ideal(chip).time_s
+    ideal_s = work.ideal(chip).time_s
     expected = work.expected(chip)
     if expected is None:
-        return replace(candidate, ideal_s=ideal, memory_bytes=memory, time_finding=work.why_no_expected(chip))
+        return predicted(ideal_s=ideal_s, memory_bytes=held_bytes, time_finding=work.why_no_expected(chip))
     is_host_unknown = host is None and host_times is not None
-    parts = dict(expected.parts)
-    return replace(
-        candidate,
-        ideal_s=ideal,
-        expected_s=expected.time_s,
-        low_s=expected.low_s,
-        high_s=expected.high_s,
-        host_s=None if host is None else parts.get("host", 0.0),
-        memory_bytes=memory,
+    return predicted(
+        ideal_s=ideal_s,
+        expected=Estimate(expected.time_s, expected.low_s, expected.high_s),
+        memory_bytes=held_bytes,
+        host_s=None if host is None else dict(expected.parts).get("host", 0.0),
         time_finding=finding("host-time-unknown") if is_host_unknown else None,
     )
 
@@ -224,21 +266,22 @@ def _undisturbed(host: HostTime | None) -> HostTime | None:
     return replace(host, time_s=host.low_s)
 
 
-def _rank(one: PipelineCandidate) -> tuple[bool, bool, float]:
+def _rank(option: Option) -> tuple[bool, bool, float]:
     """Sort by expected time; without one, kernels of their own come before emulations, and the ideal time decides."""
-    if one.expected_s is not None:
-        return False, False, one.expected_s
-    return True, one.is_emulated, one.ideal_s if one.ideal_s is not None else _weight_bits(one.precision)
+    expected_s, ideal_s = option.times.expected_s, option.times.ideal_s
+    if expected_s is not None:
+        return False, False, expected_s
+    is_emulated = option.path == "emulated"
+    return True, is_emulated, get_format(option.weight_format).element_bits if ideal_s is None else ideal_s
 
 
-def _weight_bits(precision: str) -> float:
-    return get_format(precision.partition(".")[0]).element_bits
-
-
-def _exceeds(one: PipelineCandidate, limit_bytes: float | None) -> bool:
+def _exceeds(option: Option, limit_bytes: float | None) -> bool:
     """Return whether a candidate is too large whatever is measured; what is close is left to the measurement."""
-    return limit_bytes is not None and one.memory_bytes is not None and one.memory_bytes > MEMORY_SLACK * limit_bytes
+    needed_bytes = memory_bytes(option)
+    return limit_bytes is not None and needed_bytes is not None and needed_bytes > MEMORY_SLACK * limit_bytes
 
 
-def _why_behind(one: PipelineCandidate, settings: PipelineSettings) -> Finding:
-    return finding("behind-the-best", best_count=settings.candidates_count, note=reason_text(one.time_finding) or None)
+def _why_behind(option: Option, settings: PipelineSettings) -> Finding:
+    return finding(
+        "behind-the-best", best_count=settings.candidates_count, note=reason_text(time_finding(option)) or None
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bench_cases.pipeline.recommend import PipelineCandidate
+from bench_cases.pipeline.recommend import memory_bytes
 from bench_cases.pipeline.records import MeasuredCase
 from bench_cases.pipeline.result import PipelineResult
 from bench_cases.pipeline.state import write_whole
-from bench_cases.pipeline.verdict import JudgedCandidate
+from bench_cases.pipeline.verdict import MeasuredOption
 from bench_cases.pipeline.words import misses_text, prediction_sentence
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_time
 
@@ -75,12 +76,15 @@ def _table(result: PipelineResult) -> Iterator[str]:
     yield _row([result.wide, "1", "1", "1", *_figures(verdict.baseline), misses_text(verdict.baseline_misses)])
     for one in verdict.judged:
         recommendation = result.recommendation
-        speedups = [_times(recommendation.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
+        speedups = [
+            _times(recommendation.speedup(one.option, "ideal")),
+            _times(recommendation.speedup(one.option, "expected")),
+        ]
         measured = str(one.speedup) if one.speedup is not None else "–"
         yield _row([one.name, *speedups, measured, *_figures(one.measured), judgement(one, result)])
 
 
-def judgement(one: JudgedCandidate, result: PipelineResult) -> str:
+def judgement(one: MeasuredOption, result: PipelineResult) -> str:
     """Return in a few words what became of a candidate."""
     if one is result.verdict.winner:
         return "recommended"
@@ -113,7 +117,7 @@ def _others(result: PipelineResult) -> Iterator[str]:
         if (sentence := prediction_sentence(one, result.recommendation.baseline, result.wide)) not in shown
     ]
     yield from (f"- {_cell(sentence)}" for sentence in others)
-    large = [f"{one.precision} ({_gigabytes(one)})" for one in result.recommendation.too_large]
+    large = [f"{option.key} ({_gigabytes(option)})" for option in result.recommendation.too_large]
     if large:
         yield f"- too large for the limit: {', '.join(large)}"
     for name, reason in result.recommendation.left_out:
@@ -130,8 +134,8 @@ def _engines(result: PipelineResult) -> Iterator[str]:
         yield _row([engine, answer, why])
 
 
-def _gigabytes(one: PipelineCandidate) -> str:
-    return f"{(one.memory_bytes or 0.0) / 1e9:.3g} GB"
+def _gigabytes(option: Option) -> str:
+    return f"{(memory_bytes(option) or 0.0) / 1e9:.3g} GB"
 
 
 def _times(value: float | None) -> str:

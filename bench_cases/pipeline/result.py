@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_cases.pipeline.recommend import PipelineRecommendation
+from bench_cases.pipeline.recommend import PipelineRecommendation, memory_bytes, time_finding
 from bench_cases.pipeline.records import MeasuredCase, ModelFacts, SavedModel, quality_plain, spread_plain
 from bench_cases.pipeline.settings import PipelineSettings
-from bench_cases.pipeline.verdict import JudgedCandidate, Verdict
+from bench_cases.pipeline.verdict import MeasuredOption, Verdict
 from bench_cases.pipeline.words import (
     sentences,
     verdict_sentence,
@@ -81,10 +81,10 @@ class PipelineResult:
             "not_measured": [
                 *(
                     {
-                        "precision": one.precision,
-                        "reason": f"needs {format_memory(one.memory_bytes)}",
+                        "precision": large.key,
+                        "reason": f"needs {format_memory(memory_bytes(large))}",
                     }
-                    for one in self.recommendation.too_large
+                    for large in self.recommendation.too_large
                 ),
                 *({"precision": name, "reason": short_text(reason)} for name, reason in self.recommendation.left_out),
             ],
@@ -93,19 +93,19 @@ class PipelineResult:
         }
 
 
-def _judged(one: JudgedCandidate, recommendation: PipelineRecommendation) -> dict[str, Any]:
+def _judged(one: MeasuredOption, recommendation: PipelineRecommendation) -> dict[str, Any]:
     speedup = one.speedup
     return {
-        "precision": one.predicted.precision,
-        "method": one.measured.method or one.predicted.method,
+        "precision": one.option.key,
+        "method": one.measured.method or one.option.method,
         "status": one.measured.status,
         "reason": one.measured.reason,
-        "kernel": one.predicted.kernel,
-        "is_emulated": one.predicted.is_emulated,
-        "ideal_speedup": recommendation.speedup(one.predicted, "ideal"),
-        "expected_speedup": recommendation.speedup(one.predicted, "expected"),
-        "expected_s": one.predicted.expected_s,
-        "note": reason_text(one.predicted.time_finding),
+        "kernel": one.option.kernel,
+        "is_emulated": one.option.path == "emulated",
+        "ideal_speedup": recommendation.speedup(one.option, "ideal"),
+        "expected_speedup": recommendation.speedup(one.option, "expected"),
+        "expected_s": one.option.times.expected_s,
+        "note": reason_text(time_finding(one.option)),
         "measured_speedup": None
         if speedup is None
         else {

@@ -17,7 +17,6 @@ from bench_cases.pipeline.measure import Measure, MeasuredPair, MeasureRequest, 
 from bench_cases.pipeline.progress import PipelineEvent, StepClock, Tell, measuring_guess_s
 from bench_cases.pipeline.pytest_run import find_chip
 from bench_cases.pipeline.recommend import (
-    PipelineCandidate,
     PipelineRecommendation,
     pipeline_case,
     recommend_precisions,
@@ -39,6 +38,7 @@ from bench_cases.pipeline.verdict import Verdict, judge, measured_speedup
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.target import Target, read_target
 from roofline_model.chips.hardware import Device
+from roofline_model.core.answer import Option
 from roofline_model.core.errors import DefinitionError, UnsupportedError
 from roofline_model.core.units import format_memory, format_time
 from roofline_model.core.user_path import user_path
@@ -216,16 +216,16 @@ class _Pipeline:
         self._state.finish("recommend", found)
         return _Known(facts, reference, recommendation, chip.key, target.device)
 
-    def _measure(self, known: _Known, one: PipelineCandidate) -> MeasuredPair:
-        name, wide = f"measure {one.precision}", known.reference.wide
+    def _measure(self, known: _Known, option: Option) -> MeasuredPair:
+        name, wide = f"measure {option.key}", known.reference.wide
         stored = self._state.found(name)
         pair = None if stored is None else self._read(lambda: _pair_from_plain(stored))
         if stored is not None and pair is not None and pair.candidate.status != "failed":
             self._clock.reuse(_pair_text(pair), stored.get("took_s"))
             return pair
         count = self._settings.processes_count
-        self._clock.begin(f"measuring {one.precision} beside {wide}, processes: {count}")
-        request = self._request(known, one)
+        self._clock.begin(f"measuring {option.key} beside {wide}, processes: {count}")
+        request = self._request(known, option)
         with one_line_os_errors(self._state.folder):
             pair = self._seams.measure(request)
         if not pair.baseline.is_measured and not self._has_baseline():
@@ -236,17 +236,17 @@ class _Pipeline:
         self._state.finish(name, plain | {"took_s": self._clock.end(_pair_text(pair))})
         return pair
 
-    def _request(self, known: _Known, one: PipelineCandidate) -> MeasureRequest:
+    def _request(self, known: _Known, option: Option) -> MeasureRequest:
         settings, device = self._settings, known.device
         baseline = known.recommendation.baseline
-        both = [time for time in (baseline.expected_s, one.expected_s) if time is not None]
+        both = [time for time in (baseline.times.expected_s, option.times.expected_s) if time is not None]
         return MeasureRequest(
             baseline=pipeline_case(known.reference, known.reference.wide, settings, device),
-            case=pipeline_case(known.reference, one.precision, settings, device),
+            case=pipeline_case(known.reference, option.key, settings, device),
             hw=settings.hw,
             device=device,
             db=self._db,
-            label=f"pipeline-{self._state.key}-{one.precision}",
+            label=f"pipeline-{self._state.key}-{option.key}",
             folder=self._state.folder / RUNS_FOLDER,
             processes_count=settings.processes_count,
             parameters_count=known.facts.parameters_count,
@@ -275,18 +275,18 @@ class _Pipeline:
             return None
         stored = self._state.found("save")
         place = self._state.folder / MODEL_FOLDER
-        if stored is not None and stored.get("precision") == winner.predicted.precision and place.is_dir():
+        if stored is not None and stored.get("precision") == winner.option.key and place.is_dir():
             saved = self._read(lambda: saved_from_plain(stored["saved"]))
             self._clock.reuse(f"saving {winner.name}: {format_memory(saved.saved_bytes)}", stored.get("took_s"))
             return saved
         from bench_cases.pipeline.save import save_winner
 
         self._clock.begin(f"quantising and saving {winner.name}")
-        case = pipeline_case(known.reference, winner.predicted.precision, self._settings, known.device)
+        case = pipeline_case(known.reference, winner.option.key, self._settings, known.device)
         with one_line_os_errors(self._state.folder):
             saved = save_winner(case, winner.measured, self._state.folder, known.device, self._settings.text)
         took_s = self._clock.end(f"{format_memory(saved.saved_bytes)}, equal logits")
-        self._state.finish("save", {"precision": winner.predicted.precision, "saved": saved.plain(), "took_s": took_s})
+        self._state.finish("save", {"precision": winner.option.key, "saved": saved.plain(), "took_s": took_s})
         return saved
 
 
@@ -303,8 +303,8 @@ def _ranked_text(recommendation: PipelineRecommendation) -> str:
     told = []
     for candidate in recommendation.candidates:
         expected = recommendation.speedup(candidate, "expected")
-        told.append(f"{candidate.precision} {'unknown' if expected is None else f'{expected:.2f}×'}")
-    large = "; ".join(f"{one.precision} is too large" for one in recommendation.too_large)
+        told.append(f"{candidate.key} {'unknown' if expected is None else f'{expected:.2f}×'}")
+    large = "; ".join(f"{option.key} is too large" for option in recommendation.too_large)
     return "; ".join(part for part in (f"expected {', '.join(told)}" if told else "no candidate", large) if part)
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bench_cases.pipeline.measure import MeasuredPair
-from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
+from bench_cases.pipeline.recommend import PipelineRecommendation, memory_bytes
 from bench_cases.pipeline.records import MeasuredCase, ProcessTime
 from bench_cases.pipeline.settings import PipelineLimits
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, finding
 
 CONFIDENCE_RATIO = 0.95
@@ -117,10 +118,11 @@ class LimitExcess:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedCandidate:
-    """One measured candidate with everything that decides about it."""
+class MeasuredOption:
+    """An option with the pair of measurements that decides about it: the 16-bit model's and its own, by the same processes."""
 
-    predicted: PipelineCandidate
+    option: Option
+    """As it was predicted."""
     pair: MeasuredPair
     speedup: MeasuredSpeedup | None
     """None: it was not measured, or not beside the 16-bit model."""
@@ -134,10 +136,8 @@ class JudgedCandidate:
     @property
     def name(self) -> str:
         """Precision, and the method where it is none of every day."""
-        method = self.measured.method or self.predicted.method
-        return (
-            self.predicted.precision if method in ("", "round-to-nearest") else f"{self.predicted.precision} ({method})"
-        )
+        method = self.measured.method or self.option.method
+        return self.option.key if method in ("", "round-to-nearest") else f"{self.option.key} ({method})"
 
     @property
     def is_usable(self) -> bool:
@@ -150,12 +150,12 @@ class Verdict:
     """What to do with the model."""
 
     outcome: Outcome
-    winner: JudgedCandidate | None
+    winner: MeasuredOption | None
     """None: keep the 16-bit model."""
     baseline: MeasuredCase
     """Pooled over all processes."""
     baseline_misses: tuple[LimitExcess, ...]
-    judged: tuple[JudgedCandidate, ...]
+    judged: tuple[MeasuredOption, ...]
     """Fastest first, what was not measured at the end."""
 
     @property
@@ -213,9 +213,9 @@ def limit_excesses(measured: MeasuredCase, limits: PipelineLimits) -> tuple[Limi
     return tuple(excesses)
 
 
-def _judged(predicted: PipelineCandidate, pair: MeasuredPair, limits: PipelineLimits) -> JudgedCandidate:
+def _judged(option: Option, pair: MeasuredPair, limits: PipelineLimits) -> MeasuredOption:
     speedup = measured_speedup(pair.baseline, pair.candidate)
-    return JudgedCandidate(predicted, pair, speedup, limit_excesses(pair.candidate, limits))
+    return MeasuredOption(option, pair, speedup, limit_excesses(pair.candidate, limits))
 
 
 def _pooled(cases: Sequence[MeasuredCase], wide: str) -> MeasuredCase:
@@ -240,9 +240,9 @@ def _latency_excess(time_s: float, limit_s: float) -> LimitExcess:
     return LimitExcess("latency", time_s / limit_s - 1, item)
 
 
-def _misses_in_theory(baseline: PipelineCandidate, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
+def _misses_in_theory(baseline: Option, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
     """Return what the 16-bit model misses where nothing was measured, because every candidate is too large."""
-    needed, most = baseline.memory_bytes, limits.memory_bytes
+    needed, most = memory_bytes(baseline), limits.memory_bytes
     if needed is None or most is None or needed <= most:
         return ()
     return (memory_excess(needed, most),)

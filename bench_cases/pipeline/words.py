@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
+from bench_cases.pipeline.recommend import PipelineRecommendation, host_time_s, memory_bytes
 from bench_cases.pipeline.records import DOUBTS, MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
-from bench_cases.pipeline.verdict import JudgedCandidate, LimitExcess, Verdict, memory_excess
+from bench_cases.pipeline.verdict import LimitExcess, MeasuredOption, Verdict, memory_excess
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import findings_text, short_text
 from roofline_model.core.units import format_time
 
@@ -58,22 +59,20 @@ def verdict_sentence(
     return _nothing_fits_sentence(verdict.judged, verdict.baseline_misses, recommendation, limits, wide)
 
 
-def _faster_sentence(winner: JudgedCandidate, wide: str) -> str:
+def _faster_sentence(winner: MeasuredOption, wide: str) -> str:
     held, original = winner.measured.held_bytes, winner.measured.original_bytes
     memory = f" and holds {held / 1e6:.4g} MB in place of {original / 1e6:.4g} MB" if held and original else ""
     return f"take {winner.name}: measured {winner.speedup} as fast as {wide}{memory}"
 
 
-def _fits_sentence(winner: JudgedCandidate, misses: Sequence[LimitExcess], wide: str) -> str:
+def _fits_sentence(winner: MeasuredOption, misses: Sequence[LimitExcess], wide: str) -> str:
     return (
         f"take {winner.name}: {wide} {misses_text(misses)}, and {winner.name} keeps the limits; "
         f"it is measured {winner.speedup} as fast"
     )
 
 
-def _nothing_helps_sentence(
-    judged: Sequence[JudgedCandidate], recommendation: PipelineRecommendation, wide: str
-) -> str:
+def _nothing_helps_sentence(judged: Sequence[MeasuredOption], recommendation: PipelineRecommendation, wide: str) -> str:
     timed = [one for one in judged if one.speedup is not None]
     text = f"nothing helps: keep {wide}"
     barred = [one for one in timed if one.misses and one.speedup is not None and one.speedup.is_faster]
@@ -84,12 +83,12 @@ def _nothing_helps_sentence(
         text += f"; {barred[0].name} is faster, {barred[0].speedup}, but {misses_text(barred[0].misses)}"
     if not timed:
         reasons = [f"{one.name}: {one.measured.reason}" for one in judged]
-        reasons += [f"{one.precision} is too large" for one in recommendation.too_large]
+        reasons += [f"{large.key} is too large" for large in recommendation.too_large]
         text += f"; no candidate could be measured ({'; '.join(reasons) or 'there is none'})"
     return text
 
 
-def how_it_misses(one: JudgedCandidate) -> str:
+def how_it_misses(one: MeasuredOption) -> str:
     """Return in words why a candidate is no improvement: slower by so much, or not told apart from the noise."""
     speedup = one.speedup
     assert speedup is not None, "only of a measured candidate"
@@ -106,7 +105,7 @@ def how_it_misses(one: JudgedCandidate) -> str:
 
 
 def _nothing_fits_sentence(
-    judged: Sequence[JudgedCandidate],
+    judged: Sequence[MeasuredOption],
     base_misses: Sequence[LimitExcess],
     recommendation: PipelineRecommendation,
     limits: PipelineLimits,
@@ -119,9 +118,9 @@ def _nothing_fits_sentence(
             nearest.append((worst, f"{one.name} {misses_text(one.misses)}"))
     if limits.memory_bytes is not None:
         for large in recommendation.too_large:
-            excess = memory_excess(large.memory_bytes or 0.0, limits.memory_bytes)
+            excess = memory_excess(memory_bytes(large) or 0.0, limits.memory_bytes)
             nearest.append(
-                (excess.excess_ratio or 0.0, f"{large.precision} {short_text(excess.finding)} (by its formats' sizes)")
+                (excess.excess_ratio or 0.0, f"{large.key} {short_text(excess.finding)} (by its formats' sizes)")
             )
     told = f"{wide} {misses_text(base_misses)}"
     nearest.append((max(miss.excess_ratio or 0.0 for miss in base_misses), told))
@@ -153,7 +152,7 @@ def saved_sentence(saved: SavedModel, folder: Path) -> str:
     return text + (f"; unverified: {', '.join(unsure)}" if unsure else "")
 
 
-def prediction_sentence(one: JudgedCandidate, baseline: PipelineCandidate, wide: str) -> str:
+def prediction_sentence(one: MeasuredOption, baseline: Option, wide: str) -> str:
     """Return predicted and measured speed-up of a candidate in one sentence, and where the difference went.
 
     The ideal counts bytes alone; kernels are what the library runs here; the rest is the framework's own time, which no
@@ -162,7 +161,7 @@ def prediction_sentence(one: JudgedCandidate, baseline: PipelineCandidate, wide:
     """
     if one.speedup is None:
         return ""
-    base, own = _predictions(baseline, one.pair.baseline), _predictions(one.predicted, one.measured)
+    base, own = _predictions(baseline, one.pair.baseline), _predictions(one.option, one.measured)
     steps = []
     ideal = _divided(base.ideal_s, own.ideal_s)
     kernels, expected = _divided(base.kernels_s, own.kernels_s), _divided(base.expected_s, own.expected_s)
@@ -240,12 +239,13 @@ class _Predictions:
         return None if self.expected_s is None or self.host_s is None else self.expected_s - self.host_s
 
 
-def _predictions(promised: PipelineCandidate, measured: MeasuredCase) -> _Predictions:
+def _predictions(promised: Option, measured: MeasuredCase) -> _Predictions:
     ideal, expected = measured.ideal, measured.expected
     ideal_s = None if ideal is None else ideal.time_s
-    if promised.expected_s is None and expected is not None:
+    times = promised.times
+    if times.expected is None and expected is not None:
         return _Predictions(ideal_s, expected.time_s, expected.host_s)
-    return _Predictions(promised.ideal_s or ideal_s, promised.expected_s, promised.host_s)
+    return _Predictions(times.ideal_s or ideal_s, times.expected_s, host_time_s(promised))
 
 
 def _divided(top: float | None, bottom: float | None) -> float | None:

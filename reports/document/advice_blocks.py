@@ -39,6 +39,7 @@ from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import (
+    change_sentence,
     compared_text,
     confidence_words,
     reason_text,
@@ -367,7 +368,7 @@ def _move(ranking: StoredRanking, number: int) -> Rich:
     link = (
         (Span(" (and ", "quiet"), Span(f"{more} more", anchor=f"stored-{number}"), Span(")", "quiet")) if more else ()
     )
-    return (Span(ranking.title, "bold"), f": {ranking.changes[0].sentence}", *link)
+    return (Span(ranking.title, "bold"), f": {change_sentence(ranking.changes[0])}", *link)
 
 
 def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, int], *, several: bool) -> TableBlock:
@@ -436,7 +437,7 @@ def _stored_blocks(report: Report, ranking: StoredRanking) -> Iterator[Block]:
     yield Paragraph(Span(f"{summary[:1].upper()}{summary[1:]}", "bold"))
     if ranking.changes:
         yield Paragraph(f"{compared_text(ranking)}:", "quiet")
-        yield Bullets(tuple(change.sentence for change in ranking.changes), look="moves")
+        yield Bullets(tuple(map(change_sentence, ranking.changes)), look="moves")
     runnable = ranking.runnable
     reasons = {option.key: reason_text(option, ranking) for option in runnable}
     spans = dict(zip(reasons, reason_spans(list(reasons.values())), strict=True))

@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from reports.cases.rows import saved_ratio
 from reports.formats.answer_json import answer_json
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary, speedup_basis_text, stale_text
-from reports.stored.answer import RankChange
-from reports.stored.words import calibration_text, compared_text, confidence_words, reason_text, summary_of
+from reports.stored.words import (
+    calibration_text,
+    change_sentence,
+    compared_text,
+    confidence_words,
+    difference_text,
+    reason_text,
+    summary_of,
+)
 from roofline_model.core.answer import Confidence, Evidence, Loss, Source
 from roofline_model.core.finding import Finding, first_with, short_text
 
 if TYPE_CHECKING:
     from reports.ranking.case_ranking import CaseRanking, ShapeRanking
-    from reports.stored.answer import StoredRanking, StoredRecommendations
+    from reports.stored.answer import RankChange, StoredRanking, StoredRecommendations
     from roofline_model.core.answer import Option
 
 
@@ -153,6 +160,26 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredChange:
+    """What became of one configuration since the run before."""
+
+    label: str
+    """The configuration, as in the rows."""
+    before_rank: int | None
+    """Place before, count; null: it was not ranked."""
+    after_rank: int | None
+    """Place now, count; null: it is not ranked."""
+    change_ratio: float | None
+    """Of the measured time between the nights: (after − before) / before; null where it was not measured on both."""
+    verdict: str | None
+    """SLOWER, FASTER, SAME, AMBIGUOUS or INVALID, as `roofline diff` calls it; null where nothing was compared."""
+    environment: tuple[str, ...]
+    """What differs between the machines of both sides, in words: `driver 580.95 → 590.12`."""
+    sentence: str
+    """`INT4 W4A16 (tinygemm) fell from 1st to 3rd: its measured time rose 12.1 % …; driver 580.95 → 590.12`."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """The configurations of one shape, or of one phase of a model, on one chip."""
 
@@ -192,7 +219,7 @@ class StoredAnswer:
     """What is not known, and what would tell."""
     compared: str | None
     """The runs that changes is about; null without an earlier one."""
-    changes: tuple[RankChange, ...]
+    changes: tuple[StoredChange, ...]
     """What became of configurations since the run before."""
 
 
@@ -270,7 +297,19 @@ def stored_answer(ranking: StoredRanking) -> StoredAnswer:
         refused=tuple(Refused(label, reason) for label, reason in excluded_texts(ranking)),
         missing=tuple(map(short_text, ranking.missing)),
         compared=compared_text(ranking) or None,
-        changes=ranking.changes,
+        changes=tuple(map(_stored_change, ranking.changes)),
+    )
+
+
+def _stored_change(change: RankChange) -> StoredChange:
+    return StoredChange(
+        label=change.label,
+        before_rank=change.before_rank,
+        after_rank=change.after_rank,
+        change_ratio=change.change_ratio,
+        verdict=change.verdict,
+        environment=tuple(map(difference_text, change.environment)),
+        sentence=change_sentence(change),
     )
 
 

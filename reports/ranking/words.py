@@ -37,11 +37,12 @@ def kernel_gap_text(option: Option) -> str:
 
 def excluded_texts(ranking: CaseRanking) -> tuple[tuple[str, str], ...]:
     """Return (configuration or format, why it is not ranked), each once."""
-    pairs = ((_excluded_label(each), shown(findings_text(each.findings))) for each in ranking.excluded)
+    pairs = ((excluded_label(each), shown(findings_text(each.findings))) for each in ranking.excluded)
     return tuple(dict.fromkeys(pairs))
 
 
-def _excluded_label(exclusion: Exclusion) -> str:
+def excluded_label(exclusion: Exclusion) -> str:
+    """Return what is not ranked, as a list of these names it."""
     option = exclusion.option
     return shown(exclusion.key, 100) if option is None or not option.label else option.label
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from reports.ranking.case_ranking import CaseRanking
 from reports.text.display_text import counted
+from results.diff.environments import Difference
 from results.records.records import RunInfo
 from roofline_model.core.finding import Finding
 
@@ -29,10 +30,12 @@ class RankChange:
     """Of the measured time between the nights: (after − before) / before; null where it was not measured on both."""
     verdict: str | None
     """SLOWER, FASTER, SAME, AMBIGUOUS or INVALID, as `roofline diff` calls it; null where nothing was compared."""
-    environment: tuple[str, ...]
-    """What differs between the machines of both sides, in words: `driver 580.95 → 590.12`."""
-    sentence: str
-    """`INT4 (W4A16) · tinygemm fell from 1st to 3rd: its measured time rose 12.1 % …; driver 580.95 → 590.12`."""
+    environment: tuple[Difference, ...]
+    """What differs between the machines of both sides, what blocks a comparison first."""
+    is_blocked: bool
+    """Whether `results.diff` calls the two runs not comparable for what differs between their machines."""
+    causes: tuple[Finding, ...]
+    """Why: the first says what happened, the others what lies behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from reports.ranking.losses import StoredLosses
 from reports.stored.answer import RankChange, StoredRanking
-from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause
 from reports.stored.evidence import GroupKey, StoredEvidence
+from reports.stored.moves import UNEXPLAINED, Move, causes_of, told_differences
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Groups, Ranked, ranked_groups
 from reports.stored.rows.levels import is_of_this_chip
@@ -81,19 +81,8 @@ class _Pair:
         moves = [self._move(row, earlier[row.key]) for row in now.options]
         stayed = {row.key for row in earlier.values() if row is not None}
         moves += [self._move(None, row) for row in then.options if row.key not in stayed]
-        return tuple(
-            RankChange(
-                move.label,
-                move.before_rank,
-                move.after_rank,
-                None if move.diff is None else move.diff.change_ratio,
-                None if move.diff is None else move.diff.verdict,
-                move.environment,
-                change_sentence(move, moves, now),
-            )
-            for move in moves
-            if _is_told(move, moves)
-        )
+        changes = (_change(move, moves, now) for move in moves)
+        return tuple(change for change in changes if _is_told(change))
 
     def _move(self, after: Option | None, before: Option | None) -> Move:
         row = after or before
@@ -110,16 +99,29 @@ class _Pair:
             self.diffs.get(row.key) if is_new else None,
             run_before,
             self.newest,
-            environment_texts(found),
-            any(one.is_blocking for one in found),
+            found,
         )
 
 
-def _is_told(move: Move, moves: Sequence[Move]) -> bool:
-    """Return whether a move is worth a line: of places that only noise exchanged, the first alone is."""
-    if move.before_rank == move.after_rank:
-        return move.diff is not None and move.diff.verdict in _MOVED
-    return 1 in (move.before_rank, move.after_rank) or has_cause(move, moves)
+def _change(move: Move, moves: Sequence[Move], now: StoredRanking) -> RankChange:
+    diff = move.diff
+    return RankChange(
+        move.label,
+        move.before_rank,
+        move.after_rank,
+        None if diff is None else diff.change_ratio,
+        None if diff is None else diff.verdict,
+        told_differences(move.differences),
+        any(difference.is_blocking for difference in move.differences),
+        causes_of(move, moves, now),
+    )
+
+
+def _is_told(change: RankChange) -> bool:
+    """Return whether a change is worth a line: of places that only noise exchanged, the first alone is."""
+    if change.before_rank == change.after_rank:
+        return change.verdict in _MOVED
+    return 1 in (change.before_rank, change.after_rank) or change.causes[0].code not in UNEXPLAINED
 
 
 def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, Option | None]:

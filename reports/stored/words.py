@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reports.cases.errors import for_the_next
 from reports.ranking.case_ranking import doubts_to_mend
 from reports.ranking.words import ACROSS_RUNS, shape_reason, speedup_basis_text, worth_trying
-from reports.stored.answer import StoredRanking
-from reports.stored.change_words import run_words
+from reports.stored.answer import RankChange, StoredRanking
 from reports.stored.ordering import level_with, maybe_faster_option
 from reports.stored.rows.baseline_trust import told_gain
 from reports.text.display_text import shown
+from reports.text.labels import change_words
+from results.diff.environments import Difference
+from results.records.records import RunInfo
 from results.text.verdict_text import doubtful_side, maybe_faster_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Option, Trust
-from roofline_model.core.finding import Finding, first_with, has_code, short_text
+from roofline_model.core.finding import Finding, findings_text, first_with, has_code, short_text
 from roofline_model.core.units import format_time
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 _EVIDENCE = {"measured": "measured", "expected": "not measured, expected", "ideal": "not measured, ideal only"}
 _SHOWN_LEVEL = 2
+_OF_THE_ROW = frozenset(
+    {"measurement-gone", "measured-time-rose", "measured-time-fell", "loss-changed", "prediction-changed"}
+)
+"""Causes whose line is said of the row: `its` stands before it."""
+_OF_OTHERS = frozenset({"passed-by", "other-fell-behind"})
+"""Causes with that of another row behind them."""
 
 
 def summary_of(ranking: StoredRanking) -> str:
@@ -86,6 +94,57 @@ def _pass_reason(option: Option, ranking: StoredRanking) -> str:
 def calibration_text(ranking: StoredRanking) -> str:
     """Return why its expected times are in doubt, and what to do; empty where they are not."""
     return for_the_next(ranking.calibration_doubt)
+
+
+def change_sentence(change: RankChange) -> str:
+    """Return what became of a row, and why."""
+    before_rank, after_rank, causes = change.before_rank, change.after_rank, change.causes
+    if after_rank is None:
+        return f"{change.label} is no longer ranked (was {_ordinal(before_rank)}): {shown(findings_text(causes))}"
+    if before_rank is None:
+        return f"{change.label} is new, {_ordinal(after_rank)}: {_causes_text(causes)}"
+    if after_rank == before_rank:
+        lead = f"{change.label} stays {_ordinal(after_rank)}"
+    else:
+        verb = "rose" if after_rank < before_rank else "fell"
+        lead = f"{change.label} {verb} from {_ordinal(before_rank)} to {_ordinal(after_rank)}"
+    is_own = causes[0].code in _OF_THE_ROW
+    text = f"{lead}: {'its ' if is_own else ''}{_causes_text(causes)}"
+    # What differs between the machines explains a measured time and nothing else.
+    if change.verdict is None or not change.environment or not (is_own or causes[0].code == "first-measured"):
+        return text
+    blocked = ", so roofline diff calls the runs not comparable" if change.is_blocked else ""
+    return f"{text}; {_environment_text(change.environment)}{blocked}"
+
+
+def _causes_text(causes: Sequence[Finding]) -> str:
+    first, *rest = causes
+    if first.code in _OF_OTHERS:
+        return f"{short_text(first)} ({_causes_text(rest)})"
+    joint = "; " if first.code in ("new-above", "gone-above") else ": "
+    return joint.join(map(short_text, causes))
+
+
+def difference_text(difference: Difference) -> str:
+    """Return a fact that differs between two machines, fit to be shown: `driver 580.95 → 590.12`."""
+    return shown(change_words(difference.name, difference.before, difference.after))
+
+
+def _environment_text(differences: Sequence[Difference]) -> str:
+    more = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
+    return f"{', '.join(map(difference_text, differences[:2]))}{more} differs"
+
+
+def _ordinal(rank: int | None) -> str:
+    assert rank is not None  # of a row that is or was ranked
+    if rank % 100 in (11, 12, 13):
+        return f"{rank}th"
+    return f"{rank}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(rank % 10, 'th') }"
+
+
+def run_words(run: RunInfo) -> str:
+    """Return a run as a change names it: `run 3f2a91c0 (2026-11-21)`."""
+    return f"run {run.run_id[:8]} ({shown(run.started_at[:10], 10)})"
 
 
 def compared_text(ranking: StoredRanking) -> str:

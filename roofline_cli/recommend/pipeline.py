@@ -158,7 +158,7 @@ def _html_report(result: PipelineResult, db: str | None) -> list[str]:
 
     winner = result.verdict.winner
     runs = dict(result.run_ids)
-    run = runs.get(winner.predicted.precision if winner is not None else "") or next(iter(runs.values()))
+    run = runs.get(winner.option.key if winner is not None else "") or next(iter(runs.values()))
     place = result.folder / "report.html"
     try:
         with reading(db) as store, written_together(place) as folder:

@@ -47,6 +47,7 @@ def print_pipeline(result: PipelineResult, notes: Sequence[str]) -> None:
 
 
 def _rows(result: PipelineResult) -> list[list[Cell]]:
+    from bench_cases.pipeline.recommend import memory_bytes
     from bench_cases.pipeline.report import judgement
 
     verdict, found = result.verdict, result.recommendation
@@ -54,14 +55,14 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
     rows: list[list[Cell]] = [[result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _kept(result)]]
     for one in verdict.judged:
         text = judgement(one, result)
-        speedups = [_times(found.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
+        speedups = [_times(found.speedup(one.option, "ideal")), _times(found.speedup(one.option, "expected"))]
         measured = "–" if one.speedup is None else _measured(one.speedup)
         cell: Cell = Styled(text, _STYLES[text]) if text in _STYLES else text
         rows.append([one.name, *speedups, measured, *_figures(one.measured), cell])
     for large in found.too_large:
-        cells = [_times(found.speedup(large, kind)) for kind in ("ideal", "expected")]
-        cell = f"too large: {(large.memory_bytes or 0.0) / 1e9:.3g} GB"
-        rows.append([large.precision, *cells, "–", "–", "–", "–", "–", cell])
+        cells = [_times(found.speedup(large, "ideal")), _times(found.speedup(large, "expected"))]
+        cell = f"too large: {(memory_bytes(large) or 0.0) / 1e9:.3g} GB"
+        rows.append([large.key, *cells, "–", "–", "–", "–", "–", cell])
     return rows
 
 

@@ -210,12 +210,12 @@ def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[st
 def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
     if not ranking.changes:
         return
-    from reports.stored.words import compared_text
+    from reports.stored.words import change_sentence, compared_text
 
     about = f"{ranking.title}, " if has_title else ""
     show_line(f"  {about}{compared_text(ranking)}:")
     for change in ranking.changes:
-        show_line(f"    {change.sentence}")
+        show_line(f"    {change_sentence(change)}")
 
 
 def _confidence(trust: Trust) -> Cell:

@@ -1163,10 +1163,11 @@ def pipeline(
     (None: no interval), `held_bytes`, `loss_ratio` (of the perplexity, over 1). `too_large`: precision → bytes.
     """
     from bench_cases.pipeline.measure import MeasuredPair
-    from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
+    from bench_cases.pipeline.recommend import PipelineRecommendation, predicted_option
     from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, ProcessTime, Spread
     from bench_cases.pipeline.settings import PipelineLimits
     from bench_cases.pipeline.verdict import judge
+    from roofline_model.core.answer import Estimate
 
     def measured(precision: str, times_s: Sequence[float], spread: float | None, held: float, quality: Any) -> Any:
         times = tuple(
@@ -1181,7 +1182,9 @@ def pipeline(
         return replace(MeasuredCase(precision, "measured", times=times), quality=quality, **known)
 
     def predicted(precision: str, memory_bytes: float) -> Any:
-        return PipelineCandidate(precision, "AWQ", "a kernel", False, 0.001, 0.004, 0.003, 0.005, 0.002, memory_bytes)
+        expected = Estimate(0.004, 0.003, 0.005)
+        known = {"ideal_s": 0.001, "expected": expected, "host_s": 0.002, "memory_bytes": memory_bytes}
+        return predicted_option(precision, "AWQ", "a kernel", **known)
 
     def quality(loss_ratio: float | None) -> Any:
         if loss_ratio is None:
@@ -1212,14 +1215,14 @@ def pipeline(
     found = judge(asked, pairs, PipelineLimits(**(limits or {})), "BF16")
     return {
         "outcome": found.outcome,
-        "choice": None if found.winner is None else found.winner.predicted.precision,
+        "choice": None if found.winner is None else found.winner.option.key,
         "is_within_limits": found.is_within_limits,
         "baseline_misses": [
             [baseline_miss.limit, baseline_miss.excess_ratio] for baseline_miss in found.baseline_misses
         ],
         "options": [
             {
-                "key": one.predicted.precision,
+                "key": one.option.key,
                 "speedup": None if one.speedup is None else one.speedup.value,
                 "interval": None if one.speedup is None else [one.speedup.low_value, one.speedup.high_value],
                 "process_count": None if one.speedup is None else one.speedup.processes_count,

@@ -18,9 +18,11 @@ from bench_cases.models.reference import find_model
 from bench_cases.pipeline.measure import MeasureRequest, measure_command, measure_pair
 from bench_cases.pipeline.pytest_run import export_of, pytest_command, run_pytest, what_pytest_said
 from bench_cases.pipeline.recommend import (
+    host_time_s,
     pipeline_case,
     recommend_precisions,
     recommendation_from_plain,
+    time_finding,
 )
 from bench_cases.pipeline.records import case_from_plain, cases_of_export
 from bench_cases.pipeline.settings import PipelineLimits, make_settings
@@ -236,7 +238,7 @@ def test_candidates_are_what_the_device_runs_ranked_by_the_time_of_the_real_path
     recommendation = recommend_precisions(
         find_model("seeded-llama-1m"), settings(), cpu_chip(), Target("cpu"), host_unknown
     )
-    assert recommendation.candidates[0].precision == "INT4"
+    assert recommendation.candidates[0].key == "INT4"
     left = dict(recommendation.left_out)
     assert left["FP8"] == finding(
         "torchao-kernel-missing", "FP8", device="cpu"
@@ -251,15 +253,15 @@ def test_a_gpu_runs_others_and_ranks_by_expected_times():
     target = Target("cuda", (9, 0))
     wanted = settings(candidates=20)
     recommendation = recommend_precisions(find_model("seeded-llama-156m"), wanted, h100, target, host_unknown)
-    timed = [candidate.expected_s for candidate in recommendation.candidates if candidate.expected_s is not None]
+    timed = [option.times.expected_s for option in recommendation.candidates if option.times.expected is not None]
     assert timed == sorted(timed)
     assert len(timed) >= 3
-    assert {"FP8", "INT4", "INT8.INT8"} <= {candidate.precision for candidate in recommendation.candidates}
+    assert {"FP8", "INT4", "INT8.INT8"} <= {option.key for option in recommendation.candidates}
     assert "NVFP4" in dict(recommendation.left_out)
     assert all(
-        candidate.time_finding
-        for candidate in recommendation.candidates
-        if candidate.expected_s is None or candidate.host_s is None
+        time_finding(option)
+        for option in recommendation.candidates
+        if option.times.expected is None or host_time_s(option) is None
     )
 
 
@@ -275,8 +277,8 @@ def test_a_recommendation_of_an_older_version_still_loads():
         "too_large": [],
     }
     recommendation = recommendation_from_plain(old)
-    assert recommendation.baseline.time_finding is None
-    assert recommendation.candidates[0].time_finding == finding("legacy-note", text="no model of this kernel")
+    assert time_finding(recommendation.baseline) is None
+    assert time_finding(recommendation.candidates[0]) == finding("legacy-note", text="no model of this kernel")
     assert recommendation_from_plain(json.loads(json.dumps(recommendation.plain()))) == recommendation
 
 
@@ -287,20 +289,20 @@ def test_what_disturbed_the_baseline_alone_is_no_speedup():
     h100 = get_hardware("h100-sxm")
     model = find_model("seeded-llama-1m")
     recommendation = recommend_precisions(model, settings(candidates=1), h100, Target("cuda", (9, 0)), disturbed)
-    assert recommendation.baseline.expected_s == pytest.approx(0.003)  # on a GPU the slower of host and kernels
+    assert recommendation.baseline.times.expected_s == pytest.approx(0.003)  # on a GPU the slower of host and kernels
     assert recommendation.speedup(recommendation.candidates[0], "expected") == pytest.approx(3 / 4)
 
 
 def test_a_memory_limit_rules_out_before_anything_is_measured():
     limit = settings(limits=PipelineLimits(memory_bytes=0.5e6), candidates=2)
     recommendation = recommend_precisions(find_model("seeded-llama-1m"), limit, cpu_chip(), Target("cpu"), host_unknown)
-    assert {candidate.precision for candidate in recommendation.candidates} <= {
+    assert {option.key for option in recommendation.candidates} <= {
         "INT4",
         "NVFP4.BF16",
         "MXFP4",
         "INT4.INT8",
     }
-    assert "INT8" in {one.precision for one in recommendation.too_large}
+    assert "INT8" in {option.key for option in recommendation.too_large}
 
 
 def test_methods_are_given_to_the_precisions_they_exist_for():

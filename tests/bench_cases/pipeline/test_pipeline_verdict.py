@@ -11,24 +11,32 @@ from hypothesis import strategies as st
 from pipeline_runs import ON_RANDOM_TOKENS, baseline, measured, predicted
 
 from bench_cases.pipeline.measure import MeasuredPair
-from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
+from bench_cases.pipeline.recommend import PipelineRecommendation, predicted_option
 from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
 from bench_cases.pipeline.verdict import judge, measured_speedup
 from bench_cases.pipeline.words import how_it_misses, prediction_sentence, quality_sentence, verdict_sentence
+from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import finding
 
 NO_LIMITS = PipelineLimits()
 
 
-def candidate(precision: str, memory_bytes: float | None = 350) -> PipelineCandidate:
-    return PipelineCandidate(
-        precision, "round-to-nearest", "a kernel", False, 0.001, 0.004, 0.003, 0.005, 0.002, memory_bytes
-    )
+def candidate(
+    precision: str,
+    memory_bytes: float | None = 350,
+    *,
+    ideal_s: float | None = 0.001,
+    expected_s: float | None = 0.004,
+    host_s: float | None = 0.002,
+) -> Option:
+    expected = None if expected_s is None else Estimate(expected_s)
+    known = {"ideal_s": ideal_s, "expected": expected, "host_s": host_s, "memory_bytes": memory_bytes}
+    return predicted_option(precision, "round-to-nearest", "a kernel", **known)
 
 
 def recommended(*precisions: str, too_large=()) -> PipelineRecommendation:
-    base = replace(candidate("BF16", 1050), method="", ideal_s=0.004, expected_s=0.01)
+    base = replace(candidate("BF16", 1050, ideal_s=0.004, expected_s=0.01), method="")
     return PipelineRecommendation(base, tuple(candidate(precision) for precision in precisions), (), tuple(too_large))
 
 
@@ -171,16 +179,14 @@ def test_candidates_that_could_not_be_measured_are_named():
 # --- what is said
 
 
-def promised(ideal_ms: float | None, expected_ms: float | None, host_ms: float | None) -> PipelineCandidate:
+def promised(ideal_ms: float | None, expected_ms: float | None, host_ms: float | None) -> Option:
     times = [None if one is None else one * 1e-3 for one in (ideal_ms, expected_ms, host_ms)]
-    return replace(candidate("INT4"), ideal_s=times[0], expected_s=times[1], host_s=times[2])
+    return candidate("INT4", ideal_s=times[0], expected_s=times[1], host_s=times[2])
 
 
-def said_of(
-    own: PipelineCandidate, base: PipelineCandidate, case: MeasuredCase, wide: MeasuredCase | None = None
-) -> str:
+def said_of(own: Option, base: Option, case: MeasuredCase, wide: MeasuredCase | None = None) -> str:
     (one,) = verdict_of(INT4=case, base=wide).judged
-    return prediction_sentence(replace(one, predicted=own), base, "BF16")
+    return prediction_sentence(replace(one, option=own), base, "BF16")
 
 
 def test_both_speedups_stand_in_one_sentence_with_where_the_difference_went():

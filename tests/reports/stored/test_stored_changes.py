@@ -4,36 +4,44 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reports.stored.words import compared_text
+import pytest
+
+from reports.stored.answer import RankChange
+from reports.stored.words import change_sentence, compared_text, difference_text
+from roofline_model.core.finding import finding
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 FP8 = ("FP8_E4M3", "FP8_E4M3", "scaled_mm_row")
 BEFORE = {BF16: 22e-6, FP8: 10e-6, INT8: 11e-6, INT4: 9e-6}
 
 
-def sentences(found) -> dict[str, str]:
+def changes(found) -> dict[str, RankChange]:
     [ranking] = found.rankings
-    return {change.label: change.sentence for change in ranking.changes}
+    return {change.label: change for change in ranking.changes}
+
+
+def codes(change: RankChange) -> list[str]:
+    return [item.code for item in change.causes]
 
 
 def test_a_new_driver_that_slows_a_kernel_is_named_with_its_ranks_and_the_change(night, recommend) -> None:
     nights = [night(1, BEFORE), night(2, BEFORE), night(3, {**BEFORE, INT4: 9e-6 * 1.4}, driver="590.12")]
     found = recommend(nights)
-    told = sentences(found)
-    assert told["INT4 (W4A16) · tinygemm"].startswith(
-        "INT4 (W4A16) · tinygemm fell from 1st to 3rd: its measured time rose 40 % (95 %: "
-    )
-    assert (
-        "between run 00000002 (2026-11-03) and run 00000003 (2026-11-04); driver 580.95 → 590.12 differs, "
-        "so roofline diff calls the runs not comparable" in told["INT4 (W4A16) · tinygemm"]
-    )
-    assert told["FP8 (W8A8) · scaled_mm_row"].startswith(
-        "FP8 (W8A8) · scaled_mm_row rose from 2nd to 1st: INT4 (W4A16) · tinygemm fell behind it (measured time rose 40 %"
-    )
+    told = changes(found)
     assert "BF16 · matmul" not in told
-    change = next(one for one in found.changes if one.label == "INT4 (W4A16) · tinygemm")
+    change = told["INT4 (W4A16) · tinygemm"]
     assert (change.before_rank, change.after_rank, change.verdict) == (1, 3, "SLOWER")
-    assert change.environment == ("driver 580.95 → 590.12",)
+    (moved,) = change.causes
+    assert moved.code == "measured-time-rose"
+    assert moved.value("size_ratio") == pytest.approx(0.4, abs=1e-3)
+    assert moved.value("low_change_ratio") < moved.value("size_ratio") < moved.value("high_change_ratio")
+    assert (moved.value("before_run"), moved.value("run")) == ("00000002", "00000003")
+    assert [difference_text(difference) for difference in change.environment] == ["driver 580.95 → 590.12"]
+    assert change.is_blocked
+    assert "; driver 580.95 → 590.12 differs" in change_sentence(change)
+    other = told["FP8 (W8A8) · scaled_mm_row"]
+    assert (other.before_rank, other.after_rank) == (2, 1)
+    assert other.causes == (finding("other-fell-behind", "INT4 (W4A16) · tinygemm"), moved)
     assert abs(change.change_ratio - 0.4) < 1e-3
     assert (
         compared_text(found.rankings[0])
@@ -49,44 +57,39 @@ def test_nothing_changed_is_no_change(night, recommend) -> None:
 
 def test_a_kernel_measured_for_the_first_time_says_what_was_expected(night, recommend) -> None:
     nights = [night(1, {BF16: 22e-6, INT4: None}), night(2, {BF16: 22e-6, INT4: 9e-6})]
-    told = sentences(recommend(nights))
-    assert told["INT4 (W4A16) · tinygemm"].startswith(
-        "INT4 (W4A16) · tinygemm rose from 2nd to 1st: measured for the first time in run 00000002 (2026-11-03): 9 µs, where "
-    )
-    assert told["BF16 · matmul"].startswith(
-        "BF16 · matmul fell from 1st to 2nd: INT4 (W4A16) · tinygemm passed it (measured for the first time"
-    )
+    told = changes(recommend(nights))
+    own, base = told["INT4 (W4A16) · tinygemm"], told["BF16 · matmul"]
+    (measured,) = own.causes
+    assert (own.before_rank, own.after_rank, measured.code) == (2, 1, "first-measured")
+    assert measured.value("time_s") == pytest.approx(9e-6)
+    assert measured.value("expected_s") or measured.value("ideal_s")
+    assert (base.before_rank, base.after_rank) == (1, 2)
+    assert base.causes == (finding("passed-by", "INT4 (W4A16) · tinygemm"), measured)
 
 
 def test_what_fails_now_is_gone_with_its_reason_and_what_is_new_is_new(night, recommend) -> None:
     nights = [night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, {BF16: 22e-6, INT8: 14e-6, INT4: "failed: wrong result"})]
-    told = sentences(recommend(nights))
-    assert told["INT4 (W4A16) · tinygemm"] == (
-        "INT4 (W4A16) · tinygemm is no longer ranked (was 1st): failed in run 00000002, after it was measured: wrong result"
-    )
-    assert (
-        told["INT8 (W8A8) · int_mm"]
-        == "INT8 (W8A8) · int_mm is new, 1st: measured for the first time in run 00000002 (2026-11-03): 14 µs"
-    )
+    told = changes(recommend(nights))
+    gone, new = told["INT4 (W4A16) · tinygemm"], told["INT8 (W8A8) · int_mm"]
+    assert (gone.before_rank, gone.after_rank, codes(gone)) == (1, None, ["failed-since"])
+    assert (new.before_rank, new.after_rank, codes(new)) == (None, 1, ["first-measured"])
 
 
 def test_one_process_a_night_cannot_tell_a_change_from_noise_and_says_so(night, recommend) -> None:
     nights = [night(1, BEFORE, processes=1), night(2, {**BEFORE, INT4: 12e-6}, processes=1, driver="590.12")]
-    told = sentences(recommend(nights))["INT4 (W4A16) · tinygemm"]
-    assert "its measured time rose 33 %" in told
-    assert ", ambiguous: " in told
+    change = changes(recommend(nights))["INT4 (W4A16) · tinygemm"]
+    assert codes(change) == ["measured-time-rose", "noise-unknown"]
+    assert change.causes[0].value("verdict") == "ambiguous"
 
 
 def test_another_method_is_no_change_of_the_time_and_says_so(night, recommend) -> None:
     run, records = night(2, {**BEFORE, INT4: 30e-6})
     other = [replace(record, method=replace(record.method, version="2")) for record in records]
-    told = sentences(recommend([night(1, BEFORE), (run, other)]))
-    assert not any("measured time" in one for one in told.values())
-    assert told["INT4 (W4A16) · tinygemm"].startswith(
-        "INT4 (W4A16) · tinygemm fell from 1st to 4th: its times are not comparable: the two sides were measured by different "
-        "methods (version 1 → 2)"
-    )
-    assert told["FP8 (W8A8) · scaled_mm_row"].endswith("measured by different methods (version 1 → 2)")
+    told = changes(recommend([night(1, BEFORE), (run, other)]))
+    assert {tuple(codes(change)) for change in told.values()} == {("times-not-compared", "method-differs")}
+    change = told["INT4 (W4A16) · tinygemm"]
+    assert (change.before_rank, change.after_rank) == (1, 4)
+    assert change.causes[0].value("detail") == "version 1 → 2"
 
 
 def test_the_newest_run_of_each_ranking_counts_not_that_of_the_store(night, recommend) -> None:

@@ -53,7 +53,7 @@ def test_it_is_what_the_store_recommends_for_the_runs_questions(database, found)
     assert len(every.rankings) == 2
     assert mine.first.label == "FP8 (W8A8) · scaled_mm_row"
     assert found.run_count == 3
-    assert any("driver 580.95 → 590.12" in change.sentence or "590.12" in change.sentence for change in mine.changes)
+    assert any(difference.after == "590.12" for change in mine.changes for difference in change.environment)
 
 
 def test_it_is_there_where_another_run_is_about_the_same_or_when_asked(database, nights, night):

@@ -1,0 +1,194 @@
+"""Why an option stands elsewhere than before: its own time, its evidence, its loss, or what others did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from reports.ranking.words import excluded_label
+from reports.stored.answer import StoredRanking
+from reports.text.display_text import shown
+from results.diff.case_diff import CaseDiff
+from results.diff.environments import Difference
+from results.records.records import RunInfo
+from results.text.diff_text import short
+from roofline_model.core.answer import Option
+from roofline_model.core.finding import Finding, finding
+
+UNEXPLAINED = frozenset({"times-not-compared", "level-exchanged"})
+"""Causes that explain no new place by anything stored."""
+SHOWN_DIFFERENCES = 6
+"""Differences of the environment that are kept with a change, blocking ones first."""
+_SHOWN_DETAIL = 100
+_PREDICTION_MOVED_RATIO = 0.001
+_QUIET = frozenset({"host", "commit", "branch", "forced"})
+"""Differences that are told only where nothing of the environment class differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One row before and after the newest run."""
+
+    before: Option | None
+    after: Option | None
+    before_rank: int | None
+    """Its place before; None: it was not ranked."""
+    after_rank: int | None
+    """Its place now."""
+    diff: CaseDiff | None
+    """What `results.diff` says of its measured time; None where it was not measured on both sides."""
+    run_before: RunInfo | None
+    """The newest run it rested on before; None where nothing was stored of it."""
+    run_after: RunInfo
+    differences: tuple[Difference, ...]
+    """What differs between the machines of the two runs."""
+
+    @property
+    def label(self) -> str:
+        """What it is called now, or was called."""
+        row = self.after or self.before
+        assert row is not None  # a move is of some row
+        return row.label
+
+
+def causes_of(move: Move, moves: Sequence[Move], now: StoredRanking) -> tuple[Finding, ...]:
+    """Return why a row stands where it stands; `moves`: of all rows, for what passed it.
+
+    The first says what happened; behind it what lies behind that: the cause of the row that passed it, or why a time that moved is
+    no surer.
+    """
+    before, after = move.before, move.after
+    if after is None:
+        assert before is not None  # it was ranked before
+        refused = next((each.findings for each in now.excluded if excluded_label(each) == move.label), ())
+        return refused or (_replaced_by(before, moves) or finding("no-longer-predicted"),)
+    if before is None:
+        return (_first_evidence(move, after),)
+    return (
+        own_cause(move) or _cause_of_others(move, moves) or _not_compared(move, moves) or (finding("level-exchanged"),)
+    )
+
+
+def own_cause(move: Move) -> tuple[Finding, ...]:
+    """Return what of the row itself moved; empty where nothing did."""
+    before, after = move.before, move.after
+    if before is None or after is None:
+        return ()
+    if after.is_measured and not before.is_measured:
+        return (_first_evidence(move, after),)
+    if before.is_measured and not after.is_measured:
+        return (finding("measurement-gone"),)
+    if moved := _time_moved(move):
+        return moved
+    loss, loss_before = after.loss, before.loss
+    if loss_before.pct != loss.pct:
+        return (
+            finding(
+                "loss-changed",
+                loss_pct=loss.pct,
+                source=loss.source,
+                before_loss_pct=loss_before.pct,
+                before_source=loss_before.source,
+            ),
+        )
+    time_s, before_s = after.estimate.time_s, before.estimate.time_s
+    if not after.is_measured and abs(time_s / before_s - 1) > _PREDICTION_MOVED_RATIO:
+        return (finding("prediction-changed", source=after.estimate.source, before_s=before_s, time_s=time_s),)
+    return ()
+
+
+def told_differences(differences: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return the differences to tell, those of the environment class first; quiet ones only where there is no other."""
+    differences = tuple(differences)
+    blocking = [difference for difference in differences if difference.is_blocking]
+    quiet = [difference for difference in differences if difference.name.partition(".")[0] in _QUIET]
+    return tuple((blocking or quiet)[:SHOWN_DIFFERENCES])
+
+
+def _time_moved(move: Move) -> tuple[Finding, ...]:
+    diff = move.diff
+    if diff is None or diff.change_ratio is None or move.run_before is None:
+        return ()
+    ratio = diff.change_ratio
+    if diff.verdict == "SAME" or abs(ratio) < 0.0005:
+        return ()
+    is_called = diff.verdict in ("SLOWER", "FASTER")
+    has_interval = diff.low_ratio is not None and diff.high_ratio is not None
+    moved = finding(
+        "measured-time-rose" if ratio > 0 else "measured-time-fell",
+        size_ratio=abs(ratio),
+        low_change_ratio=diff.low_ratio if has_interval else None,
+        high_change_ratio=diff.high_ratio if has_interval else None,
+        before_run=move.run_before.run_id[:8],
+        before_day=_day(move.run_before),
+        run=move.run_after.run_id[:8],
+        day=_day(move.run_after),
+        verdict=None if is_called else diff.verdict.lower(),
+    )
+    return (moved,) if is_called else (moved, Finding(diff.reason))
+
+
+def _day(run: RunInfo) -> str:
+    return shown(run.started_at[:10], 10)
+
+
+def _not_compared(move: Move, moves: Sequence[Move]) -> tuple[Finding, ...]:
+    """Return why `results.diff` compares no times here, the row's own first; empty where it compared what it had."""
+    for other in (move, *moves):
+        diff = other.diff
+        if diff is not None and diff.verdict == "INVALID" and diff.change_ratio is None:
+            detail = short(shown(diff.detail), _SHOWN_DETAIL) if diff.detail else None
+            return (finding("times-not-compared", other.label, detail=detail), Finding(diff.reason))
+    return ()
+
+
+def _first_evidence(move: Move, after: Option) -> Finding:
+    estimate = after.estimate
+    if not after.is_measured:
+        return finding("first-predicted", source=estimate.source, time_s=estimate.time_s)
+    promised = None if move.before is None or move.before.is_measured else move.before.estimate
+    is_expected = promised is not None and promised.source == "expected"
+    return finding(
+        "first-measured",
+        run=move.run_after.run_id[:8],
+        day=_day(move.run_after),
+        time_s=estimate.time_s,
+        expected_s=promised.time_s if promised is not None and is_expected else None,
+        ideal_s=promised.time_s if promised is not None and not is_expected else None,
+    )
+
+
+def _cause_of_others(move: Move, moves: Sequence[Move]) -> tuple[Finding, ...]:
+    """Return what passed a row that did not move itself, with the cause of the first; else what came or went around it; empty
+    where nothing did."""
+    passed = [other for other in moves if other is not move and _crossed(move, other)]
+    with_cause = [(other, causes) for other in passed if (causes := own_cause(other))]
+    if with_cause:
+        other, causes = with_cause[0]
+        is_above = _is_above(other.after_rank, move.after_rank)
+        return (finding("passed-by" if is_above else "other-fell-behind", other.label), *causes)
+    came = [other.label for other in moves if other.before is None and _is_above(other.after_rank, move.after_rank)]
+    went = [other.label for other in moves if other.after is None and _is_above(other.before_rank, move.before_rank)]
+    return (
+        *(finding("new-above", label) for label in came[:1]),
+        *(finding("gone-above", label) for label in went[:1]),
+    )
+
+
+def _crossed(move: Move, other: Move) -> bool:
+    mine, theirs = (move.before_rank, move.after_rank), (other.before_rank, other.after_rank)
+    if None in mine or None in theirs:
+        return False
+    return _is_above(mine[0], theirs[0]) != _is_above(mine[1], theirs[1])
+
+
+def _is_above(rank: int | None, other: int | None) -> bool:
+    return rank is not None and other is not None and rank < other
+
+
+def _replaced_by(before: Option, moves: Sequence[Move]) -> Finding | None:
+    """Return the measured kernel that took the place of the model's proposal of its formats."""
+    formats = (before.weight_format, before.activation_format)
+    rows = (move.after for move in moves if move.after is not None and move.after.is_measured)
+    kernel = next((row for row in rows if (row.weight_format, row.activation_format) == formats), None)
+    return None if kernel is None else finding("measured-in-its-place", kernel.label)
