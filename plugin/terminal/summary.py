@@ -260,7 +260,7 @@ def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozen
         + (f" · {mode}" if mode != "eager" else "")
     )
     lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
-    texts = _texts(rows, width - len(_INDENT))
+    texts = _texts(rows)
     filled = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
     columns, table = [_COLUMNS[i] for i in filled], [[row[i] for i in filled] for row in texts]
     return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
@@ -272,7 +272,7 @@ def _cells(row: _CaseRow, has_doubts: bool) -> tuple[str, ...]:
     if error is None or len(row.records) > 1:
         error = None if row.roof_share_ratio is None else row.roof_share_ratio - 1
     return (
-        row.case.format_label or "–",
+        row.case.precision_label or "–",
         row.case.kernel,
         format_time(median_s),
         _plus_minus(row),
@@ -305,19 +305,15 @@ def _rate(row: _CaseRow) -> str:
     return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
 
 
-def _texts(rows: Sequence[_CaseRow], width: int) -> list[tuple[str, ...]]:
-    """Return the cells of a block; a format that weight and activation share is named once where the screen is narrow."""
+def _texts(rows: Sequence[_CaseRow]) -> list[tuple[str, ...]]:
+    """Return the cells of a block."""
     has_doubts = any(row.is_doubtful for row in rows)
-    texts = [_cells(row, has_doubts) for row in rows]
-    filled = filled_columns(_COLUMNS, texts)
-    if len(_fitting(texts, filled, width)) == len(filled):
-        return texts
-    return [(_short_formats(formats), *others) for formats, *others in texts]
+    return [_cells(row, has_doubts) for row in rows]
 
 
 def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
-    texts = _texts(rows, width)
+    texts = _texts(rows)
     filled = filled_columns(_COLUMNS, texts)
     columns = _fitting(texts, filled, width)
     return {_COLUMNS[i].header for i in filled if i not in columns}
@@ -329,12 +325,6 @@ def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) 
         replace(_COLUMNS[i], drop=0) if is_predicted and _COLUMNS[i].header == "ideal" else _COLUMNS[i] for i in filled
     ]
     return [filled[i] for i in fitting_columns(columns, [[row[i] for i in filled] for row in texts], width)]
-
-
-def _short_formats(label: str) -> str:
-    """`BF16.BF16` → `BF16`: one name where weight and activation share it."""
-    parts = label.split(".")
-    return parts[0] if len(parts) == 2 and parts[0] == parts[1] else label
 
 
 def _colour(row: _CaseRow) -> str:

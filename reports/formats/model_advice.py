@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Source, is_comparable
+from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import ModelShape
@@ -349,7 +349,7 @@ def quality_note(option: PlanOption) -> str:
     return "; ".join(filter(None, (option.loss.citation, notes)))
 
 
-def is_speedup_ideal(option: PlanOption, ranking: ModelRanking) -> bool:
+def is_speedup_ideal(option: Option, ranking: ModelRanking) -> bool:
     """Return whether a speed-up is that of the ideals, because the times cannot be held against each other."""
     baseline = ranking.baseline
     return baseline is not None and not is_comparable(option.estimate.source, baseline.estimate.source)

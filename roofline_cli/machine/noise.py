@@ -209,7 +209,7 @@ def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> N
         seen, floor = member.sensitivity, member.sensitivity.floor
         rows.append(
             [
-                member.case.format_label or "–",
+                member.case.precision_label or "–",
                 member.case.kernel,
                 member.case.cache,
                 member.case.mode,

@@ -78,7 +78,7 @@ def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
     choice = ranking.choice
     show_line(answer_sentence(ranking), "bold" if choice is not None else "bold red")
     show_line(f"{title(ranking, chip)}.", "dim")
-    named = [("take", choice)] if choice is not None else []
+    named: list[tuple[str, Option]] = [("take", choice)] if choice is not None else []
     named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
     if named:
         show_line()
@@ -91,7 +91,7 @@ def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
     show_line(more_sentence(ranking, "plans"), "dim")
 
 
-def _answer_rows(named: Sequence[tuple[str, PlanOption]], ranking: ModelRanking) -> list[list[Cell]]:
+def _answer_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> list[list[Cell]]:
     prefix = shared_prefix([option.estimate.time_s for _, option in named], [])
     return [
         [
@@ -330,7 +330,7 @@ def _least(option: Option) -> str:
     return "≥ " if option.estimate.source == "ceilings" else ""
 
 
-def _gain(option: PlanOption, ranking: ModelRanking) -> str:
+def _gain(option: Option, ranking: ModelRanking) -> str:
     """Return the speed-up, marked where only the ideals can be compared: a ceiling is no kernel's time."""
     from reports.formats.model_advice import is_speedup_ideal
 

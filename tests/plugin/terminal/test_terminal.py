@@ -58,7 +58,7 @@ def test_row_by_hand():
     (_, header, row, *_) = summary_lines([record(median_s=67.1416e-6, half_width_s=0.67e-6)], width=100)
     assert header.text.split() == ["formats", "kernel", "median", "±", "ideal", "error", "rate", "roof", "bound"]
     assert row.text.split() == [
-        "BF16.BF16",
+        "BF16",
         "matmul",
         "67.14",
         "µs",
@@ -208,8 +208,8 @@ def test_what_80_columns_leave_out_is_implied_by_what_they_show_and_said_once():
         "W",
     ]
     assert narrow[1].text.split() == ["formats", "kernel", "median", "±", "ideal", "error", "bound", "W"]
-    assert "FP8_E4M3.FP8_E4M3" in text(wide)
-    assert "FP8_E4M3.FP8_E4M3" not in text(narrow)
+    assert "FP8 (W8A8)" in text(wide)
+    assert "FP8 (W8A8)" in text(narrow)
     assert text(narrow).count("left out at this width") == 1
     assert "left out" not in text(wide)
 
@@ -221,8 +221,8 @@ def test_60_columns_keep_what_was_measured_and_fold_a_long_kernel_name():
     ]
     lines = [line.text for line in summary_lines(records, width=60)]
     assert lines[1].split() == ["formats", "kernel", "median", "error", "!"]
-    row = next(index for index, line in enumerate(lines) if line.startswith("  INT4.BF16"))
-    assert lines[row].split()[1:] == ["dequantize_then_matmul_in_", "35", "µs", "-76", "%", "!"]
+    row = next(index for index, line in enumerate(lines) if line.startswith("  INT4 (W4A16)"))
+    assert lines[row].split()[2:] == ["dequantize_then_matmul_in_", "35", "µs", "-76", "%", "!"]
     assert lines[row + 1].strip() == "bf16"
     assert "…" not in "\n".join(lines)
     (said,) = [line for line in lines if "left out at this width" in line]

@@ -169,7 +169,7 @@ def test_extras_mirror_pyproject():
     for extra, requirements in wanted.items():
         pairs = [requirement.replace("[binary]", "").split(">=") for requirement in requirements]
         assert packages.EXTRAS[extra] == tuple((name, smallest) for name, smallest in pairs)
-    assert set(project["optional-dependencies"]) - {"dev"} <= set(packages.EXTRAS)
+    assert set(project["optional-dependencies"]) - {"docs", "dev"} <= set(packages.EXTRAS)
     assert set(packages.PURPOSES) == set(packages.EXTRAS)
 
 
