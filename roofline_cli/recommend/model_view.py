@@ -230,15 +230,20 @@ def print_model_details(ranking: ModelRanking) -> None:
 
 def title(ranking: ModelRanking, chip: Device) -> str:
     """Return model, workload and chip in a line."""
+    return f"{workload(ranking)} on {chip.key}: {chip.name}"
+
+
+def workload(ranking: ModelRanking) -> str:
+    """Return model and workload in a line."""
     from roofline_model.recommend.search.traffic_file import traffic_text
 
     model = ranking.question.name
     if len(ranking.traffic) > 1:
         mix = " + ".join(traffic_text(share) for share in ranking.traffic)
-        return f"{model}, mean pass of {mix} on {chip.key}: {chip.name}"
+        return f"{model}, mean pass of {mix}"
     work = ranking.traffic[0].workload
     new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
-    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new} on {chip.key}: {chip.name}"
+    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new}"
 
 
 def limits_sentence(ranking: ModelRanking) -> str:

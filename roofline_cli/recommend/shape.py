@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
+from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.recommend.model import (
     BatchOption,
     ContextOption,
@@ -86,7 +87,7 @@ _ChipOption = Annotated[
     typer.Option(
         "--hw",
         metavar="NAME|FILE|auto",
-        help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip).",
+        help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip); several to compare, as gb10,h100.",
     ),
 ]
 _PhaseOption = Annotated[
@@ -263,10 +264,16 @@ def recommend_for_shape(
     from roofline_model.recommend.shape import recommend_quantization
 
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
-    chip = find_chip(hw)
-    ranking = recommend_quantization(
-        chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
-    )
+    rankings = {
+        chip.key: recommend_quantization(
+            chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
+        )
+        for chip in map(find_chip, chip_names(hw))
+    }
+    if len(rankings) > 1:
+        _show_chips(rankings, as_json=as_json)
+        return
+    (ranking,) = rankings.values()
     if as_json:
         show_json(command_json(shape_advice(ranking)))
     elif ranking.choice is None:
@@ -276,6 +283,22 @@ def recommend_for_shape(
         if show_all:
             print_details(ranking)
     if ranking.choice is None:
+        raise typer.Exit(1)
+
+
+def _show_chips(rankings: Mapping[str, Ranking], *, as_json: bool) -> None:
+    """Show the choice on each of several chips; exits 1 when nothing fits on any."""
+    from reports.formats.answer_json import SCHEMA_VERSION, answer_json
+    from reports.formats.shape_advice import shape_advice
+
+    if as_json:
+        answers = [answer_json(shape_advice(ranking)) for ranking in rankings.values()]
+        show_json({"schema_version": SCHEMA_VERSION, "answers": answers})
+    else:
+        question = next(iter(rankings.values())).question
+        sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
+        print_chips(f"{question.phase} {sizes}", rankings, product_name)
+    if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 
 

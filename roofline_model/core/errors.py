@@ -35,10 +35,13 @@ class UnknownNameError(RooflineError, KeyError):
     def __init__(self, kind: str, asked: str, known_names: Iterable[str], *, fix: str = "") -> None:
         names = sorted(known_names)
         nearest = nearest_names(asked, names)
-        hint = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
-        listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
+        if nearest:
+            hint = f"Did you mean {' or '.join(nearest)}?"
+        else:
+            listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
+            hint = f"Known: {listed}."
         # An unknown name comes from a command line, so it is shown cut and quoted, never raw.
-        super().__init__(f"unknown {kind} {_quoted(asked)}. {hint}Known: {listed}.{' ' + fix if fix else ''}")
+        super().__init__(f"unknown {kind} {_quoted(asked)}. {hint}{' ' + fix if fix else ''}")
         self.slug = f"unknown-{kind.replace(' ', '-')}"
         self.nearest = tuple(nearest)
 
