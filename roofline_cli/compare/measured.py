@@ -146,7 +146,7 @@ def _compare(
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from reports.formats.answer_json import answer_json, command_json
     from reports.formats.shape_advice import shape_advice
-    from roofline_cli.predict.products import print_table
+    from roofline_cli.predict.products import print_products
     from roofline_cli.recommend.shape import print_recommendation
     from roofline_model.expected.predict import expected_times
     from roofline_model.predictions.product import predict_products
@@ -162,7 +162,7 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
         recommendation = answer_json(shape_advice(advice))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_table(table, chip, request.hw)
+    print_products(table, chip, request.hw)
     show_line()
     print_recommendation(advice)
 

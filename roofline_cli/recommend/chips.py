@@ -57,9 +57,9 @@ def print_chips(subject: str, rankings: Mapping[str, Ranking], option_name: Call
     chosen = [(chip, ranking) for chip, ranking in ordered if ranking.choice is not None]
     show_line(_answer(chosen, option_name), "bold" if chosen else "bold red")
     show_line(f"{subject}. Gain: over 16 bit on the same chip.", "dim")
-    show_line()
     prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None], [])
-    show_table(_COLUMNS, [_row(chip, ranking, prefix, option_name) for chip, ranking in ordered])
+    rows = [_row(chip, ranking, prefix, option_name) for chip, ranking in ordered]
+    show_table(_COLUMNS, rows, says_what_is_left_out=False)
     sources = {ranking.choice.estimate.source for _, ranking in chosen if ranking.choice is not None}
     if len(sources) > 1:
         show_line("(ideal) is an upper bound of speed: it is not compared with an expected time.", "yellow")

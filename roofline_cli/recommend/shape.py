@@ -28,7 +28,6 @@ from roofline_cli.recommend.model import (
     recommend_for_model,
 )
 from roofline_cli.recommend.model_view import (
-    CAVEAT_COUNT,
     LOSS_COLUMNS,
     ROLES,
     SOURCES,
@@ -45,6 +44,7 @@ from roofline_cli.recommend.stored import (
     recommend_from_database,
 )
 from roofline_cli.screen.tables import (
+    CAVEAT_COUNT,
     MISSING,
     Cell,
     Column,
@@ -361,8 +361,7 @@ def print_recommendation(ranking: Ranking) -> None:
     sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
     show_line(answer_sentence(ranking), "bold")
     show_line(f"{question.phase} {sizes} on {question.hardware}.", "dim")
-    show_line()
-    show_table(_ANSWER_COLUMNS, _answer_rows(ranking))
+    show_table(_ANSWER_COLUMNS, _answer_rows(ranking), says_what_is_left_out=False)
     show_line(source_sentence(ranking), "dim")
     for line in _caveats(ranking)[:CAVEAT_COUNT]:
         show_line(f"Note: {line}", "yellow")

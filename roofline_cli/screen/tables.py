@@ -29,6 +29,8 @@ from plugin.terminal.table import (
 from roofline_model.core.units import DECIMAL_PREFIXES, format_memory, format_time
 
 MIN_WIDTH = 40
+CAVEAT_COUNT = 2
+"""Warnings printed with an answer; the others stand behind `--all`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,13 @@ def has_unicode() -> bool:
     return True
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "") -> tuple[str, ...]:
-    """Print a table and return the headings of the columns that the screen had no room for, named in a line below, too."""
+def show_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "", says_what_is_left_out: bool = True
+) -> tuple[str, ...]:
+    """Print a table and return the headings of the columns that the screen had no room for.
+
+    A line below names them, except where `says_what_is_left_out` is False: of an answer whose `--all` shows everything.
+    """
     width = screen_width()
     if title:
         show_line(title, style="bold")
@@ -120,7 +127,7 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tit
     positions = fitting_columns(columns, texts, width)
     left_out = tuple(column.header for i, column in enumerate(columns) if i not in positions)
     _write_laid_out([columns[i] for i in positions], _only(texts, positions), _only(styles, positions), width)
-    if left_out:
+    if left_out and says_what_is_left_out:
         show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
     return left_out
 
