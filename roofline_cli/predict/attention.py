@@ -144,11 +144,11 @@ def _print_answer(
     table: PredictionTable[AttentionPrediction],
     kernel: AttentionKernel | None,
 ) -> None:
-    chip, whose = request.hardware, "" if kernel is None else f", {kernel.name}"
+    whose = "" if kernel is None else f", {kernel.name}"
     names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
-    title = f"attention {_shape_words(question)}{whose} on {chip.key}: {chip.name}."
+    title = f"attention {_shape_words(question)}{whose}"
     next_step = f"pytest bench_cases -k attention --hw {request.asked} measures kernels on this machine"
-    print_answer(table.predictions, names, title, table.findings, next_step)
+    print_answer(table.predictions, names, title, request.hardware, next_step)
 
 
 def _print_all(

@@ -104,13 +104,12 @@ def _plot(rows: Sequence[FfnPrediction]) -> None:
 
 def _print_answer(request: Request, question: FfnQuestion, table: PredictionTable[FfnPrediction]) -> None:
     kind = "gated" if question.is_gated else "without a gate"
-    tokens, chip = counted(question.tokens_count, "token"), request.hardware
+    tokens = counted(question.tokens_count, "token")
     sizes = f"{question.hidden_size} to {question.ffn_size} and back"
     names = [format_name(row.weight_format, row.activation_format) for row in table.predictions]
-    title = f"ffn ({kind}) of {tokens}, {sizes}, on {chip.key}: {chip.name}."
-    print_answer(
-        table.predictions, names, title, table.findings, "roofline predict model --model NAME for a whole model"
-    )
+    title = f"ffn ({kind}) of {tokens}, {sizes}"
+    next_step = f"roofline predict model --model NAME --hw {request.asked} for a whole model"
+    print_answer(table.predictions, names, title, request.hardware, next_step)
 
 
 def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.predict.prediction_rows import show_doubts
+from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
 from roofline_cli.recommend.model_view import GOOD_KERNELS, rate
 from roofline_cli.screen.tables import (
-    CAVEAT_COUNT,
     MISSING,
     Cell,
     Column,
@@ -21,7 +20,7 @@ from roofline_cli.screen.tables import (
     show_table,
 )
 from roofline_model.chips.hardware import doubts_of
-from roofline_model.core.finding import Finding, by_severity, reason_text, short_text
+from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_time
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
@@ -41,7 +40,7 @@ _ANSWER_COLUMNS = (
     Column("Bytes", "right", drop=2),
     Column("Bound", drop=3),
 )
-_LARGEST_COUNT = 4
+_LARGEST_COUNT = 3
 """Operators with a row of their own in the answer; one row more holds the others."""
 
 
@@ -63,8 +62,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
 
 
 def _print_next(prediction: ModelPrediction, chip: Device, asked: str, more: str) -> None:
-    for doubt in by_severity(doubts_of(chip))[:CAVEAT_COUNT]:
-        show_line(f"Note: {short_text(doubt)}", "yellow")
+    print_caveats(chip, [])
     show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {asked}")
     show_line(f"More: --all shows {more}.", "dim")
 
@@ -242,7 +240,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
     for prediction in predictions:
         expected = expected_step(prediction, chip)
         is_expected = is_expected or expected is not None
-        rate = prediction.tokens_per_s if expected is None else prediction.token_count / expected.time_s
+        tokens_per_s = prediction.tokens_per_s if expected is None else prediction.token_count / expected.time_s
         unbroken_s = prediction.stream_time_s if expected is None else expected.stream_time_s
         rows.append(
             [
@@ -250,7 +248,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
                 str(prediction.workload.batch_count),
                 _shown_time(prediction.time_s, longest_s),
                 _shown_time(None if expected is None else expected.time_s, longest_s),
-                rate(rate),
+                rate(tokens_per_s),
                 _shown_time(unbroken_s, longest_s),
                 decimal_bytes(prediction.memory.weights_bytes),
                 decimal_bytes(prediction.memory.kv_bytes),
@@ -361,7 +359,7 @@ def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True
     devices = f" on {prediction.parallel.device_count} ×" if prediction.parallel.device_count > 1 else " on"
     formats = f", {prediction.plan.label}" if with_batch else ""
     formats += f", attention by {prediction.attention_kernel}" if prediction.attention_kernel is not None else ""
-    return f"{prediction.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}: {chip.name}"
+    return f"{prediction.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}"
 
 
 def _print_times(prediction: ModelPrediction) -> None:

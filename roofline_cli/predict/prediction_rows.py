@@ -17,8 +17,8 @@ from roofline_cli.screen.tables import (
     show_table,
     speedup,
 )
+from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, by_severity, finding, reason_text, short_text
-from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import short_name
 from roofline_model.predictions.kernel import fastest
 
@@ -46,18 +46,16 @@ _ANSWER_COLUMNS = (
 )
 
 
-def print_answer(
-    rows: Sequence[KernelRow], names: Sequence[str], title: str, doubts: Sequence[Finding], next_step: str
-) -> None:
+def print_answer(rows: Sequence[KernelRow], names: Sequence[str], title: str, chip: Device, next_step: str) -> None:
     """Print which format is fastest, a row per format, and what to type next: a dozen lines.
 
-    `names`: the name of each row's formats. `doubts`: what puts every time in doubt.
+    `names`: the name of each row's formats. `title`: the question, without the chip.
     """
     times = time_columns(rows, [row.expected for row in rows])
     baseline = rows[0].baseline_format
     timed = [row for row in rows if row.expected is not None]
-    show_line(_fastest_sentence(rows, names), "bold")
-    show_line(title, "dim")
+    show_line(_fastest_sentence(rows, names, times), "bold")
+    show_line(f"{title} on {chip.key}.", "dim")
     cells: list[list[Cell]] = [
         [
             name,
@@ -74,29 +72,32 @@ def print_answer(
     expected = "Expected: a good kernel with its launch. " if timed else ""
     over = f" Gain: over {short_name(baseline)}." if baseline else ""
     show_line(f"{expected}Ideal: upper bound.{over}", "dim")
-    notes = [short_text(doubt) for doubt in by_severity(doubts)]
-    if not timed and not rows[0].is_placeholder:
-        notes.insert(0, reason_text(rows[0].expected_reason))
-    for note in notes[:CAVEAT_COUNT]:
-        show_line(f"Note: {note}", "yellow")
+    untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
+    print_caveats(chip, untimed)
     show_line(f"Next: {next_step}")
     show_line("More: --all shows intensities, paths, kernels, notes and sources.", "dim")
 
 
-def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str]) -> str:
+def print_caveats(chip: Device, notes: Sequence[str]) -> None:
+    """Print the gravest of what puts every time on a chip in doubt, after `notes`: two lines at most."""
+    invented = [f"the numbers of {chip.key} are placeholders, for examples only"] if chip.is_placeholder else []
+    doubts = [short_text(doubt) for doubt in by_severity(doubts_of(chip))]
+    for note in [*notes, *invented, *doubts][:CAVEAT_COUNT]:
+        show_line(f"Note: {note}", "yellow")
+
+
+def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: TimeColumns) -> str:
     best = fastest(rows)
-    name, expected = names[rows.index(best)], best.expected
+    index, expected = rows.index(best), best.expected
     if expected is None:
-        took = f"ideal (upper bound) {format_time(best.time_s)}"
+        took = f"ideal {times.ideal[index]} (upper bound)"
     else:
-        took = (
-            f"expected {format_time(expected.time_s)} ({format_time(expected.low_s)} to {format_time(expected.high_s)})"
-        )
+        took = f"expected {times.expected[index]} ({times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
     gain = f", {speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
     if best.format == best.baseline_format:
         gain = f", {best.bound}-bound"
-    return f"{name}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
+    return f"{names[index]}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
 
 
 def gain_cell(row: KernelRow, *, is_only_ideal: bool) -> str:

@@ -112,9 +112,9 @@ def print_products(table: PredictionTable[ProductPrediction], chip: Device, aske
     rows = table.predictions
     first = rows[0]
     names = [format_name(row.weight_format, row.activation_format) for row in rows]
-    title = f"{first.op} M={first.M} N={first.N} K={first.K} on {chip.key}: {chip.name}."
+    title = f"{first.op} M={first.M} N={first.N} K={first.K}"
     next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {asked}"
-    prediction_rows.print_answer(rows, names, title, table.findings, next_step)
+    prediction_rows.print_answer(rows, names, title, chip, next_step)
 
 
 def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: str) -> None:
