@@ -149,7 +149,7 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
         if one.level_with is not None and one.best is not None
     )
     kind = "measured" if first.is_measured else "predicted"
-    caveat = f"{', '.join(list(named)[:2])} only level with it at {counted(len(level), 'shape')}" if named else ""
+    caveat = f"{', '.join(list(named)[:2])} only tied with it at {counted(len(level), 'shape')}" if named else ""
     return Action(
         phase,
         f"stay at {base}",

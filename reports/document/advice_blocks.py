@@ -65,7 +65,7 @@ _RANKING_MARKS = (
     "Those are candidates to try, not results. A ! marks a time in doubt, at a speed-up that of the baseline; ± is the ± total of the "
     "cases where it is known, else ± within."
 )
-_LEVEL = "the fastest or level with it: the intervals name no best"
+_LEVEL = "the fastest or tied with it: the intervals name no best"
 
 
 def to_do(report: Report) -> Iterator[Block]:

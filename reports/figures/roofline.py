@@ -22,7 +22,7 @@ _LONGEST_NAME = 17
 """Characters of the formats' names beside a figure."""
 _CACHE_FILLS: Mapping[str, Fill] = {"warm": "left", "flushed": "right"}
 _MODE_SIGNS: Mapping[str, Shape] = {"graph": "thin-plus", "burst": "bar", "sustained": "dash"}
-_RING_NAMES = {True: "best of its shape", False: "fastest, others level with it"}
+_RING_NAMES = {True: "best of its shape", False: "fastest, others tied with it"}
 _PALE = 0.45
 
 

@@ -234,11 +234,11 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
     ]
     view = report_view(make.run(), records)
     (line,) = view.headlines
-    assert "INT4 (W4A16) · k leads 2 of 2 shapes (level with INT8 (W8A8) · k at 1), measured 3.6× to 4.0× BF16" in line
+    assert "INT4 (W4A16) · k leads 2 of 2 shapes (tied with INT8 (W8A8) · k at 1), measured 3.6× to 4.0× BF16" in line
     (action,) = view.chips[0].actions
     assert action.take == "take INT4 (W4A16) · k"
     assert action.evidence.endswith("at 2 of 2 shapes")
-    assert action.caveat.startswith("level with INT8 (W8A8) · k at 1")
+    assert action.caveat.startswith("tied with INT8 (W8A8) · k at 1")
     assert "elsewhere" not in action.caveat
 
 

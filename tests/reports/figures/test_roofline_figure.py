@@ -108,7 +108,7 @@ def test_the_legend_calls_nothing_best_that_others_are_level_with(make):
         make.record((1, 8192, 8192), *row)
         for row in (("BF16", "BF16", "matmul", 4e-3), ("FP16", "FP16", "matmul", 4e-3))
     ]
-    names = ("best of its shape", "fastest, others level with it")
+    names = ("best of its shape", "fastest, others tied with it")
     for records, wanted in ((clear, [True, False]), (level, [False, True]), (clear + level, [True, True])):
         _, figure = figure_of(make, records)
         legend = [text.get_text() for text in figure.legends[0].get_texts()]
