@@ -41,8 +41,8 @@ Every number that a prediction can use, with its source. What the numbers mean: 
 [formats.md](../theory/formats.md). This page is written by `make numbers` from `roofline_model/chips/devices/*.toml` and
 `roofline_model/formats/catalog.py`.
 
-- **Status**: *datasheet* (vendor document or source), *measured* (by someone, on the device), *derived* (arithmetic from
-  such numbers), *secondary* (a page that repeats it), *unconfirmed* (do not rely on it), *placeholder* (invented).
+- **Status**: *datasheet* (vendor document or source), *measured* (by someone, on the device), *derived* (arithmetic from such
+  numbers). *Secondary* is a page that repeats a number, *unconfirmed* is not reliable, *placeholder* is invented.
 - **Clock**: the clock a compute rate belongs to. A different clock is a different peak.
 - **Peaks** are dense. *Sparse* means 2:4 structured and is never used to predict. *Achieved* is the best product that
   somebody published. The ideal prediction does not use it; expected times of large products on a chip without measured rows do.
