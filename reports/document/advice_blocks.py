@@ -19,7 +19,6 @@ from reports.document.blocks import (
     Bullets,
     Cell,
     Column,
-    Definitions,
     Folded,
     Heading,
     Live,
@@ -66,22 +65,6 @@ _RANKING_MARKS = (
     "cases where it is known, else ± within."
 )
 _LEVEL = "the fastest or level with it: the intervals name no best"
-
-
-def to_do(report: Report) -> Iterator[Block]:
-    """Yield what to do, a line per phase."""
-    several = len(report.view.chips) > 1
-    lines = []
-    for chip in report.view.chips:
-        for action in chip.actions:
-            place = report.place(action.record_ids[:1])
-            link = (Span(" (", medium="page"), Span("evidence", anchor=place, medium="page"), Span(")", medium="page"))
-            caveat = (" ", Span(f"But: {action.caveat}.", "but")) if action.caveat else ()
-            take = Span(f"{action.take[:1].upper()}{action.take[1:]}", "bold")
-            phase = f"{chip.hardware_name}, {action.phase}" if several else action.phase
-            lines.append((phase, (take, f": {action.evidence}", *(link if place else ()), ".", *caveat)))
-    if lines:
-        yield Definitions(tuple(lines), "What to do", "todo", "plain")
 
 
 def trade_off_section(part: ChipPart) -> Section | None:

@@ -74,12 +74,12 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     text = markdown_report(rich)
     lines = text.splitlines()
     assert lines[0] == "# Roofline report: nightly"
-    assert lines[6].startswith(
-        "**Decode (gemv) at 1x28672x8192: INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured about 2.3×"
-    )
+    decode = rich.chips[0].answers[0]
+    assert lines[6].startswith("**Decode: take ")
+    assert f"take {decode.choice.label}," in lines[6]
     titles = [line for line in lines if line.startswith("## ")]
     expected = [
-        "Verdict",
+        "Answer",
         "What to use, shape by shape",
         "How good the predictions were",
         "All cases",

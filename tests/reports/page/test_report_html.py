@@ -95,7 +95,7 @@ def test_every_kind_of_run_gives_a_page_with_every_case(make, name):
     _, page = page_of(make, records)
     for record in records:
         assert record.case.id in page.text
-    assert "Verdict" in page.text
+    assert "Answer" in page.text
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
     targets = {attrs["href"][1:] for tag, attrs in page.tags if tag == "a"}
