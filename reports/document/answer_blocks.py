@@ -96,7 +96,10 @@ def _options(phase: PhaseRanking, rows: list[tuple[str, Option]]) -> TableBlock:
     columns = (
         Column(
             "Option",
-            lambda row: Cell((Span(row[0], "role"), " ", Span(row[1].precision, "format")), title=row[1].label),
+            lambda row: Cell(
+                (Span(row[0], "role"), " ", Span(row[1].precision.replace(" (", "\u00a0("), "format")),
+                title=row[1].label,
+            ),
             is_head=True,
         ),
         Column("Time", lambda row: time_cell(row[1].estimate.time_s, 3), "number"),

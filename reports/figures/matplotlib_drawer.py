@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -51,7 +50,6 @@ _LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of th
 _LEGEND_CHARACTERS, _LEGEND_MARK_CHARACTERS = 150, 6
 """What one line of the legend holds, and what a mark with its gaps takes of it."""
 _MARK_AIR = 1.5  # points around a mark that labels keep clear of
-_ARROW_AIR = 15.0  # pixels from a point where the arrow of its callout ends
 _SHAPES: dict[Shape, str] = {
     "circle": "o",
     "square": "s",
@@ -487,7 +485,6 @@ def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
         "beside": _write_beside,
         "around": _write_around,
         "along": _write_along,
-        "callout": _write_callout,
         "top": _write_at_top,
     }
     for label in labels:
@@ -497,19 +494,18 @@ def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
 
 
 def _write_beside(axes: Axes, label: Label, field: Field) -> None:
-    """Write a label beside its point: left of it where that is free, else farther along, else with a line to it."""
+    """Write a label beside its point: left of it where that is free, else farther along; where nothing is, leave it out."""
     (x, y), text = pixels(axes, [(label.x, label.y)])[0], label.lines[0]
     width, height = size = text_size(axes, text, 8.5, air=(3, 2))
     above, beneath = y + height / 2 + 3, y - height / 2 - 3
     centers = [(x - back - width / 2, y + rise) for rise in (3, 5, 6, 7, 9, 14, 20) for back in (5, 8, 12)]
+    centers += [(x - back - width / 2, y + rise) for rise in (3, 9, 16, 26, 38) for back in (20, 30, 45)]
     for shift in range(0, int(field.width * 0.5), 8):
         centers += [(x + 6 + shift + width / 2, above), (x + 6 + shift + width / 2, beneath)]
     style: dict[str, Any] = {"fontsize": 8.5, "color": label.colour.light, "zorder": 4}
     place = first_free(field, (rectangle(center, size) for center in centers))
     if place is not None:
         write_label(axes, field, text, centers[place], size, **style)
-    else:
-        _write_with_leader(axes, field, text, size, (x, y), style)
 
 
 def _write_around(axes: Axes, label: Label, field: Field) -> None:
@@ -556,49 +552,6 @@ def _write_along(axes: Axes, label: Label, field: Field) -> None:
     place = first_free(field, (rectangle(center, size, angle) for center in centers))
     if place is not None:
         write_label(axes, field, text, centers[place], size, angle, **style)
-    else:
-        _write_with_leader(axes, field, text, size, ((x0 + x1) / 2, (y0 + y1) / 2), style)
-
-
-def _write_with_leader(
-    axes: Axes, field: Field, text: str, size: Position, target: Position, style: dict[str, Any]
-) -> None:
-    """Write a label into a free place away from what it names, with a thin line to it; where nothing is free, leave it out."""
-    center = callout_place(field, size, target, clear=5)
-    if center is not None:
-        ends = [(x / field.width, y / field.height) for x, y in (center, target)]
-        box = {"boxstyle": "square,pad=0.15", "facecolor": SURFACE.light, "edgecolor": "none"}
-        axes.plot(*zip(*ends, strict=True), transform=axes.transAxes, color=style["color"], linewidth=0.7, zorder=3.9)
-        field.add((center, target), "line")
-        write_label(axes, field, text, center, size, bbox=box, **style)
-
-
-def _write_callout(axes: Axes, label: Label, field: Field) -> None:
-    """Write a label into a framed box in a free place near its point, with an arrow that crosses as little as can be."""
-    style: dict[str, Any] = {"fontsize": 9.5, "linespacing": 1.35}
-    text = "\n".join(label.lines)
-    width, height = text_size(axes, text, **style)
-    target = pixels(axes, [(label.x, label.y)])[0]
-    size = width + 14, height + 14
-    corner = (size[0] / 2 + 4, field.height - size[1] / 2 - 4)
-    center = callout_place(field, size, target, clear=_ARROW_AIR) or corner
-    field.add(rectangle(center, size), "label")
-    colour = label.colour.light
-    axes.annotate(
-        text,
-        xy=(label.x, label.y),
-        xytext=(center[0] / field.width, center[1] / field.height),
-        textcoords="axes fraction",
-        ha="center",
-        va="center",
-        multialignment="left",
-        color=colour,
-        zorder=10,
-        bbox={"boxstyle": "round,pad=0.45", "facecolor": SURFACE.light, "edgecolor": colour, "linewidth": 1.1},
-        arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 9},
-        **style,
-        **PLAIN_TEXT,
-    )
 
 
 def _write_at_top(axes: Axes, label: Label, field: Field) -> None:
@@ -905,11 +858,6 @@ class Field:
             for cell in self._cells_of(polygon):
                 self._cells.setdefault(cell, []).append((polygon, kind))
 
-    def hits(self, polygon: Polygon) -> Counter[str]:
-        """Count what a polygon would cover, by kind."""
-        met = {id(entry[0]): entry for cell in self._cells_of(polygon) for entry in self._cells.get(cell, ())}
-        return Counter(kind for other, kind in met.values() if overlap(polygon, other))
-
     def is_free(self, polygon: Polygon) -> bool:
         """Return whether a polygon lies inside the field and covers nothing."""
         if not self.holds(polygon):
@@ -965,30 +913,6 @@ def overlap(first: Polygon, second: Polygon) -> bool:
 def first_free(field: Field, candidates: Iterable[Polygon]) -> int | None:
     """Return the number of the first candidate that is free, or None."""
     return next((index for index, candidate in enumerate(candidates) if field.is_free(candidate)), None)
-
-
-def callout_place(field: Field, size: Position, target: Position, *, clear: float, steps: int = 28) -> Position | None:
-    """Return the centre of a free box of `size` whose straight arrow to `target` crosses least; None when nothing is free.
-
-    The arrow ends `clear` pixels before the target. Crossing a point or a label costs far more than crossing a line, and
-    a line costs more than a longer way.
-    """
-    width, height = size
-    best: tuple[float, Position] | None = None
-    for column in range(steps + 1):
-        for row in range(steps + 1):
-            x = width / 2 + (field.width - width) * column / steps
-            y = height / 2 + (field.height - height) * row / steps
-            away = math.dist((x, y), target)
-            if away < clear or (best is not None and away >= best[0]) or not field.is_free(rectangle((x, y), size)):
-                continue
-            end = target[0] + (x - target[0]) * clear / away, target[1] + (y - target[1]) * clear / away
-            crossed = field.hits(((x, y), end))
-            lines = crossed.pop("line", 0)
-            cost = away + 40.0 * lines + 400.0 * sum(crossed.values())
-            if best is None or cost < best[0]:
-                best = cost, (x, y)
-    return best[1] if best is not None else None
 
 
 def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:

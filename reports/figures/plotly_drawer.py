@@ -528,7 +528,6 @@ def _entry(entry: LegendEntry, palette: _Palette) -> dict[str, Any]:
         "dash": list(entry.dash),
         "is_hatched": entry.is_hatched,
         "is_large": entry.is_large,
-        "is_for_narrow": entry.is_for_narrow,
     }
 
 

@@ -171,14 +171,14 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, at a leader's end, or over the
-    top of the plane."""
+    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, or over the top of the
+    plane; where no such place is free, it is left out."""
 
     lines: tuple[str, ...]
     x: float
     y: float
     colour: Colour
-    place: Literal["beside", "around", "along", "margin", "callout", "top"]
+    place: Literal["beside", "around", "along", "margin", "top"]
     """Beside a point is left of it where that is free; around it the nearest free place on any side."""
     toward: tuple[float, float] | None = None
     """Of a label along a line, another point of that line."""
@@ -203,8 +203,6 @@ class LegendEntry:
     is_hatched: bool = False
     is_large: bool = False
     medium: Medium = "any"
-    is_for_narrow: bool = False
-    """Only where labels beside the figure have no room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,7 +284,7 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     if is_expected and times.expected_s is not None:
         evidence, time_s = "expected", times.expected_s
     lines = [
-        f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {option_label(best)}",
+        f"{'Fastest' if result.is_contest else 'Only configuration'}: {option_label(best)}",
         *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
     ]
     if result.is_contest and result.baseline is best and result.level_with is None:

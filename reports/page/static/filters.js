@@ -49,7 +49,7 @@ function caseFilter(chip) {
 
   const facets = FACETS.map(([key, title]) => facet(key, title)).filter(Boolean);
   const folded = el("details", { class: "filters", open: false }, el("summary", {}, WORDS.filter), el("div", { class: "facets" }, facets));
-  filter.element = el("div", {}, facets.length ? folded : null, el("div", { class: "facet" }, status, reset));
+  filter.element = el("div", { class: "filter" }, facets.length ? folded : null, el("div", { class: "facet" }, status, reset));
   changed();
   return filter;
 }

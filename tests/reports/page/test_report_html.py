@@ -202,7 +202,7 @@ def test_the_plot_has_words_for_those_who_do_not_see_it(cpu_page):
     _, page = cpu_page
     (label,) = [attrs["aria-label"] for tag, attrs in page.tags if tag == "figure"]
     assert "27 cases, 27 of them measured" in label
-    assert "Best: INT8 (W8A16) · int8pack" in label
+    assert "Fastest: INT8 (W8A16) · int8pack" in label
 
 
 @pytest.fixture(scope="module")
