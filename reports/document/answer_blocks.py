@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.advice.phase_ranking import PhaseRanking
-from reports.advice.what_to_do import Action, action_of, gain_text
+from reports.advice.what_to_do import action_of, gain_text
 from reports.cases.errors import ErrorSummary
 from reports.document.blocks import (
     Block,
@@ -78,17 +78,19 @@ def _phase(report: Report, chip: ChipView, phase: PhaseRanking) -> Iterator[Bloc
         "verdict",
         look="answer",
     )
-    if phase.is_contest and (rows := _named(phase, action)):
+    if phase.is_contest and (rows := named_options(phase)):
         yield _options(phase, rows)
     if action.caveat:
         yield Paragraph((Span(f"{action.caveat[:1].upper()}{action.caveat[1:]}.", "but"),), "plain", look="caveat")
 
 
-def _named(phase: PhaseRanking, action: Action) -> list[tuple[str, Option]]:
+def named_options(phase: PhaseRanking) -> list[tuple[str, Option]]:
     """Return the options by role, the choice first."""
-    verb = "Try" if action.take.startswith("try") else "Take"
-    choice = phase.choice
-    chosen = [] if choice is None else [("Stay" if action.take.startswith("stay") else verb, choice)]
+    choice, baseline = phase.choice, phase.ranking.baseline
+    chosen = []
+    if choice is not None:
+        is_stay = baseline is not None and choice.key == baseline.key
+        chosen = [("Stay" if is_stay else "Take" if choice.is_measured else "Try", choice)]
     return [*chosen, *((ROLES[each.role], each.option) for each in phase.ranking.alternatives)]
 
 
@@ -97,20 +99,27 @@ def _options(phase: PhaseRanking, rows: list[tuple[str, Option]]) -> TableBlock:
         Column(
             "Option",
             lambda row: Cell(
-                (Span(row[0], "role"), " ", Span(row[1].precision.replace(" (", "\u00a0("), "format")),
+                (Span(row[0], "role"), " ", *_unbroken(row[1].precision)),
                 title=row[1].label,
             ),
             is_head=True,
         ),
         Column("Time", lambda row: time_cell(row[1].estimate.time_s, 3), "number"),
-        Column("Speed\u2011up", lambda row: _gain(row[1], phase.ranking.baseline), "number"),
+        Column("Speed\u2011up", lambda row: gain_cell(row[1], phase.ranking.baseline), "number"),
         Column("Memory", lambda row: _memory(row[1]), "number"),
-        Column("Loss", lambda row: _loss(row[1].loss), "number"),
+        Column("Loss", lambda row: loss_cell(row[1].loss), "number"),
     )
     return table(f"Options by role: {phase.title}", columns, rows, look="options")
 
 
-def _gain(option: Option, baseline: Option | None) -> Cell:
+def _unbroken(precision: str) -> Iterator[str | Span]:
+    """Yield the names of formats, of which no line breaks one."""
+    for at, name in enumerate(precision.split(" or ")):
+        yield from (" or ",) if at else ()
+        yield Span(name, "format")
+
+
+def gain_cell(option: Option, baseline: Option | None) -> Cell:
     """Return a speed-up with a tilde where a time behind it is in doubt."""
     if baseline is None:
         return Cell("–")
@@ -129,7 +138,8 @@ def _memory(option: Option) -> Cell:
     return Cell(format_memory(size_bytes, 3), size_bytes, saved)
 
 
-def _loss(loss: Loss) -> Cell:
+def loss_cell(loss: Loss) -> Cell:
+    """Return a loss in percent, a published one as its bound."""
     if loss.pct is None:
         return Cell("unknown", title=loss_text(loss))
     if loss.source == "reference":
@@ -141,7 +151,7 @@ def _loss(loss: Loss) -> Cell:
 def _sources(report: Report) -> Iterator[Block]:
     """Yield what the figures of the tables are."""
     phases = [phase for chip in report.view.chips for phase in chip.answers]
-    options = [option for phase in phases for _, option in _named(phase, action_of(phase))]
+    options = [option for phase in phases for _, option in named_options(phase)]
     if not options:
         return
     texts = [_SOURCES[source] for source in dict.fromkeys(option.estimate.source for option in options)]

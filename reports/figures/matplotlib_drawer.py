@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from reports.figures.spec import (
     Panel,
     RowFigure,
     Series,
+    Sheet,
+    SheetTable,
     Stack,
     Strip,
 )
@@ -101,15 +104,92 @@ def draw_figure(figure: Figure) -> Drawing:
     # The right margin holds names: as wide as the longest needs.
     longest = max((len(label.lines[0]) for label in labels if label.place == "margin"), default=0)
     place = (_LEFT, _BOTTOM, max(0.895 - 0.0074 * longest, 0.45), _HEIGHT)
-    axes = drawing.add_axes(place, facecolor=SURFACE.light)
+    _draw_plane(drawing.add_axes(place, facecolor=SURFACE.light), figure, labels)
+    _draw_legend(drawing, [entry for entry in figure.legend if entry.medium in ("any", "still")])
+    return drawing
+
+
+def _draw_plane(axes: Axes, figure: Figure, labels: Sequence[Label]) -> None:
+    """Draw everything first, then write the labels: the least movable one chooses its place first."""
     _scale(axes, figure.x, figure.y)
-    # Everything that is drawn first, then what is written: the least movable label chooses first.
     field = label_field(axes)
     for place_in_order, series in enumerate(figure.of("still")):
         _draw_series(axes, series, field, 3 + 0.01 * place_in_order)
     _write_labels(axes, labels, field)
-    _draw_legend(drawing, [entry for entry in figure.legend if entry.medium in ("any", "still")])
+
+
+SHEET_DPI = 100
+"""A sheet of 12 by 6.3 inches has 1200 by 630 pixels."""
+_SHEET_LEFT, _SHEET_MIDDLE, _SHEET_RIGHT = 0.035, 0.475, 0.975
+_SHEET_CHARACTERS = 52
+_MOST_SWATCHES = 9
+
+
+def draw_sheet(sheet: Sheet) -> Drawing:
+    """Return the drawing of a sheet: tables on the left, the figure with its formats on the right."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=sheet.size_inches, dpi=SHEET_DPI, facecolor=SURFACE.light)
+    FigureCanvasAgg(drawing)
+    drawing.text(
+        _SHEET_LEFT, 0.905, _cut(sheet.title, 48), fontsize=23, fontweight="bold", color=INK.light, **PLAIN_TEXT
+    )
+    drawing.text(_SHEET_LEFT, 0.855, _cut(sheet.subtitle, 110), fontsize=12, color=MUTED.light, **PLAIN_TEXT)
+    drawing.text(_SHEET_RIGHT, 0.035, sheet.footer, fontsize=10.5, color=MUTED.light, ha="right", **PLAIN_TEXT)
+    height = 0.77
+    for table in sheet.tables:
+        height = _draw_sheet_table(drawing, table, height)
+    for note in sheet.notes:
+        for line in textwrap.wrap(note, _SHEET_CHARACTERS + 16):
+            drawing.text(_SHEET_LEFT, height, line, fontsize=10.5, color=MUTED.light, **PLAIN_TEXT)
+            height -= 0.038
+    if sheet.figure.series:
+        place = (_SHEET_MIDDLE + 0.055, 0.31, _SHEET_RIGHT - _SHEET_MIDDLE - 0.055, 0.5)
+        labels = [
+            label
+            for label in sheet.figure.labels
+            if label.medium in ("any", "still") and label.place in ("along", "around")
+        ]
+        _draw_plane(drawing.add_axes(place, facecolor=SURFACE.light), sheet.figure, labels)
+        _draw_swatches(drawing, sheet)
     return drawing
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _draw_sheet_table(drawing: Drawing, table: SheetTable, height: float) -> float:
+    """Write a table from a height down; return the height under it."""
+    drawing.text(
+        _SHEET_LEFT, height, _cut(table.title, 60), fontsize=11.5, color=ACCENT.light, fontweight="bold", **PLAIN_TEXT
+    )
+    for line in textwrap.wrap(table.text, _SHEET_CHARACTERS)[:2]:
+        height -= 0.045
+        drawing.text(_SHEET_LEFT, height, line, fontsize=13, color=INK.light, **PLAIN_TEXT)
+    width = _SHEET_MIDDLE - _SHEET_LEFT - 0.015
+    ends = [_SHEET_LEFT + width * share for share in (0.0, 0.62, 0.8, 1.0)]
+    for at, row in enumerate((table.header, *table.rows)):
+        height -= 0.05 if at else 0.052
+        style = {"fontsize": 11.5 if at else 10.0, "color": INK.light if at else MUTED.light}
+        weight = "bold" if at == 1 else "normal"
+        for place, (end, cell) in enumerate(zip(ends, row, strict=True)):
+            side = "right" if place else "left"
+            drawing.text(end, height, cell, ha=side, fontweight=weight, **style, **PLAIN_TEXT)  # type: ignore[arg-type]
+    return height - 0.075
+
+
+def _draw_swatches(drawing: Drawing, sheet: Sheet) -> None:
+    """Explain the colours of the formats under the figure of a sheet."""
+    swatches = [entry for entry in sheet.figure.legend if entry.kind == "swatch"]
+    drawing.text(_SHEET_MIDDLE + 0.03, 0.2, sheet.legend_title, fontsize=10, color=MUTED.light, **PLAIN_TEXT)
+    more = len(swatches) - _MOST_SWATCHES
+    shown_swatches = swatches if more <= 1 else swatches[:_MOST_SWATCHES]
+    entries = [_key_entry(entry) for entry in shown_swatches]
+    entries += [("s", SURFACE.light, f"and {more} more")] if more > 1 else []
+    rows = key_rows(entries, 6.0)
+    key(drawing, entries, bottom_inches=1.2 - 0.195 * rows, left=_SHEET_MIDDLE + 0.02, width_inches=6.0)
 
 
 def draw_stack(stack: Stack) -> Drawing:
@@ -225,10 +305,10 @@ def draw_rows(figure: RowFigure) -> Drawing:
     return drawing
 
 
-def figure_png(drawing: Drawing) -> bytes:
-    """Return the drawing as PNG at `PNG_DPI`; equal drawings give equal bytes."""
+def figure_png(drawing: Drawing, dpi: int = PNG_DPI) -> bytes:
+    """Return the drawing as PNG; equal drawings give equal bytes."""
     buffer = io.BytesIO()
-    drawing.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    drawing.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 
@@ -785,7 +865,13 @@ def _key_columns(entries: list[KeyEntry], width_inches: float) -> int:
     return max(min(len(entries), int(width_inches / (0.5 + 0.078 * longest))), 1)
 
 
-def key(figure: Drawing, entries: list[KeyEntry], bottom_inches: float = 0.2) -> None:
+def key(
+    figure: Drawing,
+    entries: list[KeyEntry],
+    bottom_inches: float = 0.2,
+    left: float = 0.012,
+    width_inches: float | None = None,
+) -> None:
     """Write a legend at the bottom, in rows; every word is plain text."""
     from matplotlib.lines import Line2D
 
@@ -802,11 +888,11 @@ def key(figure: Drawing, entries: list[KeyEntry], bottom_inches: float = 0.2) ->
         )
         for marker, colour, words in entries
     ]
-    columns = _key_columns(entries, float(figure.get_size_inches()[0]))
+    columns = _key_columns(entries, width_inches or float(figure.get_size_inches()[0]))
     legend = figure.legend(
         handles=handles,
         loc="lower left",
-        bbox_to_anchor=(0.012, (bottom_inches - 0.12) / figure.get_size_inches()[1]),
+        bbox_to_anchor=(left, (bottom_inches - 0.12) / figure.get_size_inches()[1]),
         ncols=columns,
         frameon=False,
         fontsize=FONT - 0.5,

@@ -310,5 +310,31 @@ class RowFigure:
     """More about a row, by its key."""
 
 
+@dataclass(frozen=True, slots=True)
+class SheetTable:
+    """A sentence with a small table under it."""
+
+    title: str
+    text: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    """The first row is in bold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A picture to share: what was found on the left, a figure on the right."""
+
+    title: str
+    subtitle: str
+    tables: tuple[SheetTable, ...]
+    notes: tuple[str, ...]
+    footer: str
+    figure: Figure
+    legend_title: str
+    """Over the colours of the figure's formats."""
+    size_inches: tuple[float, float] = (12.0, 6.3)
+
+
 Drawable = Figure | Stack | Beside | RowFigure
 """What a drawer draws."""
