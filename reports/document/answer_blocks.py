@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from reports.advice.phase_ranking import PhaseRanking
 from reports.advice.what_to_do import action_of, gain_text
@@ -29,6 +30,9 @@ from reports.view.views import ChipView
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.units import format_memory, format_percent
 from roofline_model.recommend.loss import loss_text
+
+if TYPE_CHECKING:
+    from reports.view.comparison import Comparison
 
 MOST_OPEN = 3
 """Phases whose options are on the first screen; the others are folded."""
@@ -59,7 +63,12 @@ def _answer(report: Report) -> Iterator[Block]:
         yield Folded(f"{len(blocks) - MOST_OPEN} more answers", tuple(more))
     if not phases:
         yield from (Paragraph(line, "verdict") for line in view.headlines)
-    yield Bullets((*_predictions(report), *_worse(report)), look="checks")
+    predictions = tuple(_predictions(report))
+    if report.comparison is None:
+        yield Bullets((*predictions, _NO_BASELINE), medium="page", look="checks")
+        yield Bullets(predictions, medium="text")
+    else:
+        yield Bullets((*predictions, _worse(report.comparison)), look="checks")
 
 
 def _phase(report: Report, chip: ChipView, phase: PhaseRanking) -> Iterator[Block]:
@@ -106,7 +115,7 @@ def _options(phase: PhaseRanking, rows: list[tuple[str, Option]]) -> TableBlock:
         ),
         Column("Time", lambda row: time_cell(row[1].estimate.time_s, 3), "number"),
         Column("Speed\u2011up", lambda row: gain_cell(row[1], phase.ranking.baseline), "number"),
-        Column("Memory", lambda row: _memory(row[1]), "number"),
+        Column("Memory", lambda row: _memory(row[1]), "number", drop=1),
         Column("Loss", lambda row: loss_cell(row[1].loss), "number"),
     )
     return table(f"Options by role: {phase.title}", columns, rows, look="options")
@@ -144,8 +153,8 @@ def loss_cell(loss: Loss) -> Cell:
         return Cell("unknown", title=loss_text(loss))
     if loss.source == "reference":
         return Cell("0", 0.0)
-    bound = "≤\u00a0" if loss.source == "claimed" else ""
-    return Cell(f"{bound}{loss.pct:.2g}\u00a0%", loss.pct / 100, loss_text(loss))
+    bound = "≤ " if loss.source == "claimed" else ""
+    return Cell(f"{bound}{loss.pct:.2g} %", loss.pct / 100, loss_text(loss))
 
 
 def _sources(report: Report) -> Iterator[Block]:
@@ -174,7 +183,12 @@ def _predictions(report: Report) -> Iterator[Rich]:
             yield title, ": nothing was measured to compare them with."
         else:
             place = f"errors{chip_suffix(report, chip)}"
-            yield title, f": {errors_text(chip.overall)}, ", Span("by format", anchor=place), "."
+            yield (
+                title,
+                f": {errors_text(chip.overall)}",
+                *(Span(", ", medium="page"), Span("by format", anchor=place, medium="page")),
+                ".",
+            )
 
 
 def chip_suffix(report: Report, chip: ChipView) -> str:
@@ -191,34 +205,21 @@ def errors_text(overall: ErrorSummary) -> str:
     inside = ""
     if overall.interval_count:
         share = format_percent(overall.inside_count / overall.interval_count, 0)
-        inside = f", {share} inside their 80\u00a0% interval"
+        inside = f", {share} inside their 80 % interval"
     return f"{expected}{inside}, {ideal} (medians of {counted(overall.expected_count, 'case')})"
 
 
-def _worse(report: Report) -> Iterator[Rich]:
-    """Yield what became slower since the baseline run, without the names of cases: they stand below."""
-    comparison = report.comparison
-    if comparison is None:
-        yield (
-            Span("What got worse", "bold", medium="page"),
-            Span(": no baseline (", medium="page"),
-            Span("--baseline latest", "code", medium="page"),
-            Span(").", medium="page"),
-        )
-        return
+_NO_BASELINE = (Span("What got worse", "bold"), ": no baseline (", Span("--baseline latest", "code"), ").")
+
+
+def _worse(comparison: Comparison) -> Rich:
+    """Return what became slower since the baseline run, without the names of cases: they stand below."""
     from reports.view.comparison import brief_against_text  # it brings the diff and the database along
 
     is_bad = comparison.result is not None and comparison.result.exit_code != 0
     text = brief_against_text(comparison)
-    yield (
-        Span("What got worse", "bold"),
-        ": ",
-        Span(text, "bad" if is_bad else "good"),
-        Span(" (", medium="page"),
-        Span("cases", anchor="baseline", medium="page"),
-        Span(")", medium="page"),
-        ".",
-    )
+    link = (Span(" (", medium="page"), Span("cases", anchor="baseline", medium="page"), Span(")", medium="page"))
+    return (Span("What got worse", "bold"), ": ", Span(text, "bad" if is_bad else "good"), *link, ".")
 
 
 # --- details on demand

@@ -266,7 +266,7 @@ def test_rows_of_the_ranking_with_a_doubtful_time_are_marked_with_their_reasons(
     marks = [attrs["title"] for tag, attrs in page.tags if tag == "abbr" and attrs["class"] == "mark"]
     assert marks == [f"drift: {code_text('drift')}; capped: {code_text('capped')}"]
     (row,) = re.findall(r"<tr[^>]*><td class=\"n\">1</td>.*?</tr>", text, re.DOTALL)
-    assert "INT8 (W8A8) · int_mm" in row
+    assert "INT8 (W8A8)</span> · int_mm" in row
     assert ">!</abbr>" in row
 
 
