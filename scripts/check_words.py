@@ -42,7 +42,8 @@ def prose(markdown: str) -> Iterator[str]:
     text = re.sub(r"`[^`]*`", "Code", text)
     for paragraph in re.split(r"\n\s*\n", text):
         if paragraph.lstrip().startswith("|"):
-            yield from (cell.strip() for line in paragraph.splitlines() for cell in line.split("|"))
+            for cell in (cell.strip() for line in paragraph.splitlines() for cell in line.split("|")):
+                yield re.sub(r"Code(?:(?:, | and )Code)+", "Code", cell)  # a list of names is no sentence
         else:
             yield re.sub(r"\s+", " ", paragraph).strip()
 

@@ -1,6 +1,6 @@
 """What a run found, in one sentence per operator: which configuration leads decode, which prefill, and by how much.
 
-The best leads, and what is level with it, so that noise between two leaders decides nothing.
+The best leads, and what is tied with it, so that noise between two leaders decides nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
 
 
 def _alone(result: ShapeResult) -> str:
-    """Return the verdict of a shape; where a narrower format is level with the baseline, which is faster: to stay there."""
+    """Return the verdict of a shape; where a narrower format is tied with the baseline, which is faster: to stay there."""
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
@@ -86,7 +86,7 @@ def _alone(result: ShapeResult) -> str:
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:
-    """`INT4 (W4A4) · int4pack leads 2 of 2 shapes (level with INT8 (W8A8) · int_mm at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
+    """`INT4 (W4A4) · int4pack leads 2 of 2 shapes (tied with INT8 (W8A8) · int_mm at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
     verb = "leads" if lead.level_count else "wins"
     verb = verb if lead.shapes[0].one.is_measured else f"should {verb.removesuffix('s')}"
     level = f" ({level_words(lead)})" if lead.level_count else ""
@@ -94,10 +94,10 @@ def _led(lead: Lead, base: str, of: str = "") -> str:
 
 
 def level_words(lead: Lead) -> str:
-    """Return `level with INT8 (W8A8) · int_mm at 1`, the two most frequent by name; empty where it is alone everywhere."""
+    """Return `tied with INT8 (W8A8) · int_mm at 1`, the two most frequent by name; empty where it is alone everywhere."""
     named = [f"{label} at {count}" for label, count in lead.level.items()]
     more = f" and {counted(len(named) - 2, 'more configuration')}" if len(named) > 2 else ""
-    return f"level with {', '.join(named[:2])}{more}" if named else ""
+    return f"tied with {', '.join(named[:2])}{more}" if named else ""
 
 
 def gains(places: Sequence[LedShape], base: str) -> str:
@@ -138,7 +138,7 @@ def baseline_name(baselines: list[Option]) -> str:
 
 
 def _level(results: list[ShapeResult]) -> str:
-    """`; INT8 (W8A8) · int_mm only level with BF16 at 2; FP32 · matmul only level with FP16 · matmul at 1`."""
+    """`; INT8 (W8A8) · int_mm only tied with BF16 at 2; FP32 · matmul only tied with FP16 · matmul at 1`."""
     found: dict[str, list[str]] = {}
     names = {option_precision(one.baseline) for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
@@ -151,7 +151,7 @@ def _level(results: list[ShapeResult]) -> str:
         else:
             found.setdefault(base if other is result.baseline else option_label(other), []).append(option_label(best))
     return "".join(
-        f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
+        f"; {', '.join(list(dict.fromkeys(labels))[:2])} only tied with {other} at {len(labels)}"
         for other, labels in found.items()
     )
 
@@ -248,7 +248,7 @@ def _place(lead: Lead) -> tuple[int, int, float, str]:
 
 
 def _winners(result: ShapeResult) -> tuple[Option, ...]:
-    """Return the leaders that win, too: what is level with the baseline is no winner, however wide its interval is."""
+    """Return the leaders that win, too: what is tied with the baseline is no winner, however wide its interval is."""
     baseline = result.baseline
     return tuple(
         leader

@@ -23,7 +23,6 @@ from reports.text.display_text import counted, shown
 from reports.view.comparison import (
     ComparedRow,
     Comparison,
-    against_text,
     compared_rows,
     compared_texts,
     gate_text,
@@ -33,14 +32,6 @@ from results.history.case_history import CaseHistory
 
 MOST_CHANGES = 100
 """Steps and drifts listed; `roofline history --all` lists all."""
-
-
-def verdict_blocks(comparison: Comparison) -> Iterator[Block]:
-    """Yield the verdict against the baseline, for the head of the report; nothing where there was nothing to compare with."""
-    text = against_text(comparison)
-    if text:
-        is_bad = comparison.result is not None and comparison.result.exit_code != 0
-        yield Paragraph(text, "bad" if is_bad else "good", look="headline")
 
 
 def comparison_sections(report: Report) -> Iterator[Section]:

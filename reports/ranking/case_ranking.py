@@ -73,7 +73,7 @@ class ShapeRanking(CaseRanking):
     gain: Gain | None = None
     """Of the first measured option over the measured baseline; None where it is the baseline, or one is not measured."""
     level_with: Option | None = None
-    """The second measured option where the first is level with it."""
+    """The second measured option where the first is tied with it."""
     rival: Option | None = None
     """What may be faster than the first measured option and waits behind it for its loss (`maybe_faster`)."""
     rival_gain: Gain | None = None

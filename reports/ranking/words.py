@@ -91,7 +91,7 @@ def _speedup_words(option: Option, ranking: CaseRanking) -> str:
 
 
 def shape_summary(ranking: ShapeRanking) -> str:
-    """Return what is first, how much it gains, what it is level with, and which time is in doubt."""
+    """Return what is first, how much it gains, what it is tied with, and which time is in doubt."""
     best = ranking.first
     if best is None:
         return "nothing could be ranked: no case was measured or predicted"
@@ -113,7 +113,7 @@ def shape_summary(ranking: ShapeRanking) -> str:
 
 
 def _level_words(other: Option) -> str:
-    return f"; level with {other.label} within the intervals"
+    return f"; tied with {other.label} within the intervals"
 
 
 def worth_trying(ranking: CaseRanking) -> str:

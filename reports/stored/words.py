@@ -43,7 +43,7 @@ def summary_of(ranking: StoredRanking) -> str:
     faster = [row for row in level_with(best, ranking.options) if ranking.rank_of(row) > 1]
     told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
     more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
-    level = f"; level with it: {told}{more}" if faster else ""
+    level = f"; tied with it: {told}{more}" if faster else ""
     gain = _gain_words(ranking, best)
     gap = first_with(best.findings, "kernel-gap")
     if gap is not None:

@@ -208,7 +208,7 @@ def _memory(records: Sequence[Record]) -> Memory | None:
 
 
 def _loss(record: Record) -> Loss:
-    """Return the loss that orders what is level: measured by the run, 0 for the original, else published of the formats."""
+    """Return the loss that orders what is tied: measured by the run, 0 for the original, else published of the formats."""
     figures, formats = model_figures(record), dict(record.case.formats)
     if figures is not None:
         pct = pass_loss_pct(record.case, figures)
@@ -304,9 +304,9 @@ class ShapeVerdict:
     def level_pair(self) -> tuple[Option, Option] | None:
         """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
 
-        The best and the baseline, or another 16-bit option that the best is level with (BF16 names the baseline, which
+        The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
         need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide ones; where the
-        baseline itself is the best: what is level with it, narrow ones first.
+        baseline itself is the best: what is tied with it, narrow ones first.
         """
         best, baseline = self.best, self.baseline
         if best is None or baseline is None:
@@ -334,7 +334,7 @@ class ShapeVerdict:
 
     @property
     def equals(self) -> tuple[Option, ...]:
-        """The others, without the baseline, that are level with the best."""
+        """The others, without the baseline, that are tied with the best."""
         others = (one for one in self.ranked if one is not self.best and one is not self.baseline)
         return tuple(
             other for other in others if are_level(self.best, other) and (other.is_measured or not is_emulation(other))
@@ -360,7 +360,7 @@ class ShapeVerdict:
 
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of what the verdict is about: best, baseline, and what is level with them or comes next."""
+        """The flags of what the verdict is about: best, baseline, and what is tied with them or comes next."""
         is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
         named = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
         return frozenset().union(*(one.flags for one in named if one is not None))
@@ -471,7 +471,7 @@ def expected_speedup(one: Option | None, baseline: Option | None) -> float | Non
 def are_level(one: Option | None, other: Option | None) -> bool:
     """Return whether no winner can be named: measured intervals that overlap, or predictions that every ranking takes for level.
 
-    Measured times of too few samples for an interval are level up to `UNKNOWN_LEVEL_RATIO`, too.
+    Measured times of too few samples for an interval are tied up to `UNKNOWN_LEVEL_RATIO`, too.
     """
     if one is None or other is None or one.is_measured != other.is_measured:
         return False

@@ -147,10 +147,14 @@ def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
     ]
     view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
     prefill = next(headline for headline in view.headlines if "prefill" in headline)
-    assert "stay at BF16 · transformers; INT8 (W8A16) · torchao is level with BF16" in prefill
-    steps, prompts = view.chips[0].actions
-    assert prompts.take == "stay at BF16"
-    assert prompts.evidence.startswith("nothing is faster; INT8 (W8A16) is level with it")
-    assert steps.take == "take INT4 (W4A16)"
-    assert "likeliest next token is the 16-bit model's on 50.0 % of the tokens only" in steps.caveat
+    assert "stay at BF16 · transformers; INT8 (W8A16) · torchao is tied with BF16" in prefill
+    steps, prompts = view.chips[0].answers
+    assert prompts.ranking.headline.code == steps.ranking.headline.code == "stay"
+    assert [each.option.precision for each in prompts.ranking.alternatives] == []
+    (riskier,) = steps.ranking.alternatives  # a loss over random tokens is none of quality: what was published decides
+    assert (riskier.role, riskier.option.precision, riskier.option.loss.source) == (
+        "riskier",
+        "INT4 (W4A16)",
+        "claimed",
+    )
     assert "SM clock" not in render_page(view)

@@ -188,8 +188,10 @@ def test_the_theme_changes_page_and_plot(page):
 def test_everything_can_be_reached_by_keyboard(page):
     page.evaluate("document.querySelector('h1').tabIndex = -1; document.querySelector('h1').focus()")
     reached = set()
-    for _ in range(24):
+    for _ in range(40):
         page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('.filters > summary')"):
+            page.keyboard.press("Enter")
         reached |= set(
             page.evaluate(
                 "[document.activeElement.tagName, ...document.activeElement.classList, document.activeElement.type || '']"
