@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench_cases.models.gguf_file import DEMO_MODEL, SUFFIX, demo_shape, is_gguf
 from bench_cases.quantization.plans.precisions import PRECISIONS
 from roofline_model.core.errors import RooflineError, UnsupportedError
 from roofline_model.core.user_path import shortened, user_path
@@ -20,6 +21,8 @@ from roofline_model.models.model_shapes import ModelShape
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._/+-]")
 MAX_NAME_CHARS = 80
+_METADATA_BYTES = 1 << 20
+"""The start of a GGUF file, which describes it."""
 REPORT_FILE = "quantization.json"
 """What `save_quantized` writes beside the weights (`quantization.save_load` imports torch, this file must not)."""
 
@@ -29,9 +32,9 @@ class ModelReference:
     """A model that was asked for, by the text of `--roofline-model`."""
 
     text: str
-    """What loads it: a seeded name, a folder, a hub id."""
+    """What loads it: a seeded name, the demo's model, a folder, a GGUF file, a hub id."""
     name: str
-    """What results call it; of a folder its own name and six digits of its config.json, never a path."""
+    """What results call it; of a folder or a file its own name and six digits of what is in it, never a path."""
     shape: ModelShape | None
     """None: its architecture is not one that can be predicted, or nothing of it is here yet."""
     why_no_shape: str = ""
@@ -53,6 +56,10 @@ def find_model(text: str | None) -> ModelReference:
     asked = (text or DEFAULT_MODEL).strip()
     if asked in SEEDED_LLAMAS:
         return ModelReference(asked, asked, SEEDED_LLAMAS[asked].shape())
+    if asked == DEMO_MODEL:
+        return ModelReference(asked, asked, demo_shape())
+    if is_gguf(asked):
+        return _gguf_reference(asked)
     if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
         _require_folder(asked)
     try:
@@ -72,6 +79,18 @@ def find_model(text: str | None) -> ModelReference:
         name = _clean(asked) if config is None else _folder_name(path, config)
         saved = "" if config is None else _saved_precision(path)
         return ModelReference(asked if config is None else str(path), name, None, str(error), saved)
+
+
+def _gguf_reference(text: str) -> ModelReference:
+    """Return the reference of a GGUF file; its shape is known when it is loaded."""
+    file = user_path(text)
+    try:
+        with file.open("rb") as opened:
+            digits = hashlib.sha256(opened.read(_METADATA_BYTES)).hexdigest()[:6]
+    except OSError:
+        raise UnsupportedError(f"no such file: {shortened(text)}. Give a GGUF file that can be read") from None
+    name = f"{_clean(file.name[: -len(SUFFIX)])[: MAX_NAME_CHARS - 7]}-{digits}"
+    return ModelReference(str(file), name, None, "the shape in a GGUF file is read when it is loaded")
 
 
 def _require_folder(text: str) -> None:

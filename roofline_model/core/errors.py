@@ -78,8 +78,8 @@ class MissingDependencyError(RooflineError, ImportError):
 
     slug = "missing-dependency"
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}: pip install 'roofline-bench[{extra}]'")
+    def __init__(self, package: str, extra: str, purpose: str, *, command: str = "") -> None:
+        super().__init__(f"{purpose} needs {package}: " + (command or f"pip install 'roofline-bench[{extra}]'"))
 
 
 class StoreError(RooflineError):
