@@ -156,7 +156,9 @@ def _from_checkpoint(transformers: Any, name: str, source: str, dtype: torch.dty
 def _from_gguf(name: str, file: Path, dtype: torch.dtype, device: str) -> LoadedModel:
     """Load a GGUF file with every weight decoded to `dtype`, and its tokenizer."""
     if not file.is_file():
-        raise UnsupportedError(f"no such file: {shortened(name)}. Give a GGUF file, a folder with config.json, or a hub id")
+        raise UnsupportedError(
+            f"no such file: {shortened(name)}. Give a GGUF file, a folder with config.json, or a hub id"
+        )
     transformers = _transformers("loading a GGUF file")
     for package in ("gguf", "accelerate"):
         if importlib.util.find_spec(package) is None:

@@ -14,8 +14,10 @@ from reports.text.display_text import counted
 from reports.text.labels import regime_title
 from results.records.flags import DOUBTFUL_FLAGS
 from results.verdicts.gain import roughly, times_faster
+from results.verdicts.headline_evidence import gap_of_all
 from results.verdicts.shape_verdict import are_level, expected_speedup, is_sixteen_bit, speedups
 from roofline_model.core.answer import Option
+from roofline_model.core.finding import short_text
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 """The operators a reader looks for first, in the words of who serves a model."""
@@ -46,10 +48,11 @@ def _listed(names: list[str]) -> str:
 
 
 def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
-    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured, one regime."""
+    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured, undisturbed, one regime."""
     for keep in (
         lambda one: one.is_contest and one.baseline is not None,
         lambda one: one.best.is_measured,
+        lambda one: one.judged.gap is None,
     ):
         results = [result for result in results if keep(result)] or results
     return first_regime(results)
@@ -57,6 +60,9 @@ def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
 
 def _sentence(op: str, results: list[ShapeResult]) -> str:
     family = _FAMILIES.get(op, results[0].op_title)
+    gap = gap_of_all([result.judged.gap for result in results])
+    if gap is not None:
+        return f"{family}: no result, {short_text(gap)}"
     if len(results) == 1:  # titles of other operators begin with their name
         said = _alone(results[0])
         return f"{family} at {said}" if op in _FAMILIES else said

@@ -13,10 +13,11 @@ from reports.ranking.model_results import model_title
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult
 from reports.text.display_text import shown
+from results.verdicts.headline_evidence import gap_of_all
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.shape_verdict import is_emulation
 from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Ranking, Source, Times
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.loss import REFERENCE
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
@@ -82,6 +83,13 @@ def phase_rankings(
     return tuple(ranking for ranking in (*rankings, *of_shapes) if ranking is not None)
 
 
+def _without_headline(ranking: Ranking, gap: Finding | None) -> Ranking:
+    """Return a ranking without its choice where the times behind it were disturbed or cannot be."""
+    if gap is None:
+        return ranking
+    return replace(ranking, choice=None, alternatives=(), findings=(gap, *ranking.findings))
+
+
 # --- shapes
 
 
@@ -101,6 +109,7 @@ def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRan
         return None
     question = Question("shape", shown(hardware, 60), name, phase=name if name in PHASES else "")
     ranking = rank(question, options, options[0] if baseline else None, limits=Limits(loss_pct=MAX_LOSS_PCT))
+    ranking = _without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
     places = tuple(result.title for result in shapes)
     return PhaseRanking(PHASES.get(name, name), ranking, places, len(results))
 
@@ -282,6 +291,7 @@ def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRan
     ranking = rank(
         question, tuple(against.values()), None if baseline is None else against[baseline.key], limits=limits
     )
+    ranking = _without_headline(ranking, judged.gap)
     title = shown(f"{model_title(model)}: {phase.phase}", 180)
     return PhaseRanking(title, ranking, (title,), 1)
 

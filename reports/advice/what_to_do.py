@@ -9,7 +9,7 @@ from reports.advice.phase_ranking import PhaseRanking
 from reports.text.display_text import counted
 from results.diff.rules import INVALIDATING_FLAGS
 from results.verdicts.gain import measured_gain, times_faster
-from roofline_model.core.answer import Option
+from roofline_model.core.answer import NO_RESULT, Option
 from roofline_model.core.finding import short_text
 from roofline_model.recommend.loss import loss_doubt
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
@@ -44,6 +44,9 @@ def actions(rankings: Iterable[PhaseRanking]) -> tuple[Action, ...]:
 def action_of(phase: PhaseRanking) -> Action:
     """Return what to do in a phase."""
     choice, ranking = phase.choice, phase.ranking
+    gap = next((item for item in ranking.findings if item.code in NO_RESULT), None)
+    if gap is not None:
+        return Action(phase.title, "no result", short_text(gap), "")
     if choice is None:
         nearest = ranking.nearest
         ids = () if nearest is None else nearest.record_ids

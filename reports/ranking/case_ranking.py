@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from results.verdicts.gain import Gain
-from roofline_model.core.answer import Option, Ranking
-from roofline_model.core.finding import has_code
+from roofline_model.core.answer import NO_RESULT, Option, Ranking
+from roofline_model.core.finding import Finding, has_code
 
 _OF_THE_TIMER = frozenset({"simulated"})
 """Among the doubts of an option, what no second measurement mends."""
@@ -40,6 +40,16 @@ class CaseRanking(Ranking):
     def first(self) -> Option | None:
         """The option that stands first; None where nothing could be ranked."""
         return self.options[0] if self.options else None
+
+    @property
+    def gap(self) -> Finding | None:
+        """Why no headline may rest on the measured times; None where one may."""
+        return next((item for item in self.findings if item.code in NO_RESULT), None)
+
+    @property
+    def result(self) -> Option | None:
+        """The option that stands first, where a headline may rest on it or the question forces one."""
+        return None if self.gap is not None and self.choice is None else self.first
 
     @property
     def runnable(self) -> tuple[Option, ...]:

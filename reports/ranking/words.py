@@ -7,7 +7,7 @@ from reports.text.display_text import counted, shown
 from results.text.verdict_text import doubt_text, maybe_faster_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Exclusion, Option, Trust
-from roofline_model.core.finding import findings_text, first_with, has_code, optional_text
+from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
 from roofline_model.core.units import format_percent, format_time
 
 ACROSS_RUNS = "across runs"
@@ -95,6 +95,8 @@ def shape_summary(ranking: ShapeRanking) -> str:
     best = ranking.first
     if best is None:
         return "nothing could be ranked: no case was measured or predicted"
+    if ranking.gap is not None and ranking.result is None:
+        return f"no result: {short_text(ranking.gap)}"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     gain, name = ranking.gain, ranking.baseline_precision or "16 bit"

@@ -26,6 +26,8 @@ _ORIGIN_FLAGS = ("forced", "simulated")
 
 def verdict_text(judged: ShapeVerdict) -> str:
     """Return one plain line, e.g. `INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 2.3×`, and what weakens it."""
+    if judged.gap is not None:
+        return f"no result: {short_text(judged.gap)}"
     remarks = [f"doubtful: {', '.join(judged.doubts)}"] if judged.doubts else []
     remarks += [f"{flag}: {code_text(flag)}" for flag in _ORIGIN_FLAGS if flag in judged.flags]
     return _judgement(judged) + (f" ({'; '.join(remarks)})" if remarks else "")

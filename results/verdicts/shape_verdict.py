@@ -16,7 +16,9 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
+from results.verdicts.headline_evidence import headline_gap
 from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Memory, Option, Times
+from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
@@ -284,6 +286,11 @@ class ShapeVerdict:
     def expected_speedup(self) -> float | None:
         """Expected time of the baseline over expected time of `best`; None where one has none."""
         return expected_speedup(self.best, self.baseline)
+
+    @property
+    def gap(self) -> Finding | None:
+        """Why no headline may rest on the measured best; None where one may."""
+        return headline_gap(self.best, self.baseline)
 
     @property
     def op(self) -> str:

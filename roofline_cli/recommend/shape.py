@@ -37,6 +37,7 @@ from roofline_cli.recommend.model_view import (
     source_sentence,
 )
 from roofline_cli.recommend.stored import (
+    ForceOption,
     OperatorOption,
     StoredDatabaseOption,
     StoredOption,
@@ -136,6 +137,7 @@ def recommend(
     stored: StoredOption = False,
     op: OperatorOption = None,
     db: StoredDatabaseOption = None,
+    force: ForceOption = False,
     show_all: Annotated[bool, typer.Option("--all", help="List every option, what was excluded, and why.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -169,10 +171,15 @@ def recommend(
             "--all": show_all or None,
         }
         check_stored_form({**of_model, **of_prediction})
-        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db)
+        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db, force)
         recommend_from_database(request, as_json=as_json)
         return
-    check_form({**shape, "--model-parameters": model_parameters}, model, of_model, {"--op": op, "--db": db})
+    check_form(
+        {**shape, "--model-parameters": model_parameters},
+        model,
+        of_model,
+        {"--op": op, "--db": db, "--force": force or None},
+    )
     hw = hw or "auto"
     if model is not None:
         latency_ms = parse_amount("--max-latency-ms", max_latency_ms, "milliseconds such as 30")

@@ -25,6 +25,10 @@ OperatorOption = Annotated[
     str | None,
     typer.Option("--op", metavar="NAME", help="With --stored: this operator only, e.g. gemv, gemm, attention."),
 ]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="With --stored: name a result although its times were disturbed or cannot be."),
+]
 StoredDatabaseOption = Annotated[
     str | None,
     typer.Option(
@@ -49,6 +53,7 @@ class StoredRequest:
     max_quality_loss: str | None
     losses: Path | None
     db: str | None
+    is_forced: bool = False
 
 
 def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
@@ -87,6 +92,7 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
         memory_limit_bytes=None if limit_gb is None else limit_gb * 1e9,
         max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
         losses=() if request.losses is None else (read_losses(request.losses),),
+        is_forced=request.is_forced,
     )
 
 

@@ -109,10 +109,12 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
     has_chips = len({one.hardware_key for one in recommendations.rankings}) > 1
     for ranking in recommendations.rankings:
         title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
-        best = ranking.first
+        best = ranking.result
         moved = str(len(ranking.changes)) if ranking.changes else MISSING
         if best is None:
-            rows.append([title, "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved])
+            rows.append(
+                [title, "no result" if ranking.first else "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved]
+            )
             continue
         rows.append(
             [
@@ -137,7 +139,7 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
     if len(rankings) > REASONED_COUNT:
         return
     for ranking in rankings:
-        best = ranking.first
+        best = ranking.result
         if best is None:
             show_line(f"  {ranking.title}: {summary_of(ranking)}")
             continue
