@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from results.verdicts.gain import Gain
 from roofline_model.core.answer import NO_RESULT, Option, Ranking
 from roofline_model.core.finding import Finding, has_code
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _OF_THE_TIMER = frozenset({"simulated"})
 """Among the doubts of an option, what no second measurement mends."""
@@ -60,6 +61,15 @@ class CaseRanking(Ranking):
     def barred(self) -> tuple[Option, ...]:
         """The options that no kernel is known to run."""
         return tuple(option for option in self.options if has_code(option.findings, "kernel-gap"))
+
+    @property
+    def first_within_loss_limit(self) -> Option | None:
+        """The first runnable option that is known to lose at most the default limit; None where no option is."""
+        for option in self.runnable:
+            most_pct = max(option.loss.pct or 0.0, option.loss.at_least_pct or 0.0)
+            if option.loss.pct is not None and most_pct <= MAX_LOSS_PCT:
+                return option
+        return None
 
     @property
     def baseline_doubts(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Exclusion, Option, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
 from roofline_model.core.units import format_percent, format_time
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 ACROSS_RUNS = "across runs"
 """The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
@@ -28,6 +29,17 @@ def speedup_basis_text(trust: Trust) -> str:
 def stale_text(trust: Trust) -> str:
     """Return why a measurement may no longer hold; empty where it does."""
     return shown(findings_text(trust.stale))
+
+
+def loss_limit_text(ranking: CaseRanking) -> str:
+    """Return which option stays within the default limit of the loss, where the first one does not; else empty."""
+    best, within = ranking.first, ranking.first_within_loss_limit
+    if best is None or within is best:
+        return ""
+    loss = "its loss is unknown" if best.loss.pct is None else f"it may lose {best.loss.pct:.3g} %"
+    if within is None:
+        return f"{best.label}: {loss}, and no option is known to stay within {MAX_LOSS_PCT:g} %"
+    return f"{best.label}: {loss}. First within {MAX_LOSS_PCT:g} %: {within.label}"
 
 
 def kernel_gap_text(option: Option) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
-    CAVEAT_COUNT,
     Cell,
     Column,
     Styled,
@@ -15,6 +14,7 @@ from roofline_cli.screen.tables import (
     in_prefix,
     shared_prefix,
     show_line,
+    show_notes,
     show_table,
     speedup,
 )
@@ -111,7 +111,6 @@ def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
 ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the first options of the ranking, and the baseline."""
 _ANSWER_COLUMNS = (
-    Column(""),
     Column("Format"),
     Column("Kernel", drop=3),
     Column("Ideal", "right", drop=4),
@@ -124,7 +123,7 @@ _ANSWER_COLUMNS = (
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print what to take, a row for each of the first options, up to two caveats, and what to type next: a dozen lines."""
+    """Print what is fastest, a row for each of the first options, up to two caveats, and what to type next: a dozen lines."""
     run = comparison.run.run_id[:8]
     ranking = comparison.recommendations[0] if comparison.recommendations else None
     if ranking is None or ranking.first is None:
@@ -136,18 +135,16 @@ def print_comparison(comparison: Comparison) -> None:
         over = f"Gain: over {comparison.baseline_label}. " if comparison.baseline_label else ""
         has_error = any(row.case.measured_s is not None for row in comparison.rows)
         show_line(f"{over}{'Error: of the prediction; negative is too fast.' if has_error else ''}".rstrip(), "dim")
-    for note in _caveats(comparison)[:CAVEAT_COUNT]:
-        show_line(f"Note: {note}", "yellow")
+    show_notes(_caveats(comparison))
     show_line(f"Next: roofline report --run {run}")
     show_line(f"More: `roofline show {run}`; --all adds every kernel and why.", "dim")
 
 
 def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
-    """Return what to take, by which time, in one sentence."""
-    first = ranking.first
-    assert first is not None
-    verb = "Stay with" if ranking.is_baseline(first) else "Take"
-    return f"{verb} {best_sentence(comparison, ranking)}."
+    """Return what is first, by which time, in one sentence."""
+    text = best_sentence(comparison, ranking)
+    is_named = ranking.first is not None and text.startswith(ranking.first.label)
+    return f"Fastest: {text}." if is_named else f"{text[:1].upper()}{text[1:]}."
 
 
 def _question(comparison: Comparison) -> str:
@@ -167,7 +164,6 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
     prefix = shared_prefix(*([row.case.ideal_s, row.case.expected_s, row.case.measured_s] for _, row in pairs))
     return [
         [
-            "take" if option is ranking.first else "",
             row.case.precision,
             row.case.kernel,
             in_prefix(row.case.ideal_s, prefix),
@@ -185,10 +181,11 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
 
 
 def _caveats(comparison: Comparison) -> list[str]:
-    """Return what is missing for a speed-up, what did not run, and which flags put times in doubt."""
+    """Return what loses too much, what speed-ups lack, what failed, and which flags put times in doubt."""
+    from reports.ranking.words import loss_limit_text
     from roofline_model.core.finding import code_text
 
-    notes = []
+    notes = [text for ranking in comparison.recommendations[:1] if (text := loss_limit_text(ranking))]
     if comparison.baseline_label is None:
         notes.append("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)")
     failed = [row.case for row in comparison.rows if row.case.status == "failed"]

@@ -168,11 +168,10 @@ def recommend(
         of_prediction = {
             "--model-parameters": model_parameters,
             "--formats-file": formats_file,
-            "--all": show_all or None,
         }
         check_stored_form({**of_model, **of_prediction})
         request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db, force)
-        recommend_from_database(request, as_json=as_json)
+        recommend_from_database(request, as_json=as_json, show_all=show_all)
         return
     check_form(
         {**shape, "--model-parameters": model_parameters},

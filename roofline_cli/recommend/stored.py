@@ -56,11 +56,11 @@ class StoredRequest:
     is_forced: bool = False
 
 
-def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
+def recommend_from_database(request: StoredRequest, *, as_json: bool, show_all: bool = False) -> None:
     """Answer from the database; exits 1 when nothing is left to recommend."""
     from reports.formats.ranking_json import recommendations_json
     from reports.stored import recommend_from_store
-    from roofline_cli.recommend.stored_view import print_stored
+    from roofline_cli.recommend.stored_view import print_stored, print_stored_details
 
     with reading(request.db) as store:
         recommendations = recommend_from_store(store, question_of(request, store))
@@ -68,6 +68,8 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
         show_json(recommendations_json(recommendations))
     else:
         print_stored(recommendations)
+        if show_all:
+            print_stored_details(recommendations)
     if not any(ranking.options for ranking in recommendations.rankings):
         raise typer.Exit(1)
 

@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -81,6 +81,22 @@ def show_line(text: str = "", style: str = "") -> None:
     console = _console(width)
     for line in lines:
         console.print(Text(line, style=style), soft_wrap=True)
+
+
+NOTE_LENGTH = 140
+"""Characters of a note in an answer: two lines at 80 columns. `--all` prints it whole."""
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """Print the first notes of an answer, each as long as two lines hold."""
+    for note in list(notes)[:CAVEAT_COUNT]:
+        show_line(f"Note: {brief(note)}", "yellow")
+
+
+def brief(text: str, most: int = NOTE_LENGTH) -> str:
+    """Return a text of at most `most` characters, cut between words."""
+    text = clean_line(text)
+    return text if len(text) <= most else f"{text[: most - 1].rpartition(' ')[0].rstrip(',;:(')} …"
 
 
 def show_pieces(pieces: Sequence[tuple[str, str]]) -> None:
