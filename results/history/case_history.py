@@ -90,7 +90,7 @@ class HistoryOptions:
 
     metric: Metric
     branch: str | None = None
-    """None: the branch with most nights; `all`: every branch."""
+    """None: the branch with most runs; `all`: every branch."""
     since: str | None = None
     """Day from which nights are shown (ISO date or time); earlier ones are searched all the same."""
     annotations: Sequence[Annotation] = ()
@@ -112,7 +112,7 @@ def case_history(
 
     `source`: an open store, or records together with the `runs` they are of. `case`: a case, or of a store what names one
     (see `reading.find_case`); of records its `case_key`. `metric`: time, energy, memory, quality or error. `since`: ISO date
-    or time; earlier nights are searched and not shown. `branch`: whose nights count (default: the branch with most nights of
+    or time; earlier nights are searched and not shown. `branch`: whose nights count (default: the branch with most runs of
     this case; `all`). Raises `UnknownNameError` for a case, metric or branch nobody knows, `InvalidValueError` for a case
     without a night.
     """
@@ -132,7 +132,7 @@ def case_history(
     made = _histories(observations, by_id, options)
     if not made or not made[0].points:
         raise InvalidValueError(
-            f"no night with {_WITH[options.metric.key]} of {called[:120]}{f' since {since}' if since else ''} is stored"
+            f"no run with {_WITH[options.metric.key]} of {called[:120]}{f' since {since}' if since else ''} is stored"
         )
     return made[0]
 
@@ -213,7 +213,7 @@ def _check_branch(branch: str | None, runs: Iterable[RunInfo]) -> None:
     git_branches = {run.git_branch for run in runs if run.git_branch}
     if branch not in (None, ALL_BRANCHES) and git_branches and branch not in git_branches:
         raise UnknownNameError(
-            "branch", branch or "", git_branches, fix="Or `all`, or none for the branch with most nights."
+            "branch", branch or "", git_branches, fix="Or `all`, or none for the branch with most runs."
         )
 
 

@@ -58,7 +58,7 @@ def prune(
         typer.Option(
             "--ignore-label",
             metavar="PATTERN",
-            help="Labels that keep nothing, such as 'night *'; labels with a date in them never do.",
+            help="Labels that keep nothing, such as 'nightly *'; labels with a date in them never do.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,

@@ -73,11 +73,11 @@ def print_stored(recommendations: StoredRecommendations) -> None:
     if recommendations.rankings:
         show_line()
         show_line(
-            f"From {recommendations.basis_words}: the newest comparable nights of each case.",
+            f"From {recommendations.basis_words}: the newest comparable runs of each case.",
             "dim",
         )
         show_line(
-            "measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful (at a speed-up: its baseline); old: stale.",
+            "measured: the baseline of these runs; expected: what a good kernel takes; ideal: a lower bound. ! doubtful (at a speed-up: its baseline); old: stale.",
             "dim",
         )
         if detailed and any(

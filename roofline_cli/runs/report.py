@@ -66,7 +66,7 @@ BaselineOption = Annotated[
     typer.Option(
         "--baseline",
         metavar="WHICH",
-        help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
+        help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the runs.",
     ),
 ]
 HistoryOption = Annotated[
