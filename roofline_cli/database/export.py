@@ -34,7 +34,7 @@ def export_run(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; none: search all runs."
+            metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; without one, search all runs."
         ),
     ] = None,
     case: Annotated[
@@ -62,7 +62,7 @@ def export_run(
 ) -> None:
     """Write a run or cases of many: JSON, CSV or Parquet.
 
-    JSON is complete; CSV and Parquet have a row per case. Without RUN give --case, --since or --until: what they find in all runs is written.
+    JSON is complete; CSV and Parquet have a row per case. Without RUN, --case, --since or --until select from all runs.
     """
     from results.store.query import RecordQuery
 

@@ -48,7 +48,7 @@ def history(
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option("--annotations", metavar="FILE.toml", help="What is expected: such a change is no alert."),
+        typer.Option("--annotations", metavar="FILE.toml", help="Expected changes, which raise no alert."),
     ] = None,
     quarantine: Annotated[
         Path | None, typer.Option("--quarantine", metavar="FILE.toml", help="Cases that raise no alert; as for diff.")

@@ -10,7 +10,7 @@ from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_lin
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 
 COMMANDS = {
-    "doctor": ("doctor", "Say what this machine has, what is missing, how to install it."),
+    "doctor": ("doctor", "Show what this machine has, what is missing, how to install it."),
 }
 
 _STYLES = {"ok": "green", "info": "", "warn": "yellow", "error": "bold red"}
@@ -40,7 +40,7 @@ def doctor(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what this machine has, what is missing, how to install it.
+    """Show what this machine has, what is missing, how to install it.
 
     Exits 1 when something is broken, 0 otherwise.
     """

@@ -52,8 +52,8 @@ def fit(
 ) -> None:
     """Fit the expected-time model to a table of measured kernels.
 
-    Many rows fix the constants by themselves; a few dozen refine those that the chip or its relatives already have. Errors
-    are of rows that were not fitted (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
+    Many rows decide the constants alone; a few dozen refine those that the chip or its relatives already have. Errors are
+    of rows left out of the fit (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
     """
     from roofline_model.expected.fitting.fit import FitPlan, fit_table
     from roofline_model.expected.fitting.table import read_kernel_table

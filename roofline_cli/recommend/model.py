@@ -84,7 +84,7 @@ TrafficOption = Annotated[
     typer.Option(
         "--traffic",
         metavar="PASS|FILE.json",
-        help="With --model: passes to weigh together, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file of them.",
+        help="With --model: a mix of passes, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file.",
     ),
 ]
 UniformOption = Annotated[
@@ -92,7 +92,7 @@ UniformOption = Annotated[
     typer.Option(
         "--formats",
         metavar="LIST",
-        help="With --model: uniform formats to weigh in place of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
+        help="With --model: uniform formats to rank instead of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
     ),
 ]
 StrategyOption = Annotated[
@@ -100,7 +100,7 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         metavar="NAME|FILE",
-        help="With --model: strategies to weigh in place of the six named ones; repeatable.",
+        help="With --model: strategies to rank instead of the six named ones; repeatable.",
     ),
 ]
 LayersOption = Annotated[
