@@ -34,7 +34,8 @@ def export_run(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; without one, search all runs."
+            metavar="RUN",
+            help="Id prefix, label, latest or latest~1, several joined by commas; without one, search all runs.",
         ),
     ] = None,
     case: Annotated[

@@ -50,7 +50,10 @@ def pipeline(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="FOLDER", help="Folder for model, report and state; the same command resumes there."
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="Folder for model, report and state; the same command resumes there.",
         ),
     ],
     hw: HardwareOption = "auto",
