@@ -107,7 +107,7 @@ class RooflineFixture:
     def keep(self, *facts: Mapping[str, Any], **more: Any) -> None:
         """Store facts (JSON values) with the declared case that were found after it was declared; later ones replace earlier.
 
-        Raises `InvalidValueError` before `declare`, and for what is no JSON value.
+        Raises `InvalidValueError` before `declare`, and for what is not JSON value.
         """
         if not self.pending:
             raise InvalidValueError("keep: nothing is declared yet; call declare(case, work) first")

@@ -100,7 +100,7 @@ def _format(given: str | None, output: Path | None) -> str:
     if wanted not in FORMATS:
         raise InvalidValueError(f"--format must be json, csv or parquet, got {wanted[:40]!r}")
     if wanted == "parquet" and output is None:
-        raise InvalidValueError("--format parquet is no text for a terminal: give -o FILE.parquet")
+        raise InvalidValueError("--format parquet is binary, not for a terminal: give -o FILE.parquet")
     return wanted
 
 

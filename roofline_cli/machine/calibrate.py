@@ -50,7 +50,7 @@ def calibrate(
         bool, typer.Option("--kernels/--no-kernels", help="Time a CPU's kernels, too (default), or its ceilings alone.")
     ] = True,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Start anew instead of keeping the best value ever seen.")
+        bool, typer.Option("--forget", help="Start again instead of keeping the best value so far.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -118,7 +118,7 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
     chip, why = machine.match()
     if chip is None:
         raise UnsupportedError(
-            f"{why}; constants stand beside a datasheet, so describe this chip in a TOML file first "
+            f"{why}; constants need a datasheet: describe this chip in a TOML file first "
             "(start: `roofline hardware show gb10 --toml`)"
         )
     return gpu_device(machine, chip, _report, forget=forget, budget_s=seconds)

@@ -142,7 +142,7 @@ def _check_target(path: Path, table_file: Path, beside: Path | None = None) -> N
         )
     if beside is not None and path.exists() and not is_attention_file(path):
         raise InvalidValueError(
-            f"{path}, where the attention of {beside} would go, is no file of `roofline fit`: it is not overwritten; name another file with -o"
+            f"{path} (for the attention of {beside}) is not a file of `roofline fit` and is not overwritten; name another file with -o"
         )
 
 

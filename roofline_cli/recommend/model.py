@@ -147,9 +147,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     from roofline_cli.recommend.model_view import print_model_answer, print_model_details
 
     if question.has_layers and question.losses is None:
-        raise InvalidValueError(
-            "--layers shows what the search chose, and there is no search without --losses FILE.json"
-        )
+        raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
     if question.output is not None:
         check_output(question.output, None)
     chip = find_chip(hw)

@@ -23,7 +23,7 @@ def load_frame(
 
     `run` as everywhere, None for all runs. Not given, it is all runs where `case`, `since` or `until` asks a question of
     them, as in `roofline export`, else `latest`. Nothing found is a frame without rows. Raises `StoreError` where there is
-    no database or no run, `UnknownNameError` for a run nobody knows, `InvalidValueError` for what is no date.
+    no database or no run, `UnknownNameError` for a run nobody knows, `InvalidValueError` for what is not a date.
     """
     import pandas
 

@@ -161,7 +161,7 @@ def test_short_and_since(database):
         (["--all", "--since", "2026-02-30"], "--since must be a date"),
         (["--all", "--since", "99999d"], "--since must be a date"),
         (["--all", "--metric", "speed"], "unknown metric 'speed'"),
-        (["--all", "--annotations", "absent.toml"], "is no file"),
+        (["--all", "--annotations", "absent.toml"], "is not a file"),
         (
             ["gemv", "1x8192", "--metric", "energy"],
             "no run with energy (--roofline-power measures it) of gemv 1x8192",

@@ -80,7 +80,7 @@ class FlashAttentionConfig:
         query = self.query_format
         if query.key not in QUERY_FORMATS:
             raise InvalidValueError(
-                f"qkv_precision {query.key} is no input format of FlashAttention; known: {', '.join(QUERY_FORMATS)}. "
+                f"qkv_precision {query.key} is not an input format of FlashAttention; known: {', '.join(QUERY_FORMATS)}. "
                 "A narrower cache is kv_cache_precision"
             )
         cache = self.cache_format
