@@ -86,7 +86,7 @@ class CaseHistory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """What is watched, and what people have said about it."""
+    """Settings of a history: metric, branch, first day shown, expected changes, quarantined cases."""
 
     metric: Metric
     branch: str | None = None
@@ -110,11 +110,10 @@ def case_history(
 ) -> CaseHistory:
     """Return the history of one case.
 
-    `source`: an open store, or records together with the `runs` they are of. `case`: a case, or of a store what names one
-    (see `reading.find_case`); of records its `case_key`. `metric`: time, energy, memory, quality or error. `since`: ISO date
-    or time; earlier nights are searched and not shown. `branch`: whose nights count (default: the branch with most runs of
-    this case; `all`). Raises `UnknownNameError` for a case, metric or branch nobody knows, `InvalidValueError` for a case
-    without a night.
+    `source`: an open store, or records together with their `runs`. `case`: a case or its `case_key`; for a store also words
+    (see `reading.find_case`). `metric`: time, energy, memory, quality or error. `since`: ISO date or time; earlier runs are
+    searched and not shown. `branch`: whose runs count (default: the branch with most runs of this case; `all`). Raises
+    `UnknownNameError` for an unknown case, metric or branch, `InvalidValueError` for a case without a run.
     """
     options = HistoryOptions(get_metric(metric), branch, since, annotations, quarantine)
     if not isinstance(source, Iterable):
@@ -138,7 +137,7 @@ def case_history(
 
 
 def case_histories(store: ResultStore, *, options: HistoryOptions) -> list[CaseHistory]:
-    """Return the history of every case with at least one night of the metric to show, by name; raises as `case_history`."""
+    """Return the history of every case with a run of the metric to show, by name; raises as `case_history`."""
     from results.history import reading
 
     series = reading.read_series(store, options.metric)
