@@ -132,6 +132,7 @@ def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
         "phase": case.phase,
         "method": _method(case),
         "source": held.loaded.source,
+        "decoded_from": case.model.decoded_from,
         "is_compiled": case.is_compiled,
         "parameters_count": held.loaded.parameters_count,
     }
@@ -149,7 +150,10 @@ def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
 
 
 def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text: QualityText) -> dict[str, Any]:
-    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
+    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache.
+
+    An untrained model has none: what it predicts is noise, which no format makes worse.
+    """
     from bench_cases.models.step_quality import measured_quality, quality_or_reason
     from bench_cases.quantization.kv.cache import make_kv_cache
 
@@ -157,15 +161,17 @@ def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text
         return {"source": "none", "reason": "original-missing"}
     if held.result is None and case.kv == case.model.wide:
         return {"source": "reference"}
+    if held.loaded.is_seeded:
+        return {"source": "none", "reason": "untrained"}
     if reference is None:
         return {"source": "none", "reason": "original-too-large"}
     if case.kv != case.model.wide:
         model = reference.loaded.model
         return quality_or_reason(
-            lambda: measured_quality(reference.loaded, reference.loaded, text, lambda: make_kv_cache(model, case.kv))
+            lambda: measured_quality(reference, reference, text, lambda: make_kv_cache(model, case.kv))
         )
     if held.quality is None:
-        held.quality = quality_or_reason(lambda: measured_quality(reference.loaded, held.loaded, text))
+        held.quality = quality_or_reason(lambda: measured_quality(reference, held, text))
     return held.quality
 
 
