@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench_cases.models.model_cases import ModelCase
+from bench_cases.models.reference import SEEDED_LLAMAS
 from bench_cases.quantization.plans.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
 from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
@@ -48,6 +49,7 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
         "phase": case.phase,
         "method": _method(case),
         "is_emulated": _is_emulated(case, target),
+        **({"source": "seeded"} if case.model.text in SEEDED_LLAMAS else {}),
     }
     roofline.declare(
         case.case,

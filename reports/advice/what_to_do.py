@@ -21,7 +21,7 @@ from results.verdicts.gain import measured_gain
 from results.verdicts.model_results import ModelResult
 from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Option
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import finding, short_text
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
@@ -73,7 +73,7 @@ def _of_model(model: ModelResult) -> list[Action]:
     found = []
     for phase in model.phases:
         best = phase.of(phase.judged.best)
-        if best is None:
+        if best is None or best.figures.is_untrained:
             continue
         advice = phase_advice(phase)
         caveats = [] if best.measured_s is not None else ["nobody measured it here"]
@@ -82,6 +82,8 @@ def _of_model(model: ModelResult) -> list[Action]:
             caveats.append("its loss was not measured")
         elif best.figures.quality_source == "measured" and not best.figures.is_language:
             caveats.append("a loss over random tokens says nothing about language")
+        if best.figures.decoded_from:
+            caveats.append(short_text(finding("reference-decoded", stored_format=best.figures.decoded_from)))
         loss = figures_loss(best.figures)
         if loss is not None and (doubt := loss_doubt(loss)) is not None:
             caveats.append(short_text(doubt))

@@ -9,14 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.screen.tables import Cell, Column, common_time, decimal_bytes, show_line, show_table, speedup
+from bench_cases.models.decoded_gguf import DEMO_FORMAT, DEMO_MODEL, decode_gguf, demo_file
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    common_time,
+    decimal_bytes,
+    show_json,
+    show_line,
+    show_table,
+    speedup,
+)
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
-from roofline_cli.shared.options import HardwareOption
+from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
+from roofline_model.core.finding import finding, short_text
 
 if TYPE_CHECKING:
-    from reports.stored import StoredRanking
+    from reports.stored import StoredRanking, StoredRecommendations
 
 COMMANDS = {
     "demo": ("demo", "Measure a trained model in every format here, rank them, write the report."),
@@ -45,12 +57,17 @@ def demo(
         typer.Option("--formats", metavar="LIST", help="Formats to measure beside BF16 (default: the usual ones here)."),
     ] = None,
     hw: HardwareOption = "auto",
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure a trained model in every format here, rank them, write the report.
 
-    SmolLM2-135M-Instruct comes with the extra demo (93 MB). Takes minutes; the weights are decoded once, and no network is used.
+    The extra demo brings SmolLM2-135M-Instruct (93 MB, stored as Q4_1), which is decoded to BF16. No network is used.
+
+    Exits 1 when nothing could be ranked.
     """
-    from bench_cases.models.decoded_gguf import DEMO_FORMAT, DEMO_MODEL, decode_gguf, demo_file
+    from reports.formats.ranking_json import recommendations_json
+    from reports.stored import StoredQuestion, recommend_from_store
 
     check_can_measure()
     file = demo_file()
@@ -63,9 +80,16 @@ def demo(
     if not model.is_dir():
         typer.echo(f"Decoding {file.name} to BF16, once: about half a minute.", err=True)
         decode_gguf(file, model, name=DEMO_MODEL, stored_format=DEMO_FORMAT, dtype="bfloat16")
-    label, database = f"demo-{uuid.uuid4().hex[:8]}", str(output / "results.db")
+    label, database = f"demo-{uuid.uuid4().hex[:8]}", db or str(output / "results.db")
     _measure(model, database, label, formats, hw)
-    _answer(database, label, DEMO_MODEL, output / "report.html")
+    with reading(database) as store:
+        recommendations = recommend_from_store(store, StoredQuestion(model=DEMO_MODEL, phase="decode"))
+    if as_json:
+        show_json(recommendations_json(recommendations))
+    else:
+        _show_answer(recommendations, database, label, output / "report.html")
+    if not any(ranking.options for ranking in recommendations.rankings):
+        raise typer.Exit(1)
 
 
 def _measure(model: Path, database: str, label: str, formats: str | None, hw: str) -> None:
@@ -95,20 +119,18 @@ def _measure(model: Path, database: str, label: str, formats: str | None, hw: st
         raise RooflineError(f"measuring stopped (pytest exit code {exit_code}): {last.removeprefix('ERROR: ')}")
 
 
-def _answer(database: str, label: str, model: str, report: Path) -> None:
-    """Write the report and print the answer; exits 1 when nothing is left to recommend."""
-    from reports.stored import StoredQuestion, recommend_from_store
+def _show_answer(recommendations: StoredRecommendations, database: str, label: str, report: Path) -> None:
+    """Print what to take and the table, write the report, and name what to type next."""
     from roofline_cli.runs.report import write_run_report
 
-    with reading(database) as store:
-        rankings = recommend_from_store(store, StoredQuestion(model=model, phase="decode")).rankings
-    for ranking in rankings:
+    for ranking in recommendations.rankings:
         _print_ranking(ranking)
+    for text in recommendations.missing:
+        show_line(f"missing: {text}", "yellow")
+    show_line(f"Note: {short_text(finding('reference-decoded', stored_format=DEMO_FORMAT))}.")
     write_run_report(run=label, output=report, db=database)
-    show_line(f"Next: roofline recommend --stored --db {database}   (all the evidence)")
-    show_line("      roofline pipeline --model YOUR_MODEL -o decision   (your own model: a folder or a hub id)")
-    if not any(ranking.options for ranking in rankings):
-        raise typer.Exit(1)
+    show_line(f"Next: roofline recommend --stored --db {database}")
+    show_line("      roofline pipeline --model YOUR_MODEL -o decision")
 
 
 def _print_ranking(ranking: StoredRanking) -> None:
@@ -126,10 +148,8 @@ def _print_ranking(ranking: StoredRanking) -> None:
                 time,
                 f"{1 / option.estimate.time_s:.3g}",
                 speedup(option.speedup_ratio),
-                "–" if memory is None else decimal_bytes(memory.total_bytes),
-                "0" if loss.source == "reference" else "–" if loss.pct is None else f"{loss.pct:+.1f} %",
+                decimal_bytes(None if memory is None else memory.total_bytes),
+                "0" if loss.source == "reference" else MISSING if loss.pct is None else f"{loss.pct:+.1f} %",
             ]
         )
     show_table(_COLUMNS, rows, title=f"{ranking.title}, on {ranking.hardware_name}")
-    for missing in ranking.missing:
-        show_line(missing.code)

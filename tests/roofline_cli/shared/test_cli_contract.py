@@ -60,6 +60,7 @@ COMMANDS = {
 }
 WITHOUT_JSON = {"export"}
 READING = {
+    "demo",
     "recommend",
     "pipeline",
     "runs",
@@ -82,7 +83,7 @@ READING = {
     "db deliver",
     "prune",
 }
-WRITING = {"recommend", "diff", "losses", "pipeline", "export", "report", "calibrate", "tiling", "sweep", "fit"}
+WRITING = {"demo", "recommend", "diff", "losses", "pipeline", "export", "report", "calibrate", "tiling", "sweep", "fit"}
 
 
 def leaves(command, prefix=""):
