@@ -65,7 +65,9 @@ def decode_gguf(file: Path, folder: Path, *, name: str, stored_format: str, dtyp
             )
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(file.parent), **where)
     except Exception as error:  # damaged files raise whatever their reader stumbles over
-        raise UnsupportedError(f"cannot read the GGUF file {file.name}: {type(error).__name__}: {error}"[:300]) from None
+        raise UnsupportedError(
+            f"cannot read the GGUF file {file.name}: {type(error).__name__}: {error}"[:300]
+        ) from None
     if report["missing_keys"]:
         raise UnsupportedError(f"the GGUF file {file.name} lacks weights, such as {min(report['missing_keys'])}")
     if hasattr(model.config, "quantization_config"):

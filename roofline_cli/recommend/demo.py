@@ -54,7 +54,9 @@ def demo(
     ] = Path("roofline-demo"),
     formats: Annotated[
         str | None,
-        typer.Option("--formats", metavar="LIST", help="Formats to measure beside BF16 (default: the usual ones here)."),
+        typer.Option(
+            "--formats", metavar="LIST", help="Formats to measure beside BF16 (default: the usual ones here)."
+        ),
     ] = None,
     hw: HardwareOption = "auto",
     db: DatabaseOption = None,
