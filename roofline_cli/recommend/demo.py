@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reports.stored import StoredRanking, StoredRecommendations
 
 COMMANDS = {
-    "demo": ("demo", "Measure a trained model in every format here, rank them, write the report."),
+    "demo": ("demo", "Measure a trained model in every format here, and rank them."),
 }
 
 _TIMEOUT_S = 600
@@ -62,9 +62,9 @@ def demo(
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a trained model in every format here, rank them, write the report.
+    """Measure a trained model in every format here, and rank them.
 
-    The extra demo brings SmolLM2-135M-Instruct (93 MB, stored as Q4_1), which is decoded to BF16. No network is used.
+    The extra demo brings SmolLM2-135M-Instruct (93 MB, stored as Q4_1), which is decoded to BF16. A report is written, and no network is used.
 
     Exits 1 when nothing could be ranked.
     """

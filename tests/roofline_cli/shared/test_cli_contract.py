@@ -20,6 +20,7 @@ runner = CliRunner()
 ROOT = Path(__file__).parents[3]
 
 COMMANDS = {
+    "demo",
     "doctor",
     "calibrate",
     "predict gemv",
