@@ -59,7 +59,13 @@ def action_of(phase: PhaseRanking) -> Action:
             "measure a second one to compare with",
             choice.record_ids,
         )
-    caveats = (_unmeasured(choice), _doubts(phase), _token_doubt(choice), _finding_text(phase))
+    caveats = (
+        _unmeasured(choice),
+        _doubts(phase),
+        _token_doubt(choice),
+        _finding_text(phase),
+        *map(short_text, phase.caveats),
+    )
     caveat = "; ".join(text for text in caveats if text)
     baseline = ranking.baseline
     if baseline is not None and choice.key == baseline.key:
