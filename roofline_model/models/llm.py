@@ -38,6 +38,7 @@ from roofline_model.models.format_plan import (
 )
 from roofline_model.models.hf.parameters import attention_matrices
 from roofline_model.models.model_memory import ModelMemory, model_memory, plan_kv_bytes
+from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.tensor_parallel import Parallel, all_reduce_count, shard
@@ -274,7 +275,7 @@ def predict_model(
     free. `attention_kernel`: name of the kernel that `expected_step` asks for attention; the ideal does not know it.
     Raises a `RooflineError` naming the field: unknown model or chip, context beyond the model's, contradictory formats.
     """
-    device, shape = get_hardware(hardware), get_model(model)
+    device, shape = get_chip_and_model(hardware, model)
     if max_context is not None:
         shape = replace(shape, max_context_size=max_context)
     workload = Workload.of(phase, batch, context, new_tokens)
@@ -333,7 +334,7 @@ def batch_sweep(
     """Return a prediction for each batch size; `options` as in `predict_model`."""
     if not batches:
         raise InvalidValueError("a batch sweep needs at least one batch size, e.g. 1,8,64")
-    device, shape = get_hardware(hardware), get_model(model)
+    device, shape = get_chip_and_model(hardware, model)
     return [predict_model(device, shape, batch=batch, **options) for batch in batches]  # type: ignore[arg-type]
 
 
