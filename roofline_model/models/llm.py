@@ -17,14 +17,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import IN_PLACE, NOT_IN_JSON
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
+from roofline_model.core.units import format_memory, format_time
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, weakest_provenance
 from roofline_model.kernels.attention_kernels import find_attention_kernel
+from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.models.decoder_step import StepKernel, Workload, check_context, step_kernels
 from roofline_model.models.experts import visited_experts
 from roofline_model.models.format_plan import (
@@ -38,7 +40,6 @@ from roofline_model.models.format_plan import (
 )
 from roofline_model.models.hf.parameters import attention_matrices
 from roofline_model.models.model_memory import ModelMemory, model_memory, plan_kv_bytes
-from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.tensor_parallel import Parallel, all_reduce_count, shard
@@ -164,6 +165,12 @@ class ModelPrediction:
     """What it takes of the memory of one device."""
     attention_kernel: str | None = None
     """Key of the attention kernel whose time is expected; null: the fitted one, by default."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.model.name} {self.workload.phase} on {self.hardware}: "
+            f"ideal {format_time(self.time_s)}, {format_memory(self.memory.total_bytes)}>"
+        )
 
     @property
     def time_s(self) -> float:

@@ -38,7 +38,7 @@ from roofline_model.recommend.search.plan_search import NO_SEARCH, FormatSearch,
 IsRunnable = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelRanking(Ranking):
     """The ranked plans of a model on a chip."""
 

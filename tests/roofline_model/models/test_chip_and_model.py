@@ -20,7 +20,7 @@ def test_swapped_arguments_are_named(answer, first, second) -> None:
 
 
 def test_a_wrong_name_is_still_the_name_that_is_wrong() -> None:
-    with pytest.raises(UnknownNameError, match="hardware 'llama-3.1-8b'"):
+    with pytest.raises(UnknownNameError, match=r"hardware 'llama-3.1-8b'"):
         predict_model("llama-3.1-8b", "no-chip")
     with pytest.raises(UnknownNameError, match="model 'nothing-like-it'"):
         predict_model("gb10", "nothing-like-it")
