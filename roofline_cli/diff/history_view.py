@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from results.history.nights import Night
     from results.history.segments import Segment
     from results.records.metrics import Metric
+    from roofline_model.operators.case import Case
 
 _PIPED_WIDTH = 100
 _WIDEST = 140
@@ -25,6 +26,14 @@ _SPARK = 30
 _STYLES = {"open": "bold red", "better": "green", "fixed": "green", "drifting": "dim"}
 _MOST_CHANGED = 8
 _KEY_DIGITS = 8
+
+
+def show_cases(cases: Sequence[Case]) -> None:
+    """Print the command that shows each of several cases."""
+    from results.history.nights import case_name
+
+    columns = (Column("Command"), Column("Case"))
+    show_table(columns, [[f"roofline history {case.case_key[:_KEY_DIGITS]}", case_name(case)] for case in cases])
 
 
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
