@@ -11,7 +11,7 @@ from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption
 from roofline_model.core.units import counted
 
 COMMANDS = {
-    "doctor": ("doctor", "Say what this machine has, what is missing, how to install it."),
+    "doctor": ("doctor", "Show what this machine has, what is missing, how to install it."),
 }
 
 _STYLES = {"ok": "green", "info": "", "warn": "yellow", "error": "bold red"}
@@ -42,7 +42,7 @@ def doctor(
     show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what this machine has, what is missing, how to install it.
+    """Show what this machine has, what is missing, how to install it.
 
     Exits 1 when something is broken, 0 otherwise.
     """

@@ -214,7 +214,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
             "dim",
         )
         show_line(
-            "measured: over these runs; expected: what a good kernel takes; ideal: upper bound. ! doubtful (at a speed-up: its baseline); old: stale.",
+            "measured: over these runs; expected: what a good kernel takes; ideal: a lower bound. ! doubtful (at a speed-up: its baseline); old: stale.",
             "dim",
         )
         if detailed and any(

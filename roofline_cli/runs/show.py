@@ -58,8 +58,8 @@ def show_run(
 ) -> None:
     """Show one run: measured, predicted, error, bound, rate.
 
-    With CASE, words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): everything about the cases that
-    have all of them; of several CASE, about those that match one.
+    CASE is words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): shows everything about the cases
+    that have all of them. With several CASE, a case has to match one.
     """
     from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
