@@ -32,7 +32,7 @@ DIGITS = 6
 """Significant digits: all that any chip file gives."""
 
 REPEATED_COUNT = 3
-"""A source that so many rows name is written once, under Sources."""
+"""A source or a reason that so many rows name is written once, under a heading of its own."""
 
 INTRODUCTION = """\
 # Numbers
@@ -47,7 +47,7 @@ Every number that a prediction can use, with its source. What the numbers mean: 
 - **Peaks** are dense. *Sparse* means 2:4 structured and is never used to predict. *Achieved* is the best product that
   somebody published. The ideal prediction does not use it; expected times of large products on a chip without measured rows do.
 - **Ridge** (critical intensity) = dense peak ÷ DRAM bandwidth, in FLOP/byte.
-- **Source** S1, S2, … stands for a source of many rows, listed under [Sources](#sources).
+- **S1**, S2, … stand for [sources](#sources) and **R1**, R2, … for [reasons](#reasons) that many rows share.
 - Rates and DRAM sizes are decimal (1 GB = 10⁹ bytes); caches and shared memory are binary (1 KiB = 1024 bytes).
 """
 
@@ -67,7 +67,10 @@ def render() -> str:
     ]
     parts += [
         "## Sources\n",
-        "".join(f"- **{_source(source)}**: {source}\n" for source in _repeated_sources()),
+        "".join(f"- **{_mark(source, 'S', _repeated_sources())}**: {source}\n" for source in _repeated_sources()),
+        "## Reasons\n",
+        "Why a format takes another path than a unit of its own.\n",
+        "".join(f"- **{_mark(reason, 'R', _repeated_reasons())}**: {reason}\n" for reason in _repeated_reasons()),
     ]
     for chip in chips:
         parts += _chip(chip)
@@ -167,8 +170,18 @@ def _repeated_sources() -> tuple[str, ...]:
     )
 
 
-def _source(source: str) -> str:
-    return f"S{_repeated_sources().index(source) + 1}" if source in _repeated_sources() else source
+@cache
+def _repeated_reasons() -> tuple[str, ...]:
+    """Return the reasons of paths that many chips share, the most frequent first."""
+    counts = Counter(reason for chip in list_hardware() for reason in {path.reason for path in chip.paths.values()})
+    return tuple(
+        sorted((text for text in counts if text and counts[text] >= REPEATED_COUNT), key=lambda it: (-counts[it], it))
+    )
+
+
+def _mark(text: str, letter: str, repeated: Sequence[str]) -> str:
+    """Return `S1` for the first of the repeated texts, and any other text as it is."""
+    return f"{letter}{repeated.index(text) + 1}" if text in repeated else text
 
 
 def _quantities(chip: Device) -> Iterator[tuple[str, Quantity]]:
@@ -211,7 +224,14 @@ def _peaks(chip: Device, kind: str) -> Iterator[tuple[str, Quantity]]:
 
 def _quantity_row(name: str, quantity: Quantity) -> Row:
     clock = "–" if quantity.clock_hz is None else f"{quantity.clock_hz / MEGA:.{DIGITS}g} MHz"
-    return [name, readable(quantity), quantity.status, clock, _source(quantity.source), quantity.note]
+    return [
+        name,
+        readable(quantity),
+        quantity.status,
+        clock,
+        _mark(quantity.source, "S", _repeated_sources()),
+        quantity.note,
+    ]
 
 
 def readable(quantity: Quantity) -> str:
@@ -243,7 +263,13 @@ def _paths(chip: Device) -> Iterator[Row]:
             cells: tuple[str, ...] = ("none", "–", "–", "–", "the chip's file names neither a peak nor a path")
         else:
             unit = "itself" if path.compute_format == key else path.compute_format
-            cells = (path.kind, unit, _tflops(path.dense.value), _ridge(chip, path), path.reason)
+            cells = (
+                path.kind,
+                unit,
+                _tflops(path.dense.value),
+                _ridge(chip, path),
+                _mark(path.reason, "R", _repeated_reasons()),
+            )
         shared.setdefault(cells, []).append(key)
     for cells, keys in shared.items():
         yield [", ".join(keys), *cells]

@@ -327,7 +327,7 @@ def _plus_minus(ratio: float | None) -> Cell:
 
 def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
-    basis = f"From {stored.basis_words}, the newest comparable nights of each case"
+    basis = f"From {stored.basis_words}, the newest comparable runs of each case"
     intro = (
         f"{basis}; {stored.looked_at_words} hold these questions, this one "
         "among them. ± of a measured time is ± total where it is known. Confidence asks for three processes, an interval of at most "

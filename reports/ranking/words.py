@@ -16,14 +16,14 @@ ACROSS_RUNS = "across runs"
 
 
 def speedup_basis_text(trust: Trust) -> str:
-    """Return what to write at a speed-up: `median of 3 nights, all disturbed`, `1 night`, `across runs`; empty where option and
+    """Return what to write at a speed-up: `median of 3 runs, all disturbed`, `1 run`, `across runs`; empty where option and
     baseline rest on the same runs."""
     count = trust.speedup_night_count
     if not count:
         return "" if count is None else ACROSS_RUNS
     many = "median of " if count > 1 else ""
     doubt = "" if not trust.is_speedup_disturbed else ", all disturbed" if count > 1 else ", disturbed"
-    return f"{many}{counted(count, 'night')}{doubt}"
+    return f"{many}{counted(count, 'run')}{doubt}"
 
 
 def stale_text(trust: Trust) -> str:

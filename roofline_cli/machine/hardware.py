@@ -114,7 +114,7 @@ def check_chips(
     all_chips: Annotated[bool, typer.Option("--all", help="Check every chip of the registry.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check chip files for slips of unit, order and sense.
+    """Check chip files for wrong units, order and values.
 
     Exits 1 when there are errors.
     """

@@ -89,7 +89,7 @@ TrafficOption = Annotated[
     typer.Option(
         "--traffic",
         metavar="PASS|FILE.json",
-        help="With --model: passes to weigh together, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file of them.",
+        help="With --model: a mix of passes, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file.",
     ),
 ]
 UniformOption = Annotated[
@@ -98,7 +98,7 @@ UniformOption = Annotated[
         "--formats",
         autocompletion=completions.formats,
         metavar="LIST",
-        help="With --model: uniform formats to weigh in place of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
+        help="With --model: uniform formats to rank instead of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
     ),
 ]
 StrategyOption = Annotated[
@@ -106,7 +106,7 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         metavar="NAME|FILE",
-        help="With --model: strategies to weigh in place of the six named ones; repeatable.",
+        help="With --model: strategies to rank instead of the six named ones; repeatable.",
     ),
 ]
 LayersOption = Annotated[
@@ -153,9 +153,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     from roofline_cli.recommend.model_view import print_model_answer, print_model_details
 
     if question.has_layers and question.losses is None:
-        raise InvalidValueError(
-            "--layers shows what the search chose, and there is no search without --losses FILE.json"
-        )
+        raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
     if question.output is not None:
         check_output(question.output, None)
     names = chip_names(hw)

@@ -101,7 +101,7 @@ _LimitOption = Annotated[
     typer.Option(
         "--memory-limit-gb",
         metavar="GB",
-        help="Exclude what needs more decimal gigabytes (with --model, default: the chip's).",
+        help="Exclude options that need more decimal gigabytes (with --model, default: the chip's).",
     ),
 ]
 _ParametersOption = Annotated[
@@ -145,9 +145,9 @@ def recommend(
 ) -> None:
     """Rank formats for a shape, a model, or by stored runs.
 
-    A shape is -M -N -K; of a model, plans for weights, activations and cache are ranked. By expected time where the chip
-    has one, else by the ideal, and says which; quality is a claim until somebody measures it. --stored ranks what the
-    runs of a database measured, and says what changed since the run before. Exits 1 when nothing keeps the limits.
+    Give a shape (-M -N -K), a whole model (--model), or --stored for what the runs of a database measured. Options are
+    ranked by expected time where the chip has one, else by ideal time. A loss is a published figure until you measure
+    it. Exits 1 when nothing keeps the limits.
     """
     shape = {"-M": M, "-N": N, "-K": K}
     of_model = {

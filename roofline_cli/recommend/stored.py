@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 StoredOption = Annotated[
     bool,
-    typer.Option("--stored", help="Recommend from the stored runs: measured where they measured, and what changed."),
+    typer.Option("--stored", help="Recommend from stored runs, with what changed since the run before."),
 ]
 OperatorOption = Annotated[
     str | None,

@@ -345,7 +345,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A question answered."""
+    """The answer to a question: options in order, baseline, choice, alternatives, excluded options, findings."""
 
     question: Question
     options: tuple[Option, ...]

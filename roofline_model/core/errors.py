@@ -20,7 +20,7 @@ from typing import Any
 
 
 class RooflineError(Exception):
-    """A mistake the user can mend. `str(error)` is one line; `slug` names its section in docs/reference/errors.md."""
+    """An error that the user can correct. `str(error)` is one line; `slug` names its section in docs/reference/errors.md."""
 
     slug = "error"
 
@@ -94,13 +94,13 @@ class StoreError(RooflineError):
 
 
 class OldSchemaError(StoreError):
-    """The database was written by an older version, and what only reads changes nothing in it."""
+    """An older version wrote the database, and a reading command does not change it."""
 
     slug = "old-schema"
 
 
 class DatabaseAwayError(StoreError):
-    """The database did not take it now, and may take it later: nothing is wrong with what was to be stored."""
+    """The database is unreachable for now. The results are sound and can be stored later."""
 
     slug = "database-away"
 

@@ -356,7 +356,7 @@ def checked_plan(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
     for key in caches:
         if get_format(key).element_bits > wide.element_bits:
             raise InvalidValueError(
-                f"kv={key} contradicts activations of {wide.key}: a cache wider than what is written into it holds nothing more"
+                f"kv={key} contradicts activations of {wide.key}: a cache wider than its content holds nothing more"
             )
     for exception in plan.exceptions:
         if shape.experts is None and set(exception.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:

@@ -102,7 +102,7 @@ def test_strict_fails_on_a_missed_aim_only(monkeypatch, capsys):
     [
         (["imports"], "no benchmark 'imports'; known: per_case, collecting, importing"),
         (["--json", "missing/rows.json"], "cannot be written: No such file or directory"),
-        (["--folder", "missing"], "--folder missing is no folder"),
+        (["--folder", "missing"], "--folder missing is not a folder"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_is_timed(arguments, said, monkeypatch, tmp_path, capsys):
