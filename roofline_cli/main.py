@@ -14,7 +14,7 @@ from roofline_cli.shared.group import LazyGroup, RooflineGroup, commands_of
 COMPLETE_VARIABLE = "_ROOFLINE_COMPLETE"
 """Set by a shell that asks for completions, as click and typer do."""
 COMMAND_ORDER = (
-    "doctor", "predict", "recommend", "losses", "pipeline", "compare", "formats", "explain", "hardware", "runs", "show", "diff",
+    "doctor", "demo", "predict", "recommend", "losses", "pipeline", "compare", "formats", "explain", "hardware", "runs", "show", "diff",
     "export", "import", "report", "serve", "db", "prune", "tiling", "sweep", "history", "calibrate", "fit", "validate",
     "predict gemv", "predict gemm", "predict attention", "predict ffn", "predict model",
 )  # fmt: skip
