@@ -154,7 +154,7 @@ def test_short_and_since(database):
     ("arguments", "words"),
     [
         (["gemv", "1x8192x4096-w16a16-BF16.BF16-matmull-cold"], "Did you mean gemv 1x8192x4096"),
-        (["gemv"], "names several cases"),
+        (["gemv"], "names 2 cases"),
         ([], "needs a CASE"),
         (["gemv", "--all"], "--all looks at every case"),
         (["--all", "--since", "yesterday"], "--since must be a date"),
