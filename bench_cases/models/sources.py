@@ -1,12 +1,9 @@
-"""Real transformers models to quantise and measure: a small Llama with seeded weights (no network), a folder, a GGUF file, a hub id."""
+"""Real transformers models to quantise and measure: a small Llama with seeded weights (no network), a folder, or a hub id."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +12,6 @@ from urllib.parse import urlsplit
 import torch
 from torch import nn
 
-from bench_cases.models.gguf_file import DEMO_MODEL, INSTALL_COMMAND, demo_file, is_gguf
 from bench_cases.models.reference import DEFAULT_MODEL, REPORT_FILE, SEEDED_LLAMAS, SeededLlama
 from bench_cases.quantization.saved.save_load import load_quantized
 from bench_cases.quantization.torchao_library import quiet_imports
@@ -31,7 +27,7 @@ class LoadedModel:
 
     name: str
     source: str
-    """seeded (untrained), folder, gguf or hub."""
+    """seeded (untrained), folder or hub."""
     model: nn.Module
     tokenizer: Any | None
     """None for a seeded model: its token ids mean nothing."""
@@ -82,17 +78,15 @@ def load_model(
     seed: int = 0,
     is_offline: bool = False,
 ) -> LoadedModel:
-    """Load a model by a seeded name, a local folder, a GGUF file, or a Hugging Face id, with its tokenizer if it has one.
+    """Load a model by a seeded name, a local folder, or a Hugging Face id, with its tokenizer if it has one.
 
-    A GGUF file is decoded to `dtype`. A folder that `save_quantized` wrote gives the quantised model, whose dtype is its own. is_offline: take an id from the
+    A folder that `save_quantized` wrote gives the quantised model, whose dtype is its own. is_offline: take an id from the
     local cache only. Raises `UnsupportedError` in one line when it cannot be loaded, and when the checkpoint has not all of
     the weights: no weight is ever drawn at random.
     """
     if name in SEEDED_LLAMAS:
         model = seeded_llama(name, seed=seed, dtype=dtype, device=device)
         return LoadedModel(name, "seeded", model, None, _parameters_count(model))
-    if name == DEMO_MODEL or is_gguf(name):
-        return _from_gguf(name, demo_file() if name == DEMO_MODEL else Path(name).expanduser(), dtype, device)
     folder = Path(name).expanduser()
     if folder.exists() and not (folder / "config.json").is_file():
         raise UnsupportedError(
@@ -114,8 +108,7 @@ def load_model(
     except RooflineError:
         raise
     except Exception as error:  # damaged files raise whatever their readers and config classes stumble over
-        where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"
-        raise UnsupportedError(_unloadable(name, where, error)) from None
+        raise UnsupportedError(_unloadable(name, is_local, error)) from None
     return LoadedModel(
         name,
         "folder" if is_local else "hub",
@@ -153,47 +146,6 @@ def _from_checkpoint(transformers: Any, name: str, source: str, dtype: torch.dty
     return cast(nn.Module, model)
 
 
-def _from_gguf(name: str, file: Path, dtype: torch.dtype, device: str) -> LoadedModel:
-    """Load a GGUF file with every weight decoded to `dtype`, and its tokenizer."""
-    if not file.is_file():
-        raise UnsupportedError(
-            f"no such file: {shortened(name)}. Give a GGUF file, a folder with config.json, or a hub id"
-        )
-    transformers = _transformers("loading a GGUF file")
-    for package in ("gguf", "accelerate"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingDependencyError(package, "demo", "loading a GGUF file", command=INSTALL_COMMAND)
-    given: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
-    # From 5 on, transformers leaves the weights in their blocks unless it is asked to decode them.
-    config_class = getattr(transformers, "GgufConfig", None)
-    decoding = {} if config_class is None else {"quantization_config": config_class(dequantize=True)}
-    try:
-        with _without_progress_bars(transformers):
-            model, report = transformers.AutoModelForCausalLM.from_pretrained(
-                str(file.parent), dtype=dtype, output_loading_info=True, **decoding, **given
-            )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(file.parent), **given)
-    except Exception as error:  # damaged files raise whatever their reader stumbles over
-        raise UnsupportedError(_unloadable(name, "GGUF file", error)) from None
-    if report["missing_keys"]:
-        raise UnsupportedError(f"the GGUF file {file.name} lacks weights, such as {min(report['missing_keys'])}")
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config  # nothing is quantised any more
-    return LoadedModel(name, "gguf", model.to(device).eval(), tokenizer, _parameters_count(model))
-
-
-@contextmanager
-def _without_progress_bars(transformers: Any) -> Iterator[None]:
-    """Keep the bars of loading off the screen, and leave the setting as it was."""
-    was_on = transformers.utils.logging.is_progress_bar_enabled()
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_on:
-            transformers.utils.logging.enable_progress_bar()
-
-
 def _hub_answers() -> bool:
     """Whether the hub can be reached: its client would try for half a minute. A proxy is trusted to reach it."""
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
@@ -220,13 +172,14 @@ def _tokenizer(transformers: Any, source: str, local_only: bool) -> Any | None:
         return None
 
 
-def _unloadable(name: str, where: str, error: Exception) -> str:
+def _unloadable(name: str, is_local: bool, error: Exception) -> str:
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if not isinstance(error, OSError | ValueError | ImportError):  # the text alone ('zzz', 'by zero') says little
         said = f"{type(error).__name__}: {said}".removesuffix(": ")
     said = "".join(ch if ch.isprintable() else "?" for ch in said) or type(error).__name__
     near = nearest_names(name, SEEDED_LLAMAS)
     hint = f"Did you mean {near[0]}? " if near else ""
+    where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"
     return f"cannot load model {name!r} as a {where}: {said[:200].rstrip('.')}. {hint}Without a network: a local folder, or {_seeded_names()}"
 
 

@@ -39,6 +39,8 @@ class PhaseRanking:
     """Titles of the shapes, or of the model's phase."""
     shape_count: int
     """Shapes of the phase with a time; more than `places` where no format has a time at all of them."""
+    caveats: tuple[Finding, ...] = ()
+    """What speaks against relying on it, beside the doubts of its times."""
 
     @property
     def choice(self) -> Option | None:
@@ -278,6 +280,8 @@ def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRan
     best = judged.best
     if best is None:
         return None
+    if any(one.figures.is_untrained for one in phase.passes):
+        return None
     passes = [
         one for one in phase.passes if one.option is not None and (one.option.is_measured or not best.is_measured)
     ]
@@ -293,7 +297,9 @@ def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRan
     )
     ranking = _without_headline(ranking, judged.gap)
     title = shown(f"{model_title(model)}: {phase.phase}", 180)
-    return PhaseRanking(title, ranking, (title,), 1)
+    stored_formats = dict.fromkeys(one.figures.decoded_from for one in phase.passes if one.figures.decoded_from)
+    caveats = tuple(finding("reference-decoded", stored_format=stored_format) for stored_format in stored_formats)
+    return PhaseRanking(title, ranking, (title,), 1, caveats)
 
 
 def _of_pass(one: PassResult, option: Option) -> Option:

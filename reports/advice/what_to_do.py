@@ -10,7 +10,7 @@ from reports.text.display_text import counted
 from results.diff.rules import INVALIDATING_FLAGS
 from results.verdicts.gain import measured_gain, times_faster
 from roofline_model.core.answer import NO_RESULT, Option
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import by_severity, short_text
 from roofline_model.recommend.loss import loss_doubt
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
@@ -59,7 +59,14 @@ def action_of(phase: PhaseRanking) -> Action:
             "measure a second one to compare with",
             choice.record_ids,
         )
-    caveat = "; ".join(text for text in (_unmeasured(choice), _doubts(phase), _token_doubt(choice)) if text)
+    caveats = (
+        _unmeasured(choice),
+        _doubts(phase),
+        _token_doubt(choice),
+        _finding_text(phase),
+        *map(short_text, phase.caveats),
+    )
+    caveat = "; ".join(text for text in caveats if text)
     baseline = ranking.baseline
     if baseline is not None and choice.key == baseline.key:
         return Action(phase.title, f"stay at {choice.precision}", _stay_text(phase), caveat, choice.record_ids)
@@ -128,6 +135,13 @@ def _doubts(phase: PhaseRanking) -> str:
         return ""
     which = "both times are" if own and based else "its time is" if own else "the baseline's time is"
     return f"{which} in doubt ({', '.join(dict.fromkeys((*own, *based)))}): measure again"
+
+
+def _finding_text(phase: PhaseRanking) -> str:
+    """Return the gravest finding of the ranking as a whole; empty where there is nothing but remarks."""
+    decision = {item.code for item in phase.ranking.decision}
+    grave = [item for item in phase.ranking.findings if item.severity != "info" and item.code not in decision]
+    return short_text(by_severity(grave)[0]) if grave else ""
 
 
 def _token_doubt(choice: Option) -> str:

@@ -126,7 +126,11 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
     is_plan = figures.precision == "plan"
     if figures.quality_source == "reference" or not (is_narrow_format(weight) or is_narrow_cache or is_plan):
         return 0.0
-    return None if is_plan or is_narrow_cache else product_loss_pct(weight, activation, figures.model_name)
+    return (
+        None
+        if is_plan or is_narrow_cache or figures.is_untrained
+        else product_loss_pct(weight, activation, figures.model_name)
+    )
 
 
 def _option(records: list[Record], total: TotalInterval | None) -> Option:

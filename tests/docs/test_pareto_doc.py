@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from trained_run import as_trained
 
 from roofline_cli.main import app
 from roofline_model.recommend.engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
@@ -103,7 +104,8 @@ def test_the_example_of_stored_runs_prints_what_the_examples_measured(tmp_path, 
     from results.exchange.exported.load import import_file
 
     with open_store(str(tmp_path / "results.db")) as store:
-        import_file(store, Path(__file__).parents[2] / "examples" / "runs" / "cpu-amd-epyc-2t" / "model_quant.json")
+        run_file = Path(__file__).parents[2] / "examples" / "runs" / "cpu-amd-epyc-2t" / "model_quant.json"
+        import_file(store, as_trained(run_file, tmp_path))
     monkeypatch.chdir(tmp_path)
     assert run(example_with("recommend_from_store("))["found"].rankings[0].options
     assert "decode, batch 1, 128 tokens take INT8 (W8A16)" not in (printed := capsys.readouterr().out)

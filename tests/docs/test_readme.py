@@ -22,6 +22,7 @@ HOW_TO = tuple(ROOT / "docs" / "how_to" / f"{name}.md" for name in ("whole_model
 PAGES = (README, START, *HOW_TO)
 SLOW = {
     "calibrate": "times every kernel of a CPU for minutes",
+    "demo": "measures a trained model for minutes; tests/roofline_cli/recommend/test_cli_demo.py runs it on a small one",
     "pipeline": "measures a model for minutes; tests/roofline_cli/recommend/test_cli_pipeline.py runs it",
     "serve": "runs until it is stopped",
     "compare": "measures",

@@ -3,6 +3,7 @@
 const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const NARROW_MARKS = 0.75;
 const ROOM_LINES = 60; // spots along a line that labels keep clear of where they can
+const FARTHER = [[1, 28, "left"], [1, -28, "left"], [-1, 28, "right"], [-1, -28, "right"], [0, 36, "center"], [0, -36, "center"]];
 const MOST_MARKS = 400; // of more, a part tells where they are
 const hasWebGl = (() => {
   try {
@@ -167,12 +168,13 @@ function alongLine(label, plane, labels) {
 }
 
 // Beside, below or above its mark, on the nearest side that is free; nowhere where none is.
-function aroundMark(label, plane) {
+function aroundMark(label, plane, labels) {
+  const isOnlyOne = labels.filter((one) => one.place === "around").length === 1; // others would be taken for each other's
   const [x, y] = plane.pixel(label.x, label.y);
   const long = label.lines[0].length * 6.4;
   const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
   const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"],
-    [away, 28, "left"], [away, -28, "left"], [-away, 28, "right"], [-away, -28, "right"], [0, away + 24, "center"], [0, -away - 24, "center"]];
+    ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : [])];
   const cellAt = ([across, down, anchor]) => {
     const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
     return [left, y + down - 8, left + long, y + down + 8];

@@ -78,7 +78,7 @@ def test_highlight_says_what_how_long_and_how_much_faster(make):
         ]
     )
     assert view.highlight.lines == (
-        "Best: INT8 (W8A16) · int8pack",
+        "Fastest: INT8 (W8A16) · int8pack",
         "1x4096x4096: 1 ms measured",
         "2.0× BF16, measured",
     )
