@@ -203,7 +203,7 @@ def _show_summary(history: CaseHistory) -> None:
     alerts, branch = history.alerts, f", branch {history.branch}" if history.branch else ""
     nights = f"{counted(len(history.points), 'run')}{branch}"
     standing = [change for change in history.changes if change.status != "withdrawn"]
-    changed = ", no step and no drift"
+    changed = "; too few to look for a step" if history.is_too_short else ", no step and no drift"
     if standing:
         last = standing[-1]
         changed = f"; last change {change_text(last.change_value, history.metric)} on {last.started_at[:10]}"

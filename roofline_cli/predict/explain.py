@@ -38,7 +38,7 @@ def explain(
         if entry.fix:
             show_line(f"Fix: {entry.fix}")
     else:
-        used = max(len(entry.code) for entry in answer.codes) + len("  warning  ")
+        used = max(len(entry.code) for entry in answer.codes) + len("  Severity  ")
         room = max((screen_width() or _PIPED_WIDTH) - used, _LEAST_ROOM)
         columns = (Column("Code"), Column("Severity"), Column("Says"))
         show_table(columns, [[entry.code, entry.severity, brief(entry.text, room)] for entry in answer.codes])

@@ -78,7 +78,7 @@ _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 def print_stored(recommendations: StoredRecommendations) -> None:
     """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines."""
-    rankings = recommendations.rankings
+    rankings = sorted(recommendations.rankings, key=lambda one: one.subject != "model")
     if not rankings:
         for text in (*recommendations.notes, *recommendations.missing):
             show_line(f"missing: {text}", "yellow")
@@ -104,7 +104,7 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     )
     show_line(f"On {', '.join(chips)}. Gain: over the case's own baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
-    for ranking in sorted(rankings, key=lambda one: one.subject != "model")[:ANSWER_ROW_COUNT]:
+    for ranking in rankings[:ANSWER_ROW_COUNT]:
         title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
         best = ranking.first
         if best is None:
@@ -178,7 +178,9 @@ def _next_command(rankings: Sequence[StoredRanking]) -> str:
     """Return what to type: the question narrowed to one case, or how to measure it again."""
     ranking = rankings[0]
     if len(rankings) > 1:
-        return f"roofline recommend --stored {_narrowed(ranking)}"
+        several = len({one.hardware_key for one in rankings}) > 1
+        chip = f" --hw {ranking.hardware_key}" if several else ""
+        return f"roofline recommend --stored {_narrowed(ranking)}{chip}"
     if ranking.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT makes and measures it"
     return f"pytest bench_cases -k {ranking.op} measures it again"
