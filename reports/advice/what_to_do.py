@@ -59,7 +59,7 @@ def actions(
     for result in results:
         if result.best is not None and not result.is_model:
             families.setdefault(phase_of(*result.judged.key[:2]) or result.op_title, []).append(result)
-    found = [action for model in models for action in _of_model(model)]
+    found = [action for model in models if not model.is_untrained for action in _of_model(model)]
     phases = [name for name in _PHASES if name in families]
     others = [name for name in families if name not in _PHASES and any(one.is_contest for one in families[name])]
     found += [
@@ -73,7 +73,7 @@ def _of_model(model: ModelResult) -> list[Action]:
     found = []
     for phase in model.phases:
         best = phase.of(phase.judged.best)
-        if best is None or best.figures.is_untrained:
+        if best is None:
             continue
         advice = phase_advice(phase)
         caveats = [] if best.measured_s is not None else ["nobody measured it here"]
