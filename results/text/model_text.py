@@ -75,9 +75,9 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         if one is not None and other is not None:
             also = f"; it holds {saved}" if not one.is_baseline and (saved := _saved_text(one.figures)) else ""
             if judged.best is judged.baseline:  # no median is shorter: a wide interval is no reason to change
-                evidence = f"nothing is faster; {one.label} is level with it, {level_text(*pair)}{also}"
+                evidence = f"nothing is faster; {one.label} is tied with it, {level_text(*pair)}{also}"
                 return PhaseAdvice(f"stay at {other.label}", evidence, judged.doubts)
-            take = f"nothing is clearly faster; {one.label} is level with {other.label}"
+            take = f"nothing is clearly faster; {one.label} is tied with {other.label}"
             return PhaseAdvice(take, f"{level_text(*pair)}{also}", judged.doubts)
     if judged.is_win:
         verb = "take" if best.measured_s is not None else "try"
@@ -86,7 +86,7 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         facts += [f"holds {saved}"] if (saved := _saved_text(best.figures)) else []
         facts += [text] if (text := loss_text(best.figures)) else []
         equals = [equal.label for one in judged.equals if (equal := phase.of(one)) is not None]
-        level = f"; level with it: {_listed(equals)}" if equals else ""
+        level = f"; tied with it: {_listed(equals)}" if equals else ""
         evidence = f"{', '.join(facts)}{level}{_gentler_text(phase, best)}"
         return PhaseAdvice(f"{verb} {best.label}", evidence, judged.doubts)
     rival = phase.of(judged.rival)

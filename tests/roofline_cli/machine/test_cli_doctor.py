@@ -226,7 +226,9 @@ def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):
     assert checks()[1]["calibration"]["status"] == "info"
     assert checks()[1]["calibration"]["fix"] == "roofline calibrate"
     calibrated(here)
-    text = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--formats", "BF16,INT4.BF16"]).stdout
+    text = runner.invoke(
+        app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--formats", "BF16,INT4.BF16", "--all"]
+    ).stdout
     assert "on cpu-test-cpu-2t" in text
     assert "measured-here: `roofline hardware show auto`" in text
     check = checks()[1]
