@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench_cases.models.model_cases import ModelCase
+from bench_cases.models.reference import SEEDED_LLAMAS
 from bench_cases.quantization.plans.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
 from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
@@ -48,6 +49,7 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
         "phase": case.phase,
         "method": _method(case),
         "is_emulated": _is_emulated(case, target),
+        **({"source": "seeded"} if case.model.text in SEEDED_LLAMAS else {}),
     }
     roofline.declare(
         case.case,
@@ -132,6 +134,7 @@ def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
         "phase": case.phase,
         "method": _method(case),
         "source": held.loaded.source,
+        "decoded_from": case.model.decoded_from,
         "is_compiled": case.is_compiled,
         "parameters_count": held.loaded.parameters_count,
     }
@@ -149,7 +152,10 @@ def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
 
 
 def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text: QualityText) -> dict[str, Any]:
-    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
+    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache.
+
+    An untrained model has none: what it predicts is noise, which no format makes worse.
+    """
     from bench_cases.models.step_quality import measured_quality, quality_or_reason
     from bench_cases.quantization.kv.cache import make_kv_cache
 
@@ -157,15 +163,17 @@ def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text
         return {"source": "none", "reason": "original-missing"}
     if held.result is None and case.kv == case.model.wide:
         return {"source": "reference"}
+    if held.loaded.is_seeded:
+        return {"source": "none", "reason": "untrained"}
     if reference is None:
         return {"source": "none", "reason": "original-too-large"}
     if case.kv != case.model.wide:
         model = reference.loaded.model
         return quality_or_reason(
-            lambda: measured_quality(reference.loaded, reference.loaded, text, lambda: make_kv_cache(model, case.kv))
+            lambda: measured_quality(reference, reference, text, lambda: make_kv_cache(model, case.kv))
         )
     if held.quality is None:
-        held.quality = quality_or_reason(lambda: measured_quality(reference.loaded, held.loaded, text))
+        held.quality = quality_or_reason(lambda: measured_quality(reference, held, text))
     return held.quality
 
 

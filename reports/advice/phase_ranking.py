@@ -13,10 +13,11 @@ from reports.ranking.model_results import model_title
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult
 from reports.text.display_text import shown
+from results.verdicts.headline_evidence import gap_of_all
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.shape_verdict import is_emulation
 from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Ranking, Source, Times
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.loss import REFERENCE
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
@@ -38,6 +39,8 @@ class PhaseRanking:
     """Titles of the shapes, or of the model's phase."""
     shape_count: int
     """Shapes of the phase with a time; more than `places` where no format has a time at all of them."""
+    caveats: tuple[Finding, ...] = ()
+    """What speaks against relying on it, beside the doubts of its times."""
 
     @property
     def choice(self) -> Option | None:
@@ -82,6 +85,13 @@ def phase_rankings(
     return tuple(ranking for ranking in (*rankings, *of_shapes) if ranking is not None)
 
 
+def _without_headline(ranking: Ranking, gap: Finding | None) -> Ranking:
+    """Return a ranking without its choice where the times behind it were disturbed or cannot be."""
+    if gap is None:
+        return ranking
+    return replace(ranking, choice=None, alternatives=(), findings=(gap, *ranking.findings))
+
+
 # --- shapes
 
 
@@ -101,6 +111,7 @@ def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRan
         return None
     question = Question("shape", shown(hardware, 60), name, phase=name if name in PHASES else "")
     ranking = rank(question, options, options[0] if baseline else None, limits=Limits(loss_pct=MAX_LOSS_PCT))
+    ranking = _without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
     places = tuple(result.title for result in shapes)
     return PhaseRanking(PHASES.get(name, name), ranking, places, len(results))
 
@@ -269,6 +280,8 @@ def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRan
     best = judged.best
     if best is None:
         return None
+    if any(one.figures.is_untrained for one in phase.passes):
+        return None
     passes = [
         one for one in phase.passes if one.option is not None and (one.option.is_measured or not best.is_measured)
     ]
@@ -282,8 +295,11 @@ def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRan
     ranking = rank(
         question, tuple(against.values()), None if baseline is None else against[baseline.key], limits=limits
     )
+    ranking = _without_headline(ranking, judged.gap)
     title = shown(f"{model_title(model)}: {phase.phase}", 180)
-    return PhaseRanking(title, ranking, (title,), 1)
+    stored_formats = dict.fromkeys(one.figures.decoded_from for one in phase.passes if one.figures.decoded_from)
+    caveats = tuple(finding("reference-decoded", stored_format=stored_format) for stored_format in stored_formats)
+    return PhaseRanking(title, ranking, (title,), 1, caveats)
 
 
 def _of_pass(one: PassResult, option: Option) -> Option:

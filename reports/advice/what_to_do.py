@@ -9,7 +9,7 @@ from reports.advice.phase_ranking import PhaseRanking
 from reports.text.display_text import counted
 from results.diff.rules import INVALIDATING_FLAGS
 from results.verdicts.gain import measured_gain, times_faster
-from roofline_model.core.answer import Option
+from roofline_model.core.answer import NO_RESULT, Option
 from roofline_model.core.finding import by_severity, short_text
 from roofline_model.recommend.loss import loss_doubt
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
@@ -44,6 +44,9 @@ def actions(rankings: Iterable[PhaseRanking]) -> tuple[Action, ...]:
 def action_of(phase: PhaseRanking) -> Action:
     """Return what to do in a phase."""
     choice, ranking = phase.choice, phase.ranking
+    gap = next((item for item in ranking.findings if item.code in NO_RESULT), None)
+    if gap is not None:
+        return Action(phase.title, "no result", short_text(gap), "")
     if choice is None:
         nearest = ranking.nearest
         ids = () if nearest is None else nearest.record_ids
@@ -56,7 +59,13 @@ def action_of(phase: PhaseRanking) -> Action:
             "measure a second one to compare with",
             choice.record_ids,
         )
-    caveats = (_unmeasured(choice), _doubts(phase), _token_doubt(choice), _finding_text(phase))
+    caveats = (
+        _unmeasured(choice),
+        _doubts(phase),
+        _token_doubt(choice),
+        _finding_text(phase),
+        *map(short_text, phase.caveats),
+    )
     caveat = "; ".join(text for text in caveats if text)
     baseline = ranking.baseline
     if baseline is not None and choice.key == baseline.key:

@@ -327,7 +327,7 @@ def _plus_minus(ratio: float | None) -> Cell:
 
 def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
-    basis = f"From {stored.basis_words}, the newest comparable nights of each case"
+    basis = f"From {stored.basis_words}, the newest comparable runs of each case"
     intro = (
         f"{basis}; {stored.looked_at_words} hold these questions, this one "
         "among them. ± of a measured time is ± total where it is known. Confidence asks for three processes, an interval of at most "
@@ -371,11 +371,11 @@ def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, i
         return (Span(ranking.title, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
 
     def of_best(cell: Callable[[Option], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
-        return lambda ranking: "–" if ranking.first is None else cell(ranking.first)
+        return lambda ranking: "–" if ranking.result is None else cell(ranking.result)
 
     columns = (
         Column("Question", question, "brief", is_head=True),
-        Column("Take", lambda ranking: ranking.first.label if ranking.first else summary_of(ranking), "brief"),
+        Column("Take", lambda ranking: ranking.result.label if ranking.result else summary_of(ranking), "brief"),
         Column("Evidence", of_best(lambda row: _stored_evidence(report, row)), drop=3),
         Column("Time", of_best(lambda row: time_cell(row.estimate.time_s)), "number"),
         Column("Speed\u2011up", of_best(_stored_speedup), "number"),

@@ -40,7 +40,7 @@ def comparison_sections(report: Report) -> Iterator[Section]:
     assert comparison is not None  # the caller has one
     yield Section("Against the baseline", "baseline", tuple(_changed_cases(comparison)))
     if comparison.histories:
-        yield Section("Over the nights", "history", tuple(_nights(report, comparison)))
+        yield Section("Over the runs", "history", tuple(_nights(report, comparison)))
 
 
 def _changed_cases(comparison: Comparison) -> Iterator[Block]:
@@ -93,7 +93,7 @@ def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:
     if report.live and report.live["histories"]:
         yield Live("history", medium="page")
     if not comparison.changes:
-        few = f"; {short} have too few nights to tell" if short else ""
+        few = f"; {short} have too few runs to tell" if short else ""
         yield Paragraph(f"No step and no drift in any of them{few}.", "quiet")
         return
     left_count = len(comparison.changes) - MOST_CHANGES
@@ -105,10 +105,10 @@ def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:
         Column("After", lambda item: time_cell(item[1].after_value), "number", drop=4),
         Column("Change", lambda item: percent_cell(item[1].change_value, signed=True), "number"),
         Column("Status", _status),
-        Column("What changed that night", _causes, "prose", drop=2),
+        Column("What changed in that run", _causes, "prose", drop=2),
     )
     yield table(
-        "Changes over the nights",
+        "Changes over the runs",
         columns,
         comparison.changes[:MOST_CHANGES],
         look="changes",

@@ -62,7 +62,7 @@ class Point:
     predicted_flops_per_s: float | None
     measured_flops_per_s: float | None
     is_best: bool
-    """True for the best configuration of its shape: the fastest, and no other is level with it."""
+    """True for the best configuration of its shape: the fastest, and no other is tied with it."""
     standing: str
     """Of the fastest of its shape, see `ShapeResult.standing`; empty for the others."""
     ordinal: int = 0

@@ -35,7 +35,7 @@ def read_tables(path: str | Path, name: str, known: Iterable[str], what: str, se
     place = Path(path)
     try:
         if not place.is_file():
-            raise DefinitionError(f"{place} is no file: give {what}, see {see}")
+            raise DefinitionError(f"{place} is not a file: give {what}, see {see}")
         if place.stat().st_size > MOST_BYTES:
             raise DefinitionError(f"{place} is longer than 1 MiB: it is not {what}")
         document = parse_definition(place.read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def table_text(table: Mapping[str, Any], name: str, where: str) -> str:
     """Return a text that every entry must have, stripped. Raises `DefinitionError`, where it is missing, blank or no text."""
     value = table.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise DefinitionError(f"{where} has no {name}: write {name} as text, so that the next reader knows")
+        raise DefinitionError(f"{where} has no {name}: write {name} as text, for the next reader")
     return value.strip()
 
 

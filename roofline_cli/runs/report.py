@@ -75,14 +75,14 @@ BaselineOption = Annotated[
     typer.Option(
         "--baseline",
         metavar="WHICH",
-        help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
+        help="Show what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the runs.",
     ),
 ]
 HistoryOption = Annotated[
     bool | None,
     typer.Option(
         "--history/--no-history",
-        help="With what all stored runs of the same shapes and models recommend, and what moved (default: where there are others).",
+        help="Add what all stored runs of the same shapes and models recommend (default: if there are others).",
         show_default=False,
     ),
 ]
@@ -105,7 +105,7 @@ def write_run_report(
 ) -> None:
     """Write the report of a run: a page, Markdown, JSON or print.
 
-    The dual roofline lies beside the page as PNG and SVG.
+    The dual roofline is written beside the page as PNG and SVG.
     """
     from roofline_cli.runs.report import (
         all_runs,

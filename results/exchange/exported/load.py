@@ -138,7 +138,7 @@ def parse_exports(document: Any) -> list[ExportedRun]:
         try:
             exported = parse_export(one)
             if exported.run.run_id in found:
-                raise FormError(f"run {exported.run.run_id[:12]} stands in the file twice")
+                raise FormError(f"run {exported.run.run_id[:12]} is in the file twice")
         except NewerFormError:
             raise
         except FormError as error:

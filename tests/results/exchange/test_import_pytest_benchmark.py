@@ -161,7 +161,7 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         ),
         (
             broken(lambda one: one["benchmarks"][1]["options"].update(timer="ticks.counter")),
-            "benchmarks[1].options.timer is 'ticks.counter', whose unit nobody here knows",
+            "benchmarks[1].options.timer is 'ticks.counter', whose unit is unknown",
         ),
         (broken(lambda one: one.update(machine_info=[])), "machine_info is a list, not an object"),
         (broken(lambda one: one.update(datetime="soon")), "datetime is 'soon', not a date"),

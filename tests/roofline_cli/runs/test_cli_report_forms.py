@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from trained_run import as_trained
 from typer.testing import CliRunner
 
 from reports.formats.figure_files import report_figures
@@ -23,10 +24,11 @@ RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("forms") / "results.db"
+    folder = tmp_path_factory.mktemp("forms")
+    path = folder / "results.db"
     with open_store(path) as store:
-        for name in ("quick.json", "model_quant.json"):
-            import_file(store, RUNS / name)
+        import_file(store, RUNS / "quick.json")
+        import_file(store, as_trained(RUNS / "model_quant.json", folder))
     return str(path)
 
 
