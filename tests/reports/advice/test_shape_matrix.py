@@ -296,11 +296,11 @@ def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(ma
     assert all(ratio > 0.05 for ratio in total.values())
 
 
-@pytest.mark.parametrize(("flag", "verb"), [("noisy", "take"), ("quarantined", "measure again before you take")])
-def test_nobody_is_told_to_take_what_a_disturbed_machine_measured(make, flag, verb):
+@pytest.mark.parametrize(("flag", "take"), [("noisy", "take INT8 (W8A8) · k"), ("quarantined", "no result")])
+def test_nobody_is_told_to_take_what_a_disturbed_machine_measured(make, flag, take):
     records = [
         make.record((1, 2048, 4096), b, b, "k", t, number=at, flags=(flag,))
         for at, (b, t) in enumerate((("BF16", 4e-4), ("INT8", 1e-4)))
     ]
     (action,) = lines_of(report_view(make.run(), records))
-    assert action.take == f"{verb} INT8 (W8A8) · k"
+    assert action.take == take

@@ -127,7 +127,7 @@ def test_json_tells_verdict_and_exit_code_and_a_report_never_fails_for_them(data
 def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared, tmp_path):
     report(database, tmp_path / "r.md", "--format", "md", "--baseline", "latest")
     text = (tmp_path / "r.md").read_text(encoding="utf-8")
-    assert text.index("What got worse") < text.index("## Against the baseline") < text.index("## Over the nights")
+    assert text.index("What got worse") < text.index("## Against the baseline") < text.index("## Over the runs")
     slower, gone = compared_rows(compared)
     row = next(line for line in text.splitlines() if line.startswith("| SLOWER"))
     assert slower.change in row

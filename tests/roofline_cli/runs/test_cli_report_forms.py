@@ -121,6 +121,27 @@ def test_the_database_is_never_overwritten(database):
     assert Path(database).read_bytes() == before
 
 
+def test_a_picture_to_share_lies_where_it_was_asked_for(database, tmp_path):
+    card = tmp_path / "card.png"
+    result = runner.invoke(
+        app, ["report", "-o", str(tmp_path / "report.html"), "--card", str(card), "--db", database, "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["card_path"] == str(card)
+    assert card.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["card.jpg", "card", "nowhere/card.png", "folder.png"])
+def test_a_place_that_no_picture_can_go_to_is_one_line(database, tmp_path, name):
+    (tmp_path / "folder.png").mkdir()
+    page = tmp_path / "report.html"
+    result = runner.invoke(app, ["report", "-o", str(page), "--card", str(tmp_path / name), "--db", database])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "--card" in result.stderr
+    assert not page.exists()
+
+
 @pytest.mark.parametrize(
     ("run", "columns"), [("quick", 60), ("quick", 100), ("model_quant", 60), ("model_quant", 80), ("model_quant", 200)]
 )
