@@ -110,11 +110,11 @@ def _quantized_copy(case: ModelCase, device: str, calibration: TextWindows | Non
         raise UnsupportedError(f"no layer of {case.model.name} became {case.precision}: {'; '.join(reasons)[:300]}")
     wrong = [layer for layer in result.quantized if layer.reason]
     if wrong and not case.plan and len(wrong) == len(result.quantized):
-        asked = parse_precision(case.precision).name
-        what = (
+        precision = parse_precision(case.precision).name
+        description = (
             f"from {case.precision} to {wrong[0].became}"
-            if wrong[0].became != asked
+            if wrong[0].became != precision
             else f"from {case.method} to {wrong[0].method}"
         )
-        raise UnsupportedError(f"every layer fell back {what}: {wrong[0].reason}")
+        raise UnsupportedError(f"every layer fell back {description}: {wrong[0].reason}")
     return HeldModel(loaded, result)

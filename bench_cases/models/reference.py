@@ -50,13 +50,13 @@ def find_model(text: str | None) -> ModelReference:
     A path that does not exist is an `UnsupportedError`, before anything is collected; what else cannot be loaded (an id nobody
     has) is said when it is.
     """
-    asked = (text or DEFAULT_MODEL).strip()
-    if asked in SEEDED_LLAMAS:
-        return ModelReference(asked, asked, SEEDED_LLAMAS[asked].shape())
-    if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
-        _require_folder(asked)
+    model_name = (text or DEFAULT_MODEL).strip()
+    if model_name in SEEDED_LLAMAS:
+        return ModelReference(model_name, model_name, SEEDED_LLAMAS[model_name].shape())
+    if model_name.startswith((".", "/", "~")) or model_name.count("/") > 1:
+        _require_folder(model_name)
     try:
-        path = user_path(asked)
+        path = user_path(model_name)
         config = path / "config.json" if path.is_dir() else None
     except (RooflineError, OSError):
         config = None
@@ -65,13 +65,13 @@ def find_model(text: str | None) -> ModelReference:
             name = _folder_name(path, config)
             saved = _saved_precision(path)
             return ModelReference(str(path), name, read_config(config, name=name), saved_precision=saved)
-        cached = cached_config(asked)
-        shape = get_model(asked) if cached is None else read_config(cached, name=asked)
-        return ModelReference(asked, _clean(asked), shape)
+        cached = cached_config(model_name)
+        shape = get_model(model_name) if cached is None else read_config(cached, name=model_name)
+        return ModelReference(model_name, _clean(model_name), shape)
     except (RooflineError, OSError) as error:
-        name = _clean(asked) if config is None else _folder_name(path, config)
+        name = _clean(model_name) if config is None else _folder_name(path, config)
         saved = "" if config is None else _saved_precision(path)
-        return ModelReference(asked if config is None else str(path), name, None, str(error), saved)
+        return ModelReference(model_name if config is None else str(path), name, None, str(error), saved)
 
 
 def _require_folder(text: str) -> None:

@@ -69,8 +69,8 @@ def _cpu_peak_bytes(step: Callable[[], Any]) -> int | None:
         for event in results.events()
         if event.name() == "[memory]" and event.device_type() == torch.autograd.DeviceType.CPU
     ]
-    peak = held = 0
+    peak = allocated = 0
     for _, change in sorted(changes, key=lambda dated_change: dated_change[0]):
-        held += change
-        peak = max(peak, held)
+        allocated += change
+        peak = max(peak, allocated)
     return peak if changes else None

@@ -56,8 +56,8 @@ class MeasureRequest:
     @property
     def sampling_s(self) -> float:
         """Time to sample a case for: enough passes for an interval."""
-        wanted = SAMPLES_WANTED_COUNT * (self.slowest_s or 0.0)
-        return min(MOST_SAMPLING_S, max(LEAST_SAMPLING_S, wanted))
+        sampling_time_s = SAMPLES_WANTED_COUNT * (self.slowest_s or 0.0)
+        return min(MOST_SAMPLING_S, max(LEAST_SAMPLING_S, sampling_time_s))
 
     @property
     def name(self) -> str:

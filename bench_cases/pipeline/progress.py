@@ -70,14 +70,14 @@ class StepClock:
         self._tell(PipelineEvent(kind, text, self._index, len(self._steps), remaining_s))
 
     def _remaining_s(self, done: int) -> float | None:
-        left = 0.0
+        remaining_s = 0.0
         for kind in self._steps[done:]:
             took = self._took.get(kind)
             guess = sum(took) / len(took) if took else self._guesses.get(kind)
             if guess is None:
                 return None
-            left += guess
-        return left
+            remaining_s += guess
+        return remaining_s
 
 
 def measuring_guess_s(parameters_count: int, device: str, processes_count: int) -> float:

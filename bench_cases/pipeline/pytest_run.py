@@ -119,9 +119,11 @@ def what_pytest_said(log: Path, code: int | None) -> str:
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:
         lines = []
-    known = [match[1] for line in lines if (match := re.match(r"(?:ERROR:|E )\s*(.+)", line))]
-    said = (known or [line for line in lines if line] or ["it said nothing"])[-1 if not known else 0]
-    printable = "".join(ch if ch.isprintable() else "?" for ch in said.replace("--roofline-", "--"))
+    error_lines = [match[1] for line in lines if (match := re.match(r"(?:ERROR:|E )\s*(.+)", line))]
+    message_line = (error_lines or [line for line in lines if line] or ["it said nothing"])[
+        -1 if not error_lines else 0
+    ]
+    printable = "".join(ch if ch.isprintable() else "?" for ch in message_line.replace("--roofline-", "--"))
     return f"pytest ended with {code}: {printable[:_SAID_CHARS]}"
 
 
@@ -157,5 +159,5 @@ def find_chip(hw: str, case: ModelCase) -> Device:
         if document is None or not document.get("profiles"):
             raise UnsupportedError(f"no prediction for --hw {hw[:60]}: {what_pytest_said(folder / 'pytest.log', code)}")
         key = document["run"]["hardware_key"]
-        profile = next(one for one in document["profiles"] if one["key"] == key)
+        profile = next(profile_document for profile_document in document["profiles"] if profile_document["key"] == key)
         return device_from_profile(profile["profile"])

@@ -73,7 +73,7 @@ def layer_formats(text: str) -> LayerFormats:
 
 def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
     """Return formats to try, each once. Raises `InvalidValueError` for none, and for one of 16 bits or more."""
-    formatses = {one.name: one for one in map(layer_formats, formats)}
+    formatses = {pair.name: pair for pair in map(layer_formats, formats)}
     wide = [layer_format.name for layer_format in formatses.values() if not layer_format.is_narrow]
     if wide or not formatses:
         raise InvalidValueError(

@@ -224,8 +224,8 @@ def _row(site: LinearSite, sums: _Sums, became: str, windows: TextWindows | None
     error = ratio_estimate(
         sums.noise, sums.signal, clusters, unit="share of ‖y‖", tokens_count=sums.tokens_count, transform=np.sqrt
     )
-    kind = SYNTHETIC if windows is None else "text"
-    return LayerQuality(site.name, layer_role(site.name), became, kind, error, sums.max_error)
+    text_kind = SYNTHETIC if windows is None else "text"
+    return LayerQuality(site.name, layer_role(site.name), became, text_kind, error, sums.max_error)
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> Narrow:

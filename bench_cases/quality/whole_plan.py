@@ -88,8 +88,10 @@ def plan_of_formats(plan: FormatPlan, model: nn.Module) -> WholePlan:
         operators, layer = operators_of_module(name)
         pairs = {plan.of(_PARTS.get(operator, operator.value), layer) for operator in operators}
         if len(pairs) > 1:
-            said = ", ".join(sorted(formats.label for formats in pairs))
-            raise UnsupportedError(f"{name} is one matrix, and the plan gives its parts {said}; give them one format")
+            pairs_text = ", ".join(sorted(formats.label for formats in pairs))
+            raise UnsupportedError(
+                f"{name} is one matrix, and the plan gives its parts {pairs_text}; give them one format"
+            )
         for formats in pairs:
             linears[name] = _label(formats.weights, formats.activations)
     return _plan(
@@ -185,9 +187,9 @@ def _narrow_table(model: nn.Module, format_key: str) -> Iterator[None]:
     """Let the embedding look up rows as a format stores them; a head that shares its weight keeps its own formats."""
     table: Any = model.get_input_embeddings()  # type: ignore[operator]  # a transformers model: it has a config
     original = table.weight
-    held = torch.from_numpy(round_trip(original.detach().cpu(), format_key)).to(original.device, original.dtype)
+    rounded = torch.from_numpy(round_trip(original.detach().cpu(), format_key)).to(original.device, original.dtype)
     try:
-        table.weight = nn.Parameter(held, requires_grad=False)
+        table.weight = nn.Parameter(rounded, requires_grad=False)
         yield
     finally:
         table.weight = original

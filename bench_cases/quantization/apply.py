@@ -108,8 +108,10 @@ def apply_plan(
     sites = survey_linears(model)
     find_non_finite(sites)
     format_targets = targets or {}
-    kinds = sorted({site.weight.device.type for site in sites})
-    described = {kind: format_targets.get(kind) or read_target(kind) for kind in kinds}
+    device_types = sorted({site.weight.device.type for site in sites})
+    described = {
+        device_type: format_targets.get(device_type) or read_target(device_type) for device_type in device_types
+    }
     decisions = decide_layers(sites, resolve_plan(sites, plan, exclude), described, rules)
     inputs = collect_if_needed(model, decisions, wanted_method, calibration)
     before_bytes = model_bytes(model)

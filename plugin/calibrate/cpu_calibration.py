@@ -117,9 +117,9 @@ def keep_kernel_times(
             return build_device(machine, calibration)
         if calibration.kernels_disturbed_by and not disturbed_by:
             earlier = ()
-        whole = replace(calibration, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
-        write_cache(file, whole, report)
-        return build_device(machine, whole)
+        calibrated = replace(calibration, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
+        write_cache(file, calibrated, report)
+        return build_device(machine, calibrated)
 
 
 def cached_cpu_device(machine: Machine) -> Device | None:
@@ -147,10 +147,10 @@ def calibration_text(device: Device) -> str:
     calibration = device.calibration
     if calibration is None:
         return ""
-    told = [f"{name} {calibration.conditions[name]}" for name in ("driver", "torch") if name in calibration.conditions]
-    told += [calibration.threads_text] if calibration.threads_text else []
+    facts = [f"{name} {calibration.conditions[name]}" for name in ("driver", "torch") if name in calibration.conditions]
+    facts += [calibration.threads_text] if calibration.threads_text else []
     busy = f", doubtful ({', '.join(calibration.kernels_disturbed_by)})" if calibration.kernels_disturbed_by else ""
-    return f"calibrated {calibration.date}" + (f" ({', '.join(told)})" if told else "") + busy
+    return f"calibrated {calibration.date}" + (f" ({', '.join(facts)})" if facts else "") + busy
 
 
 def has_ceilings_only(device: Device) -> bool:
@@ -223,12 +223,12 @@ def merge(new: Calibration, stored: Calibration) -> Calibration:
     keeps_typical = bool(new.disturbed_by) and not stored.disturbed_by
     tables: dict[str, dict[str, Constant]] = {}
     for name in _TABLES:
-        ours, theirs = getattr(new, name), getattr(stored, name)
+        new_value, stored_value = getattr(new, name), getattr(stored, name)
         tables[name] = {
-            key: ours[key].merged(theirs[key], keeps_typical=keeps_typical)
-            if key in ours and key in theirs
-            else ours.get(key) or theirs[key]
-            for key in dict.fromkeys([*ours, *theirs])
+            key: new_value[key].merged(stored_value[key], keeps_typical=keeps_typical)
+            if key in new_value and key in stored_value
+            else new_value.get(key) or stored_value[key]
+            for key in dict.fromkeys([*new_value, *stored_value])
         }
     # One quiet look is enough to believe the ceilings.
     return replace(

@@ -35,9 +35,9 @@ def encode(message: Message) -> bytes:
 
 def send(descriptor: int, message: Message) -> None:
     """Write a message whole. Raises `OSError` when nobody reads any more."""
-    rest = memoryview(encode(message))
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    unsent = memoryview(encode(message))
+    while unsent:
+        unsent = unsent[os.write(descriptor, unsent) :]
 
 
 def receive(descriptor: int) -> Message | None:

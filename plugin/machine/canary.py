@@ -130,8 +130,8 @@ class CanaryLedger:
             self._groups.append([])
         self._judge_again(reading.kernel)
         case_keys: list[str] = []
-        for index, place in enumerate(self._places):
-            if self.readings[place].is_slow:
+        for index, cpu in enumerate(self._places):
+            if self.readings[cpu].is_slow:
                 case_keys += [*self._groups[index], *self._groups[index + 1]]
         return self._new(case_keys)
 

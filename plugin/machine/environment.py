@@ -156,22 +156,22 @@ def command_line() -> str:
     module is `python -m NAME`.
     """
     program = Path(sys.argv[0])
-    words = [program.name]
+    command = [program.name]
     if program.name == "__main__.py":
-        words = ["pytest"] if program.parent.name == "pytest" else ["python", "-m", program.parent.name]
-    return shlex.join([*words, *map(mask_passwords, sys.argv[1:])])[:_COMMAND_CHARACTERS]
+        command = ["pytest"] if program.parent.name == "pytest" else ["python", "-m", program.parent.name]
+    return shlex.join([*command, *map(mask_passwords, sys.argv[1:])])[:_COMMAND_CHARACTERS]
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
     if shutil.which("git") is None:
         return None
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=5, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 ROOT = Path("/")
@@ -377,12 +377,12 @@ def torch_build() -> dict[str, str | None]:
     """
     text = _version_file()
     cuda, rocm, commit = (_assigned(text, name) for name in ("cuda", "hip", "git_version"))
-    kind = None if not text else "cpu"
+    backend = None if not text else "cpu"
     if cuda:
-        kind = "cu" + cuda.replace(".", "")
+        backend = "cu" + cuda.replace(".", "")
     elif rocm:
-        kind = f"rocm{rocm}"
-    return {"torch_build": kind, "torch_commit": commit, "torch_cuda": cuda, "blas": _loaded_blas()}
+        backend = f"rocm{rocm}"
+    return {"torch_build": backend, "torch_commit": commit, "torch_cuda": cuda, "blas": _loaded_blas()}
 
 
 def _version_file() -> str:
@@ -390,7 +390,7 @@ def _version_file() -> str:
     try:
         files = [Path(str(metadata.distribution("torch").locate_file("torch/version.py")))]
     except metadata.PackageNotFoundError:
-        files = [Path(place) / "torch/version.py" for place in sys.path if place]
+        files = [Path(search_path) / "torch/version.py" for search_path in sys.path if search_path]
     for file in files:
         try:
             return file.read_text(encoding="utf-8")
@@ -417,5 +417,5 @@ def _loaded_blas() -> str | None:
         "OpenBLAS": r"OpenBLAS (\d\S*)",
     }
     loaded_blas = [f"{name} {match[1]}" for name, pattern in patterns.items() if (match := re.search(pattern, text))]
-    kind = re.search(r"BLAS_INFO=(\w+)", text)
-    return ", ".join([*([f"BLAS {kind[1]}"] if kind else []), *loaded_blas]) or None
+    blas_match = re.search(r"BLAS_INFO=(\w+)", text)
+    return ", ".join([*([f"BLAS {blas_match[1]}"] if blas_match else []), *loaded_blas]) or None

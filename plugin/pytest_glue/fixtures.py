@@ -289,14 +289,14 @@ class RooflineFixture:
 
     def _state(self, can_rotate: bool) -> str:
         """Return the cache state of a case made here: what was asked for, as far as the arguments allow it."""
-        asked = self._session.options.cache
-        if asked == "both":
+        cache_option = self._session.options.cache
+        if cache_option == "both":
             raise InvalidValueError(
                 "one measure() is one measurement: give --roofline-cache cold, warm or flushed, and run pytest once for each"
             )
-        if asked == "flushed":
+        if cache_option == "flushed":
             return "flushed"
-        return "cold" if can_rotate and asked != "warm" else "warm"
+        return "cold" if can_rotate and cache_option != "warm" else "warm"
 
     def _mode(self) -> str:
         modes = self._session.options.modes

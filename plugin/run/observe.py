@@ -113,8 +113,8 @@ def observe(
 
 def sensors_of(timer: Timer, instruments: Instruments) -> Sensors | None:
     """Return the sensors that belong to a timer: the simulated device brings its own."""
-    own: Sensors | None = getattr(timer, "sensors", None)
-    return own if own is not None or not timer.runs_kernel else instruments.sensors
+    timer_sensors: Sensors | None = getattr(timer, "sensors", None)
+    return timer_sensors if timer_sensors is not None or not timer.runs_kernel else instruments.sensors
 
 
 def with_energy(

@@ -185,14 +185,14 @@ class BenchSession:
 
     def flag_records(self, record_ids: Iterable[str], flag: str) -> None:
         """Add a flag to measurements that are stored already, and to the ones the summary shows."""
-        wanted = set(record_ids)
-        if not wanted:
+        flagged_ids = set(record_ids)
+        if not flagged_ids:
             return
         with self._noting():
-            self._store.flag_records(wanted, flag)
+            self._store.flag_records(flagged_ids, flag)
         for index, record in enumerate(self.records):
             measured = record.measurement
-            if record.record_id in wanted and measured is not None and flag not in measured.flags:
+            if record.record_id in flagged_ids and measured is not None and flag not in measured.flags:
                 self.records[index] = replace(record, measurement=replace(measured, flags=(*measured.flags, flag)))
 
     def end_process(self, process: ProcessInfo, end_reason: str) -> None:

@@ -134,10 +134,10 @@ def _run_until_steady(
         calls += batch
         per_call_s = value if math.isfinite(value) and value > 0 else per_call_s
         clock_hz = timer.last_clock_hz if sensors is None else (sensors.sm_clock_hz() or timer.last_clock_hz)
-        now = timer.now()
-        steadiness.add(now, per_call_s, clock_hz, None if sensors is None else sensors.power_w())
+        time_now = timer.now()
+        steadiness.add(time_now, per_call_s, clock_hz, None if sensors is None else sensors.power_w())
         if steadiness.is_flat:
             return calls, True
         # The second clock is for a timer whose own stands still.
-        if now - begin >= STEADY_LIMIT_S or time.perf_counter() - began >= STEADY_LIMIT_S:
+        if time_now - begin >= STEADY_LIMIT_S or time.perf_counter() - began >= STEADY_LIMIT_S:
             return calls, False

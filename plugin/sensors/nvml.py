@@ -185,9 +185,9 @@ class NvmlDevice:
     def application_clock_hz(self) -> float | None:
         """Return the application clock (`nvidia-smi -ac`) where one other than the default is set, else None."""
         graphics = self._constant("NVML_CLOCK_GRAPHICS", 0)
-        now = self._number(_CLOCK_MHZ, "nvmlDeviceGetApplicationsClock", graphics)
+        clock_mhz = self._number(_CLOCK_MHZ, "nvmlDeviceGetApplicationsClock", graphics)
         usual = self._number(_CLOCK_MHZ, "nvmlDeviceGetDefaultApplicationsClock", graphics)
-        return now * 1e6 if now is not None and usual is not None and now != usual else None
+        return clock_mhz * 1e6 if clock_mhz is not None and usual is not None and clock_mhz != usual else None
 
     def clock_lock_hz(self) -> float | None:
         """Return the SM clock the user has set, or None where none shows.

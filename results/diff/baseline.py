@@ -51,19 +51,19 @@ def find_baseline(
     `.resolve_run`); what the latter raises for an unknown name is passed on. Raises `StoreError` for an incomplete run,
     `UnknownNameError` for a branch of which no run is stored although others are.
     """
-    wanted: Wanted | None = None
+    baseline: Wanted | None = None
     runs: Sequence[RunInfo] = ()
     for limit in (RECENT_COUNT, None):
         runs = newest(limit)
-        wanted = choose_baseline(against, after, runs)
-        if wanted is not None and wanted.chosen:
-            return wanted
-    if wanted is not None:
+        baseline = choose_baseline(against, after, runs)
+        if baseline is not None and baseline.chosen:
+            return baseline
+    if baseline is not None:
         _check_branch(against.strip(), after, runs)
         return Wanted(())
-    found = resolve(against)
-    check_complete(found)
-    return Wanted((found,))
+    baseline_run = resolve(against)
+    check_complete(baseline_run)
+    return Wanted((baseline_run,))
 
 
 def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> Wanted | None:
@@ -80,11 +80,11 @@ def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunIn
     of_host = [run for run in complete if host is not None and run.environment.facts.get("host") == host]
 
     def of_branch(name: str | None, count: int, back: int = 0) -> Wanted:
-        found = [run for run in alike if run.git_branch == name]
-        if len(found) > back:
-            return Wanted(tuple(found), count, back)
-        others = [run for run in of_host if run.git_branch == name and not is_alike(run, first)]
-        return Wanted(tuple(others[: 1 - min(back, 1)]))
+        branch_runs = [run for run in alike if run.git_branch == name]
+        if len(branch_runs) > back:
+            return Wanted(tuple(branch_runs), count, back)
+        unlike_runs = [run for run in of_host if run.git_branch == name and not is_alike(run, first)]
+        return Wanted(tuple(unlike_runs[: 1 - min(back, 1)]))
 
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", against):
         return of_branch(first.git_branch, 1, max(int(match[1] or 1) - 1, 0))
@@ -128,15 +128,15 @@ def is_rolling(against: str) -> bool:
     return _ROLLING.fullmatch(against.strip()) is not None
 
 
-def is_alike(one: RunInfo, other: RunInfo) -> bool:
+def is_alike(run: RunInfo, other: RunInfo) -> bool:
     """Return whether two runs were taken on the same machine class, chip and method version."""
     return all(
         first == second
         for first, second in (
-            (one.environment.class_hash, other.environment.class_hash),
-            (one.hardware_key, other.hardware_key),
-            (one.is_forced, other.is_forced),
-            (one.environment.facts.get("method_version"), other.environment.facts.get("method_version")),
+            (run.environment.class_hash, other.environment.class_hash),
+            (run.hardware_key, other.hardware_key),
+            (run.is_forced, other.is_forced),
+            (run.environment.facts.get("method_version"), other.environment.facts.get("method_version")),
         )
     )
 
@@ -144,5 +144,5 @@ def is_alike(one: RunInfo, other: RunInfo) -> bool:
 def check_complete(run: RunInfo) -> None:
     """Raise `StoreError` for a run that may not be a baseline: one that has not ended, or was cut short."""
     if run.status != "complete":
-        what = "has not ended" if run.status == "running" else "was cut short"
-        raise StoreError(f"run {run.run_id[:8]} {what}: an incomplete run is never a baseline; name a complete one")
+        state = "has not ended" if run.status == "running" else "was cut short"
+        raise StoreError(f"run {run.run_id[:8]} {state}: an incomplete run is never a baseline; name a complete one")

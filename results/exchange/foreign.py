@@ -40,7 +40,7 @@ class Stated:
 
     def identity(self) -> dict[str, Any]:
         """Return what changes a case: another answer to these makes another record of the same numbers."""
-        said = {
+        facts = {
             "model": self.model,
             "formats": self.formats,
             "kv_format": self.kv_format,
@@ -49,7 +49,7 @@ class Stated:
             "output": self.output_count,
             "devices": self.device_count if self.device_count > 1 else None,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in facts.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def drawn_in(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
     """
     import numpy as np
 
-    kept = np.empty(len(values))
+    clipped = np.empty(len(values))
     ordered: list[float] = []
     total = squares = spread = 0.0
     for count, value in enumerate(values):
@@ -38,15 +38,17 @@ def drawn_in(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
             middle = _median(ordered)
             if count < _OFTEN or count % 4 == 0:
                 deviation = max(squares / count - (total / count) ** 2, 0.0) ** 0.5
-                spread = max(NORMAL_MAD * _median(sorted(abs(one - middle) for one in ordered)), deviation / 2)
+                spread = max(
+                    NORMAL_MAD * _median(sorted(abs(neighbour - middle) for neighbour in ordered)), deviation / 2
+                )
             fence = max(FENCE * spread, 3 * least)
             value = min(max(value, middle - fence), middle + fence)
-        kept[count] = value
+        clipped[count] = value
         insort(ordered, value)
         # Around the first night: squares of numbers far from zero would lose the digits that matter.
         total += value - values[0]
         squares += (value - values[0]) ** 2
-    return kept
+    return clipped
 
 
 def is_heavy_tailed(values: NDArray[Any]) -> bool:

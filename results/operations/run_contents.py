@@ -59,23 +59,25 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
     for chosen in _portions(run_ids):
         of_runs = RECORD.c.run_id.in_(chosen)
         cases = select(RECORD.c.run_id, RECORD.c.case_id, func.min(rank)).where(of_runs)
-        for run_id, case_id, place in connection.execute(cases.group_by(RECORD.c.run_id, RECORD.c.case_id)):
-            outcomes[run_id][case_id] = place
+        for run_id, case_id, outcome_rank in connection.execute(cases.group_by(RECORD.c.run_id, RECORD.c.case_id)):
+            outcomes[run_id][case_id] = outcome_rank
         counted = select(RECORD.c.run_id, func.count(RECORD.c.process_id.distinct())).where(of_runs)
         processes |= {row[0]: row[1] for row in connection.execute(counted.group_by(RECORD.c.run_id))}
-        named = select(RECORD.c.run_id, PREDICTION.c.hardware_key).join_from(RECORD, PREDICTION).where(of_runs)
-        for run_id, key in connection.execute(named.distinct()):
+        predicted_chips = (
+            select(RECORD.c.run_id, PREDICTION.c.hardware_key).join_from(RECORD, PREDICTION).where(of_runs)
+        )
+        for run_id, key in connection.execute(predicted_chips.distinct()):
             chips[run_id].append(key)
-    known = _cases(connection, sorted({case_id for outcome in outcomes.values() for case_id in outcome}))
+    cases_by_id = _cases(connection, sorted({case_id for outcome in outcomes.values() for case_id in outcome}))
     return {
         run_id: RunContents(
-            _counted(found.values()),
-            _by_frequency(op_title(known[case_id]) for case_id in found),
-            _by_frequency(known[case_id].precision_label or "–" for case_id in found),
+            _counted(statuses.values()),
+            _by_frequency(op_title(cases_by_id[case_id]) for case_id in statuses),
+            _by_frequency(cases_by_id[case_id].precision_label or "–" for case_id in statuses),
             processes.get(run_id, 0),
             tuple(sorted(filter(None, chips[run_id]))),
         )
-        for run_id, found in outcomes.items()
+        for run_id, statuses in outcomes.items()
     }
 
 

@@ -56,15 +56,15 @@ def is_model_case(case: Case) -> bool:
 
 def op_title(case: Case) -> str:
     """Return the operator in words: `gemv`, `seeded-llama-156m decode`."""
-    found = pass_name(case.op, case.shape)
-    return case.op if found is None else f"{found.model_name} {found.phase}"
+    name = pass_name(case.op, case.shape)
+    return case.op if name is None else f"{name.model_name} {name.phase}"
 
 
 def case_title(op: str, shape: Sizes) -> str:
     """Return operator and sizes in words: `gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`."""
-    found = pass_name(op, shape)
-    if found is not None:
-        return found.title
+    name = pass_name(op, shape)
+    if name is not None:
+        return name.title
     return f"{op} {'x'.join(str(size) for _, size in shape)}".rstrip()
 
 

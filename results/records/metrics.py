@@ -79,7 +79,7 @@ METRICS: Mapping[str, Metric] = {metric.key: metric for metric in _ALL}
 
 def get_metric(key: str) -> Metric:
     """Return the metric of this key. Raises `UnknownNameError`, naming the nearest."""
-    found = METRICS.get(key.strip().lower())
-    if found is None:
+    metric = METRICS.get(key.strip().lower())
+    if metric is None:
         raise UnknownNameError("metric", key, METRICS)
-    return found
+    return metric

@@ -168,7 +168,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list | tuple) else ()
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list | tuple) else ()
 
 
 def _count(value: Any) -> int | None:
@@ -176,9 +176,9 @@ def _count(value: Any) -> int | None:
 
 
 def _interval(value: Any) -> Interval | None:
-    found = _mapping(value)
-    middle = _number(found.get("value"))
-    return None if middle is None else Interval(middle, _number(found.get("low")), _number(found.get("high")))
+    bounds = _mapping(value)
+    middle = _number(bounds.get("value"))
+    return None if middle is None else Interval(middle, _number(bounds.get("low")), _number(bounds.get("high")))
 
 
 def _number(value: Any) -> float | None:

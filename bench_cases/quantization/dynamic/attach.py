@@ -43,8 +43,8 @@ class Attachment:
 
     def undo(self) -> None:
         """Remove our forwards; raises `InvalidValueError` and removes none when somebody has replaced one since."""
-        for module, ours in self.forwards:
-            if module.__dict__.get("forward") is not ours:
+        for module, forward in self.forwards:
+            if module.__dict__.get("forward") is not forward:
                 raise InvalidValueError(
                     "a layer's forward was replaced after attaching; undo that first, then detach again"
                 )
