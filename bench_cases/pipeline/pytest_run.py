@@ -111,7 +111,7 @@ def export_of(path: Path) -> Mapping[str, Any] | None:
     return document if is_export else None
 
 
-def what_pytest_said(log: Path, code: int | None) -> str:
+def pytest_failure_text(log: Path, code: int | None) -> str:
     """Return in one line why a run of pytest left no result: its own error where there is one, else the end of its output."""
     if code is None:
         return "time limit reached"
@@ -157,7 +157,9 @@ def find_chip(hw: str, case: ModelCase) -> Device:
         code = run_pytest(command, folder / "pytest.log", timeout_s=CHIP_TIMEOUT_S)
         document = export_of(folder / "predictions.json")
         if document is None or not document.get("profiles"):
-            raise UnsupportedError(f"no prediction for --hw {hw[:60]}: {what_pytest_said(folder / 'pytest.log', code)}")
+            raise UnsupportedError(
+                f"no prediction for --hw {hw[:60]}: {pytest_failure_text(folder / 'pytest.log', code)}"
+            )
         key = document["run"]["hardware_key"]
         profile = next(profile_document for profile_document in document["profiles"] if profile_document["key"] == key)
         return device_from_profile(profile["profile"])

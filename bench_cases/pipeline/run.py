@@ -180,7 +180,7 @@ class _Pipeline:
         self._clock.plan(steps, {"recommend": 10.0, "measure": guess, "save": 10.0})
 
     def _load(self, opened: OpenedModel) -> ModelFacts:
-        stored = self._state.found("load")
+        stored = self._state.stored_answer("load")
         if stored is not None:
             facts = self._read(lambda: facts_from_plain(stored["facts"]))
             self._clock.reuse(f"loading {facts.name}: {_facts_text(facts)}", stored.get("took_s"))
@@ -191,7 +191,7 @@ class _Pipeline:
         return facts
 
     def _recommend(self, opened: OpenedModel, facts: ModelFacts, target: Target) -> _Context:
-        stored = self._state.found("recommend")
+        stored = self._state.stored_answer("recommend")
         if stored is not None:
             recommendation = self._read(lambda: recommendation_from_plain(stored["recommendation"]))
             reference = find_model(self._settings.model)
@@ -218,7 +218,7 @@ class _Pipeline:
 
     def _measure(self, context: _Context, option: Option) -> MeasuredPair:
         name, wide = f"measure {option.key}", context.reference.wide
-        stored = self._state.found(name)
+        stored = self._state.stored_answer(name)
         pair = None if stored is None else self._read(lambda: _pair_from_plain(stored))
         if stored is not None and pair is not None and pair.candidate.status != "failed":
             self._clock.reuse(_pair_text(pair), stored.get("took_s"))
@@ -278,7 +278,7 @@ class _Pipeline:
         if winner is None:
             self._clock.plan([], {})
             return None
-        stored = self._state.found("save")
+        stored = self._state.stored_answer("save")
         model_folder = self._state.folder / MODEL_FOLDER
         if stored is not None and stored.get("precision") == winner.option.key and model_folder.is_dir():
             saved = self._read(lambda: saved_from_plain(stored["saved"]))

@@ -48,7 +48,7 @@ class PipelineState:
         """Finished steps and what they found, in the order they were finished."""
         return self._steps
 
-    def found(self, step: str) -> dict[str, Any] | None:
+    def stored_answer(self, step: str) -> dict[str, Any] | None:
         """Return what a finished step found, or None."""
         answer = self._steps.get(step)
         return answer if isinstance(answer, dict) else None

@@ -205,7 +205,7 @@ def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seede
     if not quality.is_language:
         why = "the weights are drawn from a seed, untrained" if is_seeded else "the model came without a tokenizer"
         text += f"; {why}: the figures tell formats apart and say nothing about language"
-    return text + _kept(quality, limits)
+    return text + _loss_text(quality, limits)
 
 
 def doubt_sentence(*cases: MeasuredCase) -> str:
@@ -214,7 +214,7 @@ def doubt_sentence(*cases: MeasuredCase) -> str:
     return ", ".join(DOUBTS.get(flag, flag) for flag in flags)
 
 
-def _kept(quality: MeasuredQuality, limits: PipelineLimits) -> str:
+def _loss_text(quality: MeasuredQuality, limits: PipelineLimits) -> str:
     loss = quality.loss_pct
     if limits.loss_pct is None or loss is None:
         return "" if loss is None else f"; a loss of {_spread(loss)} %, and no limit was given"

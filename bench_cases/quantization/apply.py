@@ -137,7 +137,7 @@ _FORMAT_OF_DTYPE = {"float64": "FP64", "float32": "FP32", "bfloat16": "BF16", "f
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _OriginalWeight:
     """What is read of a layer before its weight goes away."""
 
     size_bytes: int
@@ -171,7 +171,7 @@ def _quantize(
     if rules.is_strict:
         refuse_fallbacks(checked)
     before = {
-        decision.site.name: _Before(held_bytes([decision.site.weight]), _dtype_name(decision.site))
+        decision.site.name: _OriginalWeight(held_bytes([decision.site.weight]), _dtype_name(decision.site))
         for decision in checked
     }
     hand_over(weights, checked)
@@ -183,7 +183,7 @@ def _quantize(
     }
 
 
-def _outcome(decision: LayerDecision, before: _Before, method: str) -> LayerOutcome:
+def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> LayerOutcome:
     site, recipe = decision.site, decision.recipe
     N, K = site.shape
     if recipe is None or not method:
@@ -221,10 +221,10 @@ def _reduced_range(site: LinearSite) -> str:
 
 def _left_alone(site: LinearSite) -> LayerOutcome:
     """Return the outcome of a layer that the plan does not reach."""
-    return _kept(site, _Before(held_bytes([site.weight]), _dtype_name(site)), "", "")
+    return _kept(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", "")
 
 
-def _kept(site: LinearSite, before: _Before, asked: str, reason: str) -> LayerOutcome:
+def _kept(site: LinearSite, before: _OriginalWeight, asked: str, reason: str) -> LayerOutcome:
     N, K = site.shape
     tensor = type(site.weight).__name__
     is_packed = hasattr(site.weight, "__tensor_flatten__")

@@ -81,7 +81,7 @@ class WorkerSession(BenchSession):
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """Bracket the last case; the parent ends the run."""
-        self.look_at_canary_once_more()
+        self.repeat_canary()
 
 
 def pack(value: Any) -> str:

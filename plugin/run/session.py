@@ -85,7 +85,7 @@ class BenchSession:
 
         hardware = self.target.hardware
         self._store = open_store(self.options.db, spool=self.folder / SPOOL_FOLDER)
-        self._deliver_what_waits()
+        self._deliver_waiting()
         started = utc_now()
         commit, branch, dirty = git_state(self.folder)
         self.process = ProcessInfo(0, os.getpid(), platform.node(), started)
@@ -109,7 +109,7 @@ class BenchSession:
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
         return self.run
 
-    def _deliver_what_waits(self) -> None:
+    def _deliver_waiting(self) -> None:
         """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever comes."""
         if not (self.folder / SPOOL_FOLDER).is_dir():
             return
@@ -154,7 +154,7 @@ class BenchSession:
             self.earlier_canary_times, self.add_canary, process_ordinal=self.process.ordinal, utc_now=utc_now
         )
 
-    def look_at_canary_once_more(self) -> None:
+    def repeat_canary(self) -> None:
         """Run the canary after the last case, so that it is bracketed too; nothing where no case was measured."""
         keeper = self.__dict__.get("canary")  # not made for this
         if keeper is not None:
@@ -212,8 +212,8 @@ class BenchSession:
         try:
             if self._failure is None:
                 with contextlib.suppress(StoreError), self._noting():  # told below, with the rescue
-                    self._store_what_was_interrupted()
-                    self.look_at_canary_once_more()
+                    self._store_interrupted_run()
+                    self.repeat_canary()
             interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
             status: RunStatus = "interrupted" if interrupted else "complete"
             delivery = None
@@ -238,7 +238,7 @@ class BenchSession:
         """Whether this is a process that a test forked and that came back into pytest: the run is not its own."""
         return self.process.pid is not None and self.process.pid != os.getpid()
 
-    def _store_what_was_interrupted(self) -> None:
+    def _store_interrupted_run(self) -> None:
         """Store the record that a Ctrl-C or a signal kept from being stored, unless its transaction was over."""
         assert self.run is not None
         if self._unsaved is not None and self._unsaved.record_id not in self._store.record_ids(self.run.run_id):

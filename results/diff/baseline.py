@@ -24,7 +24,7 @@ _ROLLING = re.compile(r"baseline(?::([0-9]{1,9}))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BaselineRuns:
     """What a word of `--against` asks for: runs in order, newest first, and how many of them."""
 
     runs: tuple[RunInfo, ...]
@@ -44,14 +44,14 @@ def find_baseline(
     after: Sequence[RunInfo],
     newest: Callable[[int | None], Sequence[RunInfo]],
     resolve: Callable[[str], RunInfo],
-) -> Wanted:
+) -> BaselineRuns:
     """Return the runs that `against` means for one or more newer runs; none where there is none yet.
 
     `newest(limit)` gives the stored runs, newest first, and `resolve(name)` the run of an id or label (`ResultStore.runs`,
     `.resolve_run`); what the latter raises for an unknown name is passed on. Raises `StoreError` for an incomplete run,
     `UnknownNameError` for a branch of which no run is stored although others are.
     """
-    baseline: Wanted | None = None
+    baseline: BaselineRuns | None = None
     runs: Sequence[RunInfo] = ()
     for limit in (RECENT_COUNT, None):
         runs = newest(limit)
@@ -60,13 +60,13 @@ def find_baseline(
             return baseline
     if baseline is not None:
         _check_branch(against.strip(), after, runs)
-        return Wanted(())
+        return BaselineRuns(())
     baseline_run = resolve(against)
     check_complete(baseline_run)
-    return Wanted((baseline_run,))
+    return BaselineRuns((baseline_run,))
 
 
-def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> Wanted | None:
+def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> BaselineRuns | None:
     """Return the runs that `against` means; None where it is no word of ours.
 
     latest, latest~1: the newest of the same branch; latest~2: the one before it, counted from the newer side as the names of
@@ -79,12 +79,12 @@ def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunIn
     host = first.environment.facts.get("host")
     of_host = [run for run in complete if host is not None and run.environment.facts.get("host") == host]
 
-    def of_branch(name: str | None, count: int, back: int = 0) -> Wanted:
+    def of_branch(name: str | None, count: int, back: int = 0) -> BaselineRuns:
         branch_runs = [run for run in alike if run.git_branch == name]
         if len(branch_runs) > back:
-            return Wanted(tuple(branch_runs), count, back)
+            return BaselineRuns(tuple(branch_runs), count, back)
         unlike_runs = [run for run in of_host if run.git_branch == name and not is_alike(run, first)]
-        return Wanted(tuple(unlike_runs[: 1 - min(back, 1)]))
+        return BaselineRuns(tuple(unlike_runs[: 1 - min(back, 1)]))
 
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", against):
         return of_branch(first.git_branch, 1, max(int(match[1] or 1) - 1, 0))
@@ -99,7 +99,7 @@ def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunIn
             raise InvalidValueError("branch: needs the name of a branch, such as branch:main")
         return of_branch(name, 1)
     labelled = [run for run in alike if run.label == against] or [run for run in complete if run.label == against]
-    return Wanted(tuple(labelled[:1])) if against and labelled else None
+    return BaselineRuns(tuple(labelled[:1])) if against and labelled else None
 
 
 def _older(after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> list[RunInfo]:

@@ -38,7 +38,7 @@ class Difference:
 def differences(
     before: Sequence[RunInfo], after: Sequence[RunInfo], allowed: Iterable[str] = ()
 ) -> tuple[Difference, ...]:
-    """Return what differs between the environments of two sides, what blocks a comparison first.
+    """Return the differences between the environments of two sides, blocking ones first.
 
     Blocking: the chip asked for, measured by force or not, and every fact of the environment class, unless its name is in
     `allowed` (`chip`, `forced`, or a fact's). Other facts (host, kernel, Python, commit) are told, never blocking.

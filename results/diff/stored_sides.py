@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from results.diff.baseline import Wanted, check_complete, find_baseline, is_rolling
+from results.diff.baseline import BaselineRuns, check_complete, find_baseline, is_rolling
 from results.diff.rolling import settled
 from results.diff.rules import DiffRules
 from results.diff.suites import SuiteSide
@@ -52,7 +52,7 @@ def baseline_side(
     rules: DiffRules,
     annotations: Sequence[Annotation] = (),
 ) -> SuiteSide | None:
-    """Return what `against` means for a newer side (`baseline.find_baseline`); None where there is none yet.
+    """Return the side that `against` names for a newer side (`find_baseline`); None if there is none yet.
 
     Runs that measured nothing of it in the same way are passed over, as long as there are others. Of a rolling baseline every
     case gets the newest runs that hold it, also older ones where a night measured only a part, and is then `settled`.
@@ -61,10 +61,10 @@ def baseline_side(
     if not baseline.chosen:
         return None
     measured = _case_methods(after.records)
-    sides = _sharing(store, baseline, measured) or [side_of(store, baseline.chosen)]
+    sides = _same_method_sides(store, baseline, measured) or [side_of(store, baseline.chosen)]
     if not is_rolling(against):
         return sides[0]
-    pool = [*sides, *_filling(store, baseline, sides, measured)]
+    pool = [*sides, *_older_sides(store, baseline, sides, measured)]
     side = SuiteSide(
         tuple(run for pooled in pool for run in pooled.runs),
         tuple(record for pooled in pool for record in pooled.records),
@@ -72,32 +72,32 @@ def baseline_side(
     return settled(side, after, noise, rules, annotations)
 
 
-def _sharing(store: ResultStore, wanted: Wanted, measured: set[CaseMethod]) -> list[SuiteSide]:
+def _same_method_sides(store: ResultStore, baseline: BaselineRuns, measured: set[CaseMethod]) -> list[SuiteSide]:
     """Return the newest runs, each a side, that measured something of the newer side by the same method."""
-    sharing, skipped = [], wanted.skipped_count
-    for run in wanted.runs[: wanted.skipped_count + wanted.count + MOST_LOOKED_AT]:
+    sharing, skipped = [], baseline.skipped_count
+    for run in baseline.runs[: baseline.skipped_count + baseline.count + MOST_LOOKED_AT]:
         side = side_of(store, (run,))
         if _case_methods(side.records) & measured:
             skipped -= 1
             if skipped < 0:
                 sharing.append(side)
-        if len(sharing) == wanted.count:
+        if len(sharing) == baseline.count:
             break
     return sharing
 
 
-def _filling(
-    store: ResultStore, wanted: Wanted, sides: Sequence[SuiteSide], measured: set[CaseMethod]
+def _older_sides(
+    store: ResultStore, baseline: BaselineRuns, sides: Sequence[SuiteSide], measured: set[CaseMethod]
 ) -> list[SuiteSide]:
     """Return older runs with those cases only of which the newest ones hold too few."""
     held_counts = Counter(case_method for side in sides for case_method in _case_methods(side.records) & measured)
     lacking = {
-        case_method: wanted.count - held_counts[case_method]
+        case_method: baseline.count - held_counts[case_method]
         for case_method in measured
-        if held_counts[case_method] < wanted.count
+        if held_counts[case_method] < baseline.count
     }
     run_ids = {run.run_id for side in sides for run in side.runs}
-    older = [run for run in wanted.runs if run.run_id not in run_ids][:MOST_FILLING]
+    older = [run for run in baseline.runs if run.run_id not in run_ids][:MOST_FILLING]
     if not lacking or not older:
         return []
     holders = store.query(lambda connection: _holders(connection, {key for key, _ in lacking}, older))

@@ -146,7 +146,7 @@ def _are_methods_two(before: CaseSide, after: CaseSide) -> bool:
 
 
 def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseSide]) -> str:
-    """Return what differs in the first case in common where that is so in every one; no `--allow` can help then."""
+    """Return the method difference of the first common case, if all common cases differ in method; no `--allow` permits it."""
     both = [
         (old, after[key])
         for key, old in before.items()
@@ -158,7 +158,7 @@ def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseS
 
 
 def _methods(before: CaseSide, after: CaseSide) -> str:
-    """Return what differs between the methods: timer, version and settings by name."""
+    """Return the differences between the methods: timer, version and settings by name."""
     newest = [
         next((record.method for record in reversed(side.records) if record.method is not None), None)
         for side in (before, after)

@@ -1,4 +1,4 @@
-"""What kind of file somebody wants to import, found by its content and read in bounded memory."""
+"""Kind of a file to import, recognised by its content in bounded memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Recognised:
 
 
 def recognise(path: Path) -> Recognised:
-    """Return what a file is. Raises `InvalidValueError` for none that can be imported: no file, a pipe, too large, damaged.
+    """Return the kind of a file. Raises `InvalidValueError` if it cannot be imported: no file, a pipe, too large, damaged.
 
     Looking does not open what is no regular file: opening a pipe that nobody writes to would wait for ever.
     """

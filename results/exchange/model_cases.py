@@ -34,12 +34,12 @@ class NamedModel:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is kept with the record."""
+        """Facts to store with the record."""
         return {"recognised_by": self.recognised, "quantization": self.quantization, "compared_as": self.formats or ""}
 
 
 def kernel_name(*words: str) -> str:
-    """Return what ran as words joined by dots; what is no letter, digit or one of _@+- becomes an underscore."""
+    """Return a kernel name of words joined by dots; characters other than letters, digits and _@+- become underscores."""
     words = tuple(word.replace(" - ", " ") for word in words)  # Q4_K - Medium
     return ".".join(_UNSAFE.sub("_", word.strip()).strip("_") for word in words if word.strip())[: 2 * LONGEST_NAME]
 

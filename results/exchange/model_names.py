@@ -53,7 +53,7 @@ class KnownModel:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How a GGUF file stores its weights."""
+    """Weight format of a GGUF file."""
 
     name: str
     """As llama.cpp calls it: Q4_K - Medium."""

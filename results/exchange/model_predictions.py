@@ -1,4 +1,4 @@
-"""What `predict model` says of a call that another program measured: its passes added up, as predictions to be stored."""
+"""Predictions of a call that another program measured: those of `predict model`, summed over its passes."""
 
 from __future__ import annotations
 

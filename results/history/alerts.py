@@ -1,4 +1,4 @@
-"""A step or a drift, told once: what changed, by how much, and whether somebody still has to look at it. Pure."""
+"""Alerts of a history, one per step or drift: the metric, the size of the change and its status. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What decides about a change beside its numbers."""
+    """Context that decides the status of a change: metric, annotations and quarantine."""
 
     name: str
     """Operator and id of the case."""
@@ -105,22 +105,22 @@ def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
 def _step(
     number: int, segment: Segment, step: Step, level_index: int, later: Sequence[Segment], watch: Watch
 ) -> Change:
-    """Return one step. `standing`: how many steps of the segment stand up to this one, so which levels it lies between."""
+    """Return one step. `level_index`: the steps of the segment up to this one that hold, which gives the level it ends at."""
     used, metric = segment.used, watch.metric
     if step.is_withdrawn:
-        old = after = segment.levels[level_index]
+        old = new = segment.levels[level_index]
     else:
-        old, after = segment.levels[level_index - 1], segment.levels[level_index]
+        old, new = segment.levels[level_index - 1], segment.levels[level_index]
     first, found_run = used[step.start_index], used[step.found_index]
     last_before = used[step.start_index - 1]
-    rise = metric.badness(after.scaled_value) - _worst_before(segment, level_index, metric)
+    rise = metric.badness(new.scaled_value) - _worst_before(segment, level_index, metric)
     limit = metric.badness(old.scaled_value) + max(metric.least, BACK_SHARE * abs(rise))
     fixed_at = "" if step.is_withdrawn or rise <= 0 else _back_at(segment, level_index + 1, limit, later, metric)
     days = (last_before.started_at[:10], found_run.started_at[:10])
     commits = [run.git_commit for run in used[step.start_index : step.found_index + 1]]
     reason = _annotated(watch, days, commits)
     # Levels are known better every night: what began as a step may turn out to be less than one.
-    is_none = step.is_withdrawn or abs(after.scaled_value - old.scaled_value) < metric.least
+    is_none = step.is_withdrawn or abs(new.scaled_value - old.scaled_value) < metric.least
     status: Status
     if is_none:
         status = "withdrawn"
@@ -128,7 +128,7 @@ def _step(
         status = "better"
     else:
         status = _status(fixed_at, reason, segment, later, watch)
-        moved, drift = after.scaled_value - old.scaled_value, after.drift_value or 0.0
+        moved, drift = new.scaled_value - old.scaled_value, new.drift_value or 0.0
         if status == "open" and moved * drift > 0 and abs(drift) >= DRIFT_SHARE * abs(moved):
             status = "drifting"
     return Change(
@@ -137,16 +137,16 @@ def _step(
         status=status,
         segment_index=number,
         before_value=old.value,
-        after_value=after.value,
-        change_value=metric.change(old.value, after.value),
+        after_value=new.value,
+        change_value=metric.change(old.value, new.value),
         run_id=first.run_id,
         started_at=first.started_at,
         found_run_id=found_run.run_id,
         found_at=found_run.started_at,
-        night_count=0 if is_none else after.night_count,
+        night_count=0 if is_none else new.night_count,
         is_confirmed=step.is_confirmed,
         changed=changes_at(segment, step, watch.runs),
-        clock_ratio=None if is_none else clock_ratio(old, after),
+        clock_ratio=None if is_none else clock_ratio(old, new),
         reason=reason or (watch.quarantine_reason if status == "quarantined" else ""),
         fixed_at=fixed_at,
     )

@@ -50,7 +50,7 @@ class CaseHistory:
 
     @property
     def name(self) -> str:
-        """Operator and id: what tells the case from every other one."""
+        """Operator and id, unique to the case."""
         return case_name(self.case)
 
     @property
@@ -75,7 +75,7 @@ class CaseHistory:
 
     @property
     def alerts(self) -> tuple[Change, ...]:
-        """What somebody has to look at."""
+        """Open changes."""
         return tuple(change for change in self.changes if change.is_open)
 
     @property
@@ -86,7 +86,7 @@ class CaseHistory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """What is watched, and what people have said about it."""
+    """Options of a history: metric, branch, period, annotations and quarantine."""
 
     metric: Metric
     branch: str | None = None
@@ -147,7 +147,7 @@ def case_histories(store: ResultStore, *, options: HistoryOptions) -> list[CaseH
 
 
 def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metric: Metric) -> list[Observation]:
-    """Return what the records of these runs say of a metric; records without it, or of other runs, are passed over."""
+    """Return the observations of a metric in the records of these runs; other records are skipped."""
     observations = []
     for record in records:
         run, measured = runs.get(record.run_id), record.measurement
@@ -175,7 +175,7 @@ def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metr
 
 
 def record_value(record: Record, metric: Metric) -> tuple[float | None, str]:
-    """Return what a record says of a metric, and what predicted (for the error; else empty)."""
+    """Return a record's value of a metric, and the predictor (of an error; else empty)."""
     measured = record.measurement
     if metric.key == "time":
         return (None if measured is None else measured.median_s), ""

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from results.history.fences import drawn_in, is_heavy_tailed
+from results.history.fences import clip_to_fences, is_heavy_tailed
 from results.history.step_scan import (
     DOUBTFUL_SHARE,
     WINDOWS,
@@ -83,7 +83,7 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
     earlier_squares, earlier_df = 0.0, 0
     while len(series) - level_index >= (LEAST_NIGHTS if level_index == 0 else 3):
         level = series[level_index:]
-        clipped = drawn_in(level.tolist(), least)
+        clipped = clip_to_fences(level.tolist(), least)
         hit = _first_step(level, clipped - clipped[0], first_index, earlier_squares, earlier_df, least)
         if hit is None:
             break
@@ -164,7 +164,7 @@ def _is_confirmed(
     """Return whether the nights `start` … `judged` still lie off the level before, its autocorrelation counted in full."""
     import numpy as np
 
-    before = drawn_in(level[:start].tolist(), least)
+    before = clip_to_fences(level[:start].tolist(), least)
     residuals = before - before.mean()
     squares = float(np.sum(residuals**2))
     df = start - 1 + earlier_df

@@ -21,8 +21,8 @@ _HEAVY_KURTOSIS = 0.8
 """Excess kurtosis that 40 normal nights exceed in one case of ten; Student's t with three degrees of freedom in three of four."""
 
 
-def drawn_in(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
-    """Return the series with every night drawn in to the fence that the nights *before* it set.
+def clip_to_fences(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
+    """Return the series with every night clipped to the fence that the nights *before* it set.
 
     Looks back only: what is known of a night does not change when later ones follow. The robust spread is never taken as
     less than half the standard deviation, so that a series with two states keeps both. `least`: the smallest difference that

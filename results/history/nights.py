@@ -169,5 +169,5 @@ def model_value(record: Record, metric: Metric) -> float | None:
 
 
 def predictor_name(model_version: str, profile_hash: str) -> str:
-    """Return what predicted, in words: errors of different predictors are never compared."""
+    """Return the name of the predictor: errors of different predictors are never compared."""
     return f"{model_version} ({profile_hash[:8]})"

@@ -53,7 +53,7 @@ def find_case(store: ResultStore, text: str) -> Case:
 
 
 def read_series(store: ResultStore, metric: Metric, *, case_key: str | None = None) -> Series:
-    """Return what is stored of a metric: of one case, or of all."""
+    """Return the stored series of a metric, of one case or of all."""
     return store.query(lambda connection: _read_series(connection, metric, case_key))
 
 
@@ -145,7 +145,7 @@ def _cases_by_id(connection: Connection, case_key: str | None) -> dict[int, Case
 
 
 def _columns(metric: Metric) -> list[Any]:
-    """Return what is read of a record: `Observation`'s fields in order, then what the metric needs."""
+    """Return the columns to read of a record: `Observation`'s fields in order, then those of the metric."""
     columns = [
         RECORD.c.id,
         RECORD.c.run_id,

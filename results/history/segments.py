@@ -10,7 +10,7 @@ from statistics import median
 from results.diff.environments import differences
 from results.history.change_points import LEAST_NIGHTS, Step, find_steps
 from results.history.drift import find_trend
-from results.history.fences import drawn_in
+from results.history.fences import clip_to_fences
 from results.history.nights import Night, Observation, nights_of
 from results.records.metrics import Metric
 from results.records.records import RunInfo
@@ -93,7 +93,7 @@ def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], t
 
 
 def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
-    clipped = drawn_in(values[start:end], metric.least)
+    clipped = clip_to_fences(values[start:end], metric.least)
     trend = find_trend(clipped.tolist(), least=metric.least)
     middle = float(clipped.mean())
     clocks = [night.sm_clock_hz for night in used[start:end] if night.sm_clock_hz is not None]
@@ -115,7 +115,7 @@ def _split(
     runs: Mapping[str, RunInfo],
     metric: Metric,
 ) -> tuple[tuple[str, ...], float | None]:
-    """Return what differs from the earlier segment that is most alike, and the change of level across the split.
+    """Return the differences from the most similar earlier segment, and the change of level across the split.
 
     Most alike, because a database may hold several machines: a new driver on one of them is compared with the same machine.
     """
@@ -134,7 +134,7 @@ def _split(
 def split_reasons(
     segment: Segment, its_first: Observation, night: Night, first: Observation, runs: Mapping[str, RunInfo]
 ) -> tuple[str, ...]:
-    """Return in words why a night does not continue a segment: chip, method, model, facts of the environment class."""
+    """Return the reasons why a night starts a new segment: chip, method, model, facts of the environment class."""
     reasons = []
     if its_first.hardware_key != first.hardware_key:
         reasons.append(f"chip {its_first.hardware_key or 'unknown'} → {first.hardware_key or 'unknown'}")
@@ -154,7 +154,7 @@ def split_reasons(
 
 
 def changes_at(segment: Segment, step: Step, runs: Mapping[str, RunInfo]) -> tuple[str, ...]:
-    """Return what differs between the last night before a step and the first one of the new level, in words."""
+    """Return the environment differences between the last night before a step and the first of the new level, as texts."""
     used = segment.used
     before, after = used[step.start_index - 1], used[step.start_index]
     return tuple(difference.text for difference in differences([runs[before.run_id]], [runs[after.run_id]]))

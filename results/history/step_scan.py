@@ -53,7 +53,7 @@ _OUT_OF_REACH = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What was found for night t (rows) and window k (columns, `WINDOWS`). Arrays of one shape."""
+    """Test statistics for night t (rows) and window k (columns, `WINDOWS`). Arrays of one shape."""
 
     is_hit: NDArray[Any]
     difference: NDArray[Any]
@@ -148,7 +148,7 @@ def _running(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Wander:
-    """How much nights resemble their neighbours, for every number of first nights of a level."""
+    """Autocorrelation of the nights, for every number of first nights of a level."""
 
     is_seen: NDArray[Any]
     """(nights + 1): whether the autocorrelation of so many first nights is more than chance."""

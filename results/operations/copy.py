@@ -43,7 +43,7 @@ MAY_CHANGE = {
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """What was done to one table, and how both sides compare now."""
+    """Rows copied to one table, and the contents of both sides afterwards."""
 
     name: str
     added_count: int

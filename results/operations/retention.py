@@ -34,7 +34,7 @@ _ID_DIGITS = re.compile(r"\b[0-9a-f]{8,32}\b")
 
 @dataclass(frozen=True, slots=True)
 class RunDrop:
-    """What is dropped of one run."""
+    """Data dropped from one run."""
 
     run: RunInfo
     measurement_count: int
@@ -60,7 +60,7 @@ class ProtectedRun:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What was dropped, or would be."""
+    """Dropped data per run, or data that would be dropped."""
 
     before: str
     """UTC; runs that started earlier are old enough."""

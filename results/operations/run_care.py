@@ -21,7 +21,7 @@ _LISTED = 4
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """How many rows one run has; what deleting it takes away."""
+    """Row counts of one run, all deleted with it."""
 
     record_count: int
     measurement_count: int

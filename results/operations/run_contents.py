@@ -1,4 +1,4 @@
-"""What runs hold, without reading their records: cases by outcome, operators, formats, processes, chips."""
+"""Contents of runs, without reading their records: cases by outcome, operators, formats, processes, chips."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class RunContents:
-    """What one run holds."""
+    """Contents of one run."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     """Cases by outcome, in the order of `OUTCOMES`; outcomes that do not occur are left out."""
@@ -47,7 +47,7 @@ class RunContents:
 
 
 def run_contents(store: ResultStore, run_ids: Sequence[str]) -> dict[str, RunContents]:
-    """Return what each of these runs holds, by its whole id; a run without records holds nothing."""
+    """Return the contents of these runs by full id; empty for a run without records."""
     return store.query(lambda connection: _contents(connection, run_ids))
 
 

@@ -1,4 +1,4 @@
-"""How much a database holds, and what takes the room."""
+"""Size of a database and of its tables."""
 
 from __future__ import annotations
 

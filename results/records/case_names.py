@@ -1,4 +1,4 @@
-"""What a person reads for an operator and a shape: `gemv 1x4096x4096`; of a whole model `llama, decode, batch 1, 128 tokens`.
+"""Display names of operators and shapes: `gemv 1x4096x4096`; of a whole model `llama, decode, batch 1, 128 tokens`.
 
 Whole models are recognised by their identity alone (`decode:MODEL` or `prefill:MODEL` with the sizes B, Sq, Skv), so that
 the names are the same in the terminal, the reports and for runs that were imported.
@@ -41,7 +41,7 @@ class PassName:
 
 
 def pass_name(op: str, shape: Sizes) -> PassName | None:
-    """Return what pass of which model an operator and its sizes name; None for anything else."""
+    """Return the model and pass that an operator and its sizes name; None for any other operator."""
     phase, colon, model = op.partition(":")
     sizes = dict(shape)
     if phase not in PHASES or not colon or not model or tuple(sizes) != ("B", "Sq", "Skv"):

@@ -1,4 +1,4 @@
-"""What is watched over the nights: time, energy, memory, quality, the error of the prediction. Which way is worse, what counts."""
+"""Metrics of a history: time, energy, memory, quality, prediction error; direction and least change that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record of a whole model says beside its time: tokens, memory, loss of quality. Read from the facts stored with it."""
+"""Figures of a whole model's record other than time: tokens, memory, loss of quality. Read from the stored facts."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ModelFigures:
 
     @property
     def held_ratio(self) -> float | None:
-        """What the model holds over what it held before."""
+        """Bytes held over the bytes of the original."""
         return self.held_bytes / self.original_bytes if self.held_bytes is not None and self.original_bytes else None
 
     @property

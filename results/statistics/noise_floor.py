@@ -58,7 +58,7 @@ def _floor(key: Key, records: Sequence[Record], class_hash: str, created_at: str
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What later comparisons on this machine can see."""
+    """Sensitivity of later comparisons on this machine."""
 
     floor: NoiseFloor
     between_sd_ratio: float
@@ -76,7 +76,7 @@ class Sensitivity:
 
 
 def sensitivities(floors: Sequence[NoiseFloor]) -> list[Sensitivity]:
-    """Return what can be seen for each floor, in order."""
+    """Return the sensitivity for each floor, in order."""
     variances = [Variance(floor.between_sd_ratio**2, floor.process_count - 1) for floor in floors]
     prior = fit_prior(variances)
     pooled = []

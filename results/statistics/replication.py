@@ -199,7 +199,7 @@ class _Replicates:
 
 @dataclass(frozen=True, slots=True)
 class _Noise:
-    """What is known about the spread between processes: per case, and in common."""
+    """Spread between processes: per case, and pooled."""
 
     floors: Mapping[FloorKey, Variance]
     """Stored A/A variances, raised to the noise of this run."""

@@ -37,7 +37,7 @@ class Variance:
 
 @dataclass(frozen=True, slots=True)
 class VariancePrior:
-    """What a variance of this population is expected to be, and how many degrees of freedom that knowledge is worth."""
+    """Prior of a variance of this population: scale and degrees of freedom."""
 
     scale: float
     df: float

@@ -213,7 +213,7 @@ _UNREADABLE = (TypeError, ValueError, ArithmeticError, LookupError, AttributeErr
 
 
 def damaged(target: StoreTarget, error: BaseException) -> StoreError:
-    """Return what to say of a database that holds something nobody stored."""
+    """Return the error for a database with values that this package never stores."""
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, KeyError):
         reason = f"a row that others name is missing: {reason}"

@@ -1,4 +1,4 @@
-"""What the newest runs say of every case: a few nights of each, in a few queries, however many years are stored."""
+"""Newest records of every case: those of a few runs, in a few queries, whatever the size of the database."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LOT_COUNT = 500
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """What a user asks for; every part narrows it."""
+    """Query for records; every field narrows it."""
 
     words: tuple[str, ...] = ()
     """Each has to stand in the case's id, its operator or its sizes; capitals do not matter."""
@@ -62,7 +62,7 @@ class FoundRun:
 
 def find_records(store: ResultStore, query: RecordQuery) -> list[FoundRun]:
     """Return the runs that hold records of a query, oldest first, and which; the records themselves are not read yet."""
-    return store.query(lambda connection: _found(connection, query))
+    return store.query(lambda connection: _matching_runs(connection, query))
 
 
 def read_lots(store: ResultStore, run: FoundRun, *, with_samples: bool) -> Iterator[list[Record]]:
@@ -95,7 +95,7 @@ def runs_of_records(store: ResultStore, record_ids: Sequence[str]) -> dict[str, 
     return store.query(lambda connection: present_record_runs(connection, record_ids))
 
 
-def _found(connection: Connection, query: RecordQuery) -> list[FoundRun]:
+def _matching_runs(connection: Connection, query: RecordQuery) -> list[FoundRun]:
     start, end = query.bounds
     statement = read.select_runs().order_by(RUN.c.started_at, RUN.c.run_id)
     if query.run_id:

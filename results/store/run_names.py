@@ -91,14 +91,14 @@ def _latest(connection: Connection, back: int, place: str, host: str) -> RunInfo
     of_host = [(native, native.where(_ran_on(host)))] if host else []
     for kind, chosen in (*of_host, (native, native), (complete, complete)):
         if infos := read_runs(connection, chosen.limit(1)):
-            return infos[0] if back == 0 else _before(connection, infos[0], kind, back, place)
+            return infos[0] if back == 0 else _run_before(connection, infos[0], kind, back, place)
     newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
     if not newest:
         raise _no_runs(place)
     raise NoSuchRunError(f"no run in {place} is complete yet. Unfinished ones can be named by id: {_listed(newest)}.")
 
 
-def _before(connection: Connection, latest: RunInfo, kind: Select[Any], back: int, place: str) -> RunInfo:
+def _run_before(connection: Connection, latest: RunInfo, kind: Select[Any], back: int, place: str) -> RunInfo:
     """Return the run `back` places before `latest` among those of its kind and machine."""
     alike = RUN.c.environment_id.in_(
         select(ENVIRONMENT.c.id).where(ENVIRONMENT.c.class_hash == latest.environment.class_hash)
@@ -149,7 +149,7 @@ def _listed(runs: list[RunInfo]) -> str:
 
 
 def _telling_length(run_ids: list[str]) -> int:
-    """Return how many digits tell these ids apart, 12 at least."""
+    """Return the number of digits that make these ids unique, at least 12."""
     # Of sorted ids, those that share the most are neighbours.
     ordered = sorted(run_ids)
     digits = 12

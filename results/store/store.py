@@ -83,7 +83,7 @@ class ResultStore:
 
     @property
     def name(self) -> str:
-        """Where results are kept, as it may be shown: without a password."""
+        """Address of the database without a password, safe to show."""
         return self._target.name
 
     @property
@@ -245,7 +245,7 @@ class ResultStore:
         return self._write("storing what waited", lambda connection: make_changes(connection, self._known, changes))
 
     def transact(self, doing: str, work: Callable[[Connection], T]) -> T:
-        """Return what `work` returns after one transaction that writes, all or nothing; for other files of this package."""
+        """Return the result of `work` in one write transaction, all or nothing; for other files of this package."""
         return self._write(doing, work)
 
     def deliver(self) -> Undelivered | None:

@@ -1,4 +1,4 @@
-"""Where results are kept: a SQLite file or a PostgreSQL database, from what a user typed.
+"""Address of a database: a SQLite file or PostgreSQL, parsed from the user's text.
 
 What is printed about a target never holds a password.
 """

@@ -65,7 +65,7 @@ class KnownIds:
         self._pending: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable) -> Any:
-        """Return what is known under `key`, or None."""
+        """Return the id stored under `key`, or None."""
         return self._committed.get(key) or self._pending.get(key)
 
     def note(self, key: Hashable, value: Any) -> None:
@@ -166,7 +166,9 @@ def insert_process(connection: Connection, run_id: str, process: ProcessInfo) ->
 
     How it ended is noted where nothing was noted yet: a process is stored with its first record, and ends later.
     """
-    row_id = _found_or_inserted(connection, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash"))
+    row_id = _stored_or_inserted_id(
+        connection, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash")
+    )
     if process.end_reason:
         statement = update(PROCESS).where(PROCESS.c.id == row_id, PROCESS.c.end_reason == "")
         connection.execute(statement, {"end_reason": process.end_reason})
@@ -206,22 +208,22 @@ def _process_id(connection: Connection, known_ids: KnownIds, process: ProcessInf
 
 def _case_id(connection: Connection, known_ids: KnownIds, case: Case) -> int:
     key = ("case", case)
-    return known_ids.get(key) or _noted(connection, known_ids, key, CASE, rows.case_values(case), ("content_hash",))
+    return known_ids.get(key) or _cached_id(connection, known_ids, key, CASE, rows.case_values(case), ("content_hash",))
 
 
 def _method_id(connection: Connection, known_ids: KnownIds, method: Method) -> int:
     key = ("method", method.method_hash)
-    return known_ids.get(key) or _noted(
+    return known_ids.get(key) or _cached_id(
         connection, known_ids, key, METHOD, rows.method_values(method), ("method_hash",)
     )
 
 
 def _environment_id(connection: Connection, environment: EnvironmentInfo) -> int:
     values = rows.environment_values(environment)
-    return _found_or_inserted(connection, ENVIRONMENT, values, ("environment_hash", "class_hash"))
+    return _stored_or_inserted_id(connection, ENVIRONMENT, values, ("environment_hash", "class_hash"))
 
 
-def _noted(
+def _cached_id(
     connection: Connection,
     known_ids: KnownIds,
     key: Hashable,
@@ -229,12 +231,12 @@ def _noted(
     values: rows.Values,
     identity: tuple[str, ...],
 ) -> int:
-    row_id = _found_or_inserted(connection, table, values, identity)
+    row_id = _stored_or_inserted_id(connection, table, values, identity)
     known_ids.note(key, row_id)
     return row_id
 
 
-def _found_or_inserted(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:
+def _stored_or_inserted_id(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:
     """Return the id of the row with these identity columns, inserting it when nobody did."""
     lookup, identity_values = _lookup(table, identity), {name: values[name] for name in identity}
     row_id: int | None = connection.execute(lookup, identity_values).scalar()

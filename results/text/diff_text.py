@@ -51,7 +51,7 @@ def listed_headline(diff: SuiteDiff, result: GateResult) -> str:
 
 
 def incomparable_texts(diff: SuiteDiff) -> list[str]:
-    """Return what makes two sides incomparable, a line each, what no option allows first; empty where they are comparable."""
+    """Return the reasons why two sides are incomparable, a line each; reasons that no option permits come first."""
     method = [f"the method ({diff.method_difference}), which no --allow permits"] if diff.method_difference else []
     return [*method, *(difference.text for difference in diff.blocking)]
 
@@ -78,13 +78,13 @@ def counts_text(diff: SuiteDiff) -> str:
 
 
 def time_text(diff: SuiteDiff) -> str:
-    """Return what `before` and `after` are, where another table may say another number; empty with one process a side."""
+    """Return how the times before and after were pooled, since another table may show another figure; empty with one process a side."""
     counts = [count for case in diff.cases for count in (case.before_process_count, case.after_process_count)]
     return TIME_TEXT if max(counts, default=0) > 1 else ""
 
 
 def common_text(diff: SuiteDiff) -> str:
-    """Return what nearly all cases did together, where that is more than the minimum effect; empty otherwise."""
+    """Return the common change of nearly all cases, if it exceeds the minimum effect; else empty."""
     common = diff.common_change_ratio
     changes = [case.change_ratio for case in diff.cases if case.change_ratio is not None]
     if common is None or len(changes) < LEAST_FOR_COMMON or abs(common) < diff.rules.min_effect_ratio:
@@ -102,7 +102,7 @@ def case_sentence(case: CaseDiff) -> str:
 
 
 def short(text: str, most: int = 160) -> str:
-    """Return a name as it is told: names of imported cases may have any length."""
+    """Return a name cut to display length: names of imported cases may have any length."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -118,8 +118,8 @@ def interval_text(case: CaseDiff) -> str:
     return f"{signed(case.low_ratio)} to {signed(case.high_ratio)}"
 
 
-def told_metrics(case: CaseDiff) -> list[str]:
-    """Return the figures beside the time that changed, in words; an error that moved only because the called time did is no news."""
+def changed_metric_texts(case: CaseDiff) -> list[str]:
+    """Return the changed metrics other than time, as texts; a prediction error that moved only with the time is left out."""
     is_called = case.verdict in ("SLOWER", "FASTER")
     return [
         metric_text(metric)
@@ -140,7 +140,7 @@ def metric_text(change: MetricChange) -> str:
 
 
 def run_text(run: RunInfo) -> str:
-    """Return a run as it is told: `3f2a91c0 nightly, 2026-03-01 10:00 UTC, commit 0123abcd4`."""
+    """Return the display name of a run: `3f2a91c0 nightly, 2026-03-01 10:00 UTC, commit 0123abcd4`."""
     parts = [run.short_name, f"{run.started_at[:16].replace('T', ' ')} UTC"]
     parts += [f"commit {run.git_commit[:9]}{'+' if run.git_is_dirty else ''}"] if run.git_commit else []
     parts += [] if run.status == "complete" else [run.status]
@@ -148,7 +148,7 @@ def run_text(run: RunInfo) -> str:
 
 
 def runs_text(runs: Sequence[RunInfo]) -> str:
-    """Return one side's runs as they are told in a sentence: `5 runs, the newest 3f2a91c0 nightly, 2026-03-01 10:00 UTC`."""
+    """Return the display name of one side's runs: `5 runs, the newest 3f2a91c0 nightly, 2026-03-01 10:00 UTC`."""
     newest = max(runs, key=lambda run: run.started_at)
     return run_text(newest) if len(runs) == 1 else f"{len(runs)} runs, the newest {run_text(newest)}"
 

@@ -9,7 +9,7 @@ from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
 from results.text.verdict_text import comparison, level_text, verdict_text
 from results.verdicts.gain import times_faster
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, gentler
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, lower_loss_pass
 from results.verdicts.shape_verdict import time_text
 from roofline_model.core.answer import Times
 from roofline_model.core.units import format_memory, format_percent, format_time
@@ -44,7 +44,7 @@ def verdict_lines(model: ModelResult) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PhaseAdvice:
-    """What to take in a phase of a model."""
+    """Advice for one phase of a model."""
 
     take: str
     """`take INT4 (W4A16)`, `stay at BF16`; the whole verdict where there is nothing to choose."""
@@ -61,7 +61,7 @@ class PhaseAdvice:
 
 
 def phase_advice(phase: PhaseResult) -> PhaseAdvice:
-    """Return what to take in a phase, or that nothing helps; the ideal speed-up never stands alone where one is expected."""
+    """Return the precision to choose in a phase, or that none helps; an ideal speed-up is shown only beside an expected one, if there is one."""
     judged = phase.judged
     best, baseline = phase.of(judged.best), phase.of(judged.baseline)
     if best is None or baseline is None or best.option is None or baseline.option is None or len(judged.ranked) < 2:
@@ -84,7 +84,7 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         facts += [text] if (text := loss_text(best.figures)) else []
         equals = [equal.label for equal_option in judged.equals if (equal := phase.of(equal_option)) is not None]
         level = f"; level with it: {_listed(equals)}" if equals else ""
-        evidence = f"{', '.join(facts)}{level}{_gentler_text(phase, best)}"
+        evidence = f"{', '.join(facts)}{level}{_lower_loss_text(phase, best)}"
         return PhaseAdvice(f"{verb} {best.label}", evidence, judged.doubts)
     rival = phase.of(judged.rival)
     if rival is None or rival.option is None:
@@ -222,7 +222,7 @@ def loss_text(figures: ModelFigures) -> str:
 
 
 def embedding_figures(figures: ModelFigures) -> dict[str, Interval | None]:
-    """Return what an encoder's quality is told by, by name; None for a model that predicts tokens."""
+    """Return the quality figures of an encoder by name; None for a model that predicts tokens."""
     return {
         "cosine": figures.embedding_cosine_ratio,
         "rank agreement": figures.rank_agreement_ratio,
@@ -402,8 +402,8 @@ def _saved_text(figures: ModelFigures) -> str:
     return f"{format_memory(figures.held_bytes)} instead of {format_memory(figures.original_bytes)}"
 
 
-def _gentler_text(phase: PhaseResult, best: PassResult) -> str:
-    other = gentler(phase, best)
+def _lower_loss_text(phase: PhaseResult, best: PassResult) -> str:
+    other = lower_loss_pass(phase, best)
     if other is None or other.figures.kl_nats_per_token is None:
         return ""
     return (

@@ -59,7 +59,7 @@ def _judgement(judged: ShapeVerdict) -> str:
 
 
 def _fastest(judged: ShapeVerdict, best: Option) -> str:
-    """Return who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
+    """Return the fastest option and its lead, or that options are level, where formats cannot be compared."""
     if judged.equals:
         return f"{best.label} and {_and_more(judged.equals)} are level: {level_text(best, judged.equals[0])}"
     second = judged.runner_up
@@ -71,7 +71,7 @@ def _fastest(judged: ShapeVerdict, best: Option) -> str:
 
 
 def doubts_text(doubts: Iterable[Finding]) -> str:
-    """Return what puts a time in doubt: flags by their keys, anything else in its line."""
+    """Return the doubts about a time: flags by key, other findings by their line."""
     return ", ".join(item.code if item.code in FLAGS else short_text(item) for item in doubts)
 
 
@@ -85,7 +85,7 @@ def in_doubt_text(gain: Gain) -> str:
 
 
 def doubtful_side(gain: Gain) -> str:
-    """Return what is to be measured again: `it`, `the baseline`, `both`; empty where nothing is in doubt."""
+    """Return the side to measure again: `it`, `the baseline` or `both`; empty without doubts."""
     if gain.doubts and gain.baseline_doubts:
         return "both"
     return "it" if gain.doubts else "the baseline" if gain.baseline_doubts else ""
@@ -102,13 +102,13 @@ def doubt_text(gain: Gain) -> str:
 
 
 def maybe_faster_text(label: str, gain: Gain | None, baseline_name: str) -> str:
-    """Return what is said of `maybe_faster` behind the one that is taken: figure, range, and what would tell."""
+    """Return the note on `maybe_faster` behind the chosen option: figure, range, and the measurement that would decide."""
     figures = "" if gain is None else f", {gain.figure} {baseline_name}{gain.range_text}"
     return f"; {label} may be faster{figures}, but their intervals overlap: measure both again"
 
 
 def comparison(option: Option, baseline: Option) -> str:
-    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
+    """Return the predicted and the measured speed-up: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
     `measured about 2.5×`."""
     gain = measured_gain(option, baseline)
     name = precision_name(baseline)

@@ -1,4 +1,4 @@
-"""How sure a measured speed-up is, and how it is printed: never finer than both of its times bear.
+"""Uncertainty of a measured speed-up, and its text: never finer than the precision of both times.
 
 Its interval is that of both times, 95 % each, joined on the logarithmic scale as `results.statistics.replication.agree` joins them. A flag
 that puts either time in doubt makes it "about": an interval knows how a time scatters, not what else slowed it.

@@ -160,7 +160,7 @@ def model_results(records: Iterable[Record], totals: Totals | None = None) -> tu
 
 
 def pass_label(case: Case, figures: ModelFigures) -> str:
-    """Return what a reader calls a precision of a model; a plan by its name, a method that is more than rounding with it."""
+    """Return the display name of a precision: a plan by its name, with the method unless it only rounds."""
     kernel_parts = case.kernel.split(".")
     plan = next((part.removeprefix("plan_") for part in kernel_parts if part.startswith("plan_")), "")
     label = f"plan {plan}" if plan else case.precision_label
@@ -169,8 +169,8 @@ def pass_label(case: Case, figures: ModelFigures) -> str:
     return label if figures.method in ("", ROUND_TO_NEAREST) else f"{label}, {figures.method}"
 
 
-def gentler(phase: PhaseResult, best: PassResult) -> PassResult | None:
-    """Return the fastest of those that lose less than the best (their intervals of the KL apart) and still beat the baseline."""
+def lower_loss_pass(phase: PhaseResult, best: PassResult) -> PassResult | None:
+    """Return the lower-loss alternative: the fastest pass that beats the baseline at a KL clearly below that of the best."""
     limit = best.figures.kl_nats_per_token
     faster = [
         model_pass

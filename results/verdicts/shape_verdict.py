@@ -74,7 +74,7 @@ def timed_records(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def standing(option: Option) -> Standing:
-    """Return what a pooled option is ordered by: its best time with the interval, its loss, its memory."""
+    """Return the sort key of a pooled option: best time with its interval, loss, memory."""
     estimate, memory = option.estimate, option.memory
     memory_bytes = None if memory is None else memory.total_bytes
     return Standing(estimate.time_s, *estimate.interval_s, option.loss.pct, memory_bytes, option.key)
@@ -104,7 +104,7 @@ def is_emulation(option: Option) -> bool:
 
 
 def precision_name(option: Option) -> str:
-    """Return what a reader calls the precision of a pooled option, else the kernel."""
+    """Return the display name of a pooled option: its precision, else its kernel."""
     return option.precision or option.kernel or ""
 
 
@@ -302,7 +302,7 @@ class ShapeVerdict:
 
     @property
     def level_pair(self) -> tuple[Option, Option] | None:
-        """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
+        """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner.
 
         The best and the baseline, or another 16-bit option that the best is level with (BF16 names the baseline, which
         need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide ones; where the
@@ -373,14 +373,14 @@ class ShapeVerdict:
 
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of what the verdict is about: best, baseline, and what is level with them or comes next."""
+        """The flags of the compared options: best, baseline, and the runner-up or the options level with them."""
         is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
         subjects = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
         return frozenset().union(*(subject.flags for subject in subjects if subject is not None))
 
 
 def group_key(record: Record) -> GroupKey:
-    """Return what records must share to be compared: operator, shape, cache state and mode."""
+    """Return the comparison key of a record: operator, shape, cache state and mode."""
     return (record.case.op, record.case.shape, record.case.cache, record.case.mode)
 
 
@@ -422,7 +422,7 @@ def _measured_wide(ranked: Sequence[Option]) -> list[Option]:
 
 
 def baseline_of(ranked: Iterable[Option]) -> Option | None:
-    """Return what speed-ups are counted against: the fastest 16-bit option on the best evidence, else the fastest FP32.
+    """Return the baseline of the speed-ups: the fastest 16-bit option on the best evidence, else the fastest FP32.
 
     A measured baseline goes before a predicted one, so that a measured winner is compared with something measured; of
     measured ones one that nothing disturbed before a disturbed one (`_undisturbed`).
@@ -443,7 +443,7 @@ def baseline_of(ranked: Iterable[Option]) -> Option | None:
 
 
 def _undisturbed(wide: Sequence[Option]) -> Sequence[Option]:
-    """Return those whose time neither a state of the machine nor a wrong count of work disturbed; all where none is left.
+    """Return the options with undisturbed times; all of them if no such option is left.
 
     A quarantined, capped or contended time is too long. One that is nevertheless shorter than every undisturbed one by
     more than `BASELINE_TIE_RATIO` is of the faster kernel: a speed-up over the slower one would flatter, so that the

@@ -77,7 +77,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is known of the cases' variance between processes, arrays over the cases. df 0: nothing is known."""
+    """Variance of the cases between processes, arrays over the cases. df 0: unknown."""
 
     variance: Floats
     df: Floats
@@ -87,7 +87,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the times of the cases say; arrays over the cases, NaN where nothing is known about the noise."""
+    """Statistical tests of the times; arrays over the cases, NaN where the noise is unknown."""
 
     change_log: Floats
     """ln(after / before); positive is slower."""
@@ -150,7 +150,7 @@ def evidence(
     false_discovery_ratio: float,
     shared_variance: Floats | float = 0.0,
 ) -> Evidence:
-    """Return what the changes of a suite's cases are worth; NaN for cases of whose spread nothing is known (df 0).
+    """Return the tests of the changes of a suite's cases; NaN for cases of unknown spread (df 0).
 
     A spread of 0 (a simulated device) makes every change certain. `shared_variance`: of the change, by what moves all cases of a
     run together (`run_movement`).

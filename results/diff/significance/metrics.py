@@ -1,4 +1,4 @@
-"""What a case says beside its time: energy, memory, quality and the error of its prediction, before and after. Pure."""
+"""Changes of a case's other metrics: energy, memory, quality and prediction error, before and after. Pure."""
 
 from __future__ import annotations
 

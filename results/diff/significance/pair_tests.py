@@ -42,7 +42,7 @@ SidePair = tuple[CaseSide, CaseSide]
 def judge_times(
     pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules
 ) -> tuple[Evidence, list[tuple[Verdict, str]]]:
-    """Return what the time_tests of one or more pairs say, and verdict and reason of each, in their order; clocks not looked at."""
+    """Return the tests of the times of one or more pairs, and verdict and reason of each, in order; clocks are ignored."""
     sides = list(pairs.values())
     thresholds = [_threshold_ratio(pair) for pair in sides]
     least = np.array([rules.min_effect_ratio if threshold is None else threshold for threshold in thresholds])

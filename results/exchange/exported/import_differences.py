@@ -52,7 +52,7 @@ def _is_same(stored: Record, given: Record) -> bool:
 
 
 def _lasting(record: Record, beside: Record) -> Record:
-    """Return what of a record never changes, without what either side has pruned."""
+    """Return the immutable fields of a record, without those that either side has pruned."""
     measured, other = record.measurement, beside.measurement
     if measured is not None and other is not None:
         measured = replace(

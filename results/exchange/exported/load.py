@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did."""
+    """Result of an import."""
 
     run_ids: tuple[str, ...]
     added: int
@@ -45,7 +45,7 @@ _ID = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """What an export holds."""
+    """Contents of an export."""
 
     run: RunInfo
     profiles: tuple[HardwareProfile, ...]

@@ -111,7 +111,7 @@ class Spool:
 
 @dataclass(frozen=True, slots=True)
 class SpooledChanges:
-    """What a spool file holds."""
+    """Contents of a spool file."""
 
     place: str
     changes: tuple[Change, ...]
@@ -203,7 +203,7 @@ def _append(descriptor: int, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended."""
+    """End of a run."""
 
     status: RunStatus
     exit_code: int | None

@@ -16,7 +16,7 @@ from pipeline_runs import cpu_chip
 
 from bench_cases.models.reference import find_model
 from bench_cases.pipeline.measure import MeasureRequest, measure_command, measure_pair
-from bench_cases.pipeline.pytest_run import export_of, pytest_command, run_pytest, what_pytest_said
+from bench_cases.pipeline.pytest_run import export_of, pytest_command, pytest_failure_text, run_pytest
 from bench_cases.pipeline.recommend import (
     host_time_s,
     pipeline_case,
@@ -183,7 +183,7 @@ def test_a_process_that_takes_too_long_is_ended(tmp_path):
     code = run_pytest([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", timeout_s=0.3)
     assert code is None
     assert time.monotonic() - begin < 30
-    assert what_pytest_said(tmp_path / "log", code) == "time limit reached"
+    assert pytest_failure_text(tmp_path / "log", code) == "time limit reached"
     assert export_of(tmp_path / "absent.json") is None
 
 
@@ -222,8 +222,8 @@ def _lives(pid: int) -> bool:
 
 def test_the_log_is_told_by_pytests_own_error(tmp_path):
     (tmp_path / "log").write_text("collected 2 items\nERROR: --roofline-hw: unknown\x1b chip\nmore\n")
-    assert what_pytest_said(tmp_path / "log", 4) == "pytest ended with 4: --hw: unknown? chip"
-    assert "it said nothing" in what_pytest_said(tmp_path / "absent", 3)
+    assert pytest_failure_text(tmp_path / "log", 4) == "pytest ended with 4: --hw: unknown? chip"
+    assert "it said nothing" in pytest_failure_text(tmp_path / "absent", 3)
     assert pytest_command()[1:4] == ["-P", "-m", "pytest"]
 
 
