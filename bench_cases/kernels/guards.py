@@ -24,7 +24,7 @@ MEMORY_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """What decides which kernels run."""
+    """Machine facts that decide which kernels run."""
 
     device: str
     torch_version: str

@@ -59,7 +59,7 @@ class HeldModels:
 
     @property
     def held_bytes(self) -> int:
-        """What all models of this process occupy."""
+        """Bytes of all models of this process."""
         sizes_bytes = [held[1].held_bytes for held in (self._reference, self._quantized) if held is not None]
         return sum(sizes_bytes)
 

@@ -1,4 +1,4 @@
-"""What the framework spends on the host in one pass of a model: measured on twins that have its layers and no size.
+"""Host time of the framework in one pass of a model, measured on twins with its layers and tiny sizes.
 
 A transformers model runs dozens of small operations per layer from Python, and torchao's Linears more. What that takes
 does not depend on how wide the model is. So two narrow models of the same class, with few layers and otherwise the same

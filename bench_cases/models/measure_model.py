@@ -216,7 +216,7 @@ def _shape_reason(case: ModelCase) -> str | None:
 
 
 def pass_bytes_of(case: ModelCase) -> float:
-    """Return what a case takes beside its weights, at the least: token ids, the cache, and the logits of every token.
+    """Return the least bytes of a case beside its weights: token ids, the cache, and the logits of every token.
 
     The check of a step reads the logits of its whole sequences once; where the shape is not known, the ids alone count.
     """

@@ -82,7 +82,7 @@ class ModelCase:
 
     @property
     def kernel(self) -> str:
-        """What runs: transformers as it is, or with torchao's Linears; a method, plan or cache of its own is named."""
+        """Kernel name: transformers, or torchao's Linears, with the method, plan or cache where the case has its own."""
         name_parts = ["transformers" if self.is_plain else "torchao"]
         name_parts += [] if self.is_plain or self.method == ROUND_TO_NEAREST else [self.method.lower()]
         name_parts += ["saved"] if self.is_saved else []
@@ -197,7 +197,7 @@ def model_cases(
 
 
 def linear_paths(target: Target, wide: str, *, is_compiled: bool = False) -> tuple[LinearPath, ...]:
-    """Return what torchao's Linears do per call beyond one fused product, from the table of its recipes.
+    """Return the work per call of torchao's Linears beyond one fused product, from the table of its recipes.
 
     `is_compiled`: torch.compile puts a cast into the product that follows it.
     """

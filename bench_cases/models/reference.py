@@ -1,4 +1,4 @@
-"""What is known of a model before it is loaded: its name in results, and its shape for predictions. No torch here.
+"""Reference to a model that is not loaded: its name in results, and its shape for predictions. No torch here.
 
 Seeded Llamas, whose weights are drawn from a seed, are names and shapes here, too: a prediction needs no weights.
 """
@@ -125,7 +125,7 @@ class SeededLlama:
     """Whether the head shares the embedding's weight."""
 
     def shape(self, wide: str = "BF16") -> ModelShape:
-        """Return what a prediction needs to know of it, stored in `wide`."""
+        """Return the shape of the model for predictions, stored in `wide`."""
         return ModelShape(
             name=self.name,
             source="the seeded models of bench_cases",

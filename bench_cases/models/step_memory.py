@@ -1,4 +1,4 @@
-"""What a model and one of its steps occupy: bytes held, bytes at the peak, and what the process has of the machine."""
+"""Memory of a model and one of its steps: bytes held, peak bytes, and resident bytes of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What quantising costs the model of a case, against its 16-bit original: plain values for the stored record."""
+"""Quality loss of a case's quantised model against its 16-bit original: plain values for the stored record."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _option_plain(option: Option) -> dict[str, Any]:
 
 
 def _option_from_plain(data: Mapping[str, Any]) -> Option:
-    """Return what `_option_plain` wrote, or what older versions did, a text `note` in place of the finding."""
+    """Return the option that `_option_plain` wrote; older versions wrote a text `note` in place of the finding."""
     values = dict(data)
     form = values.pop("note", None) or values.pop("time_finding", None)
     expected_s, low_s, high_s = (values.pop(name) for name in ("expected_s", "low_s", "high_s"))
@@ -153,7 +153,7 @@ class PipelineRecommendation:
 
 
 def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation:
-    """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
+    """Return the recommendation that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     return PipelineRecommendation(
         _option_from_plain(data["baseline"]),
         tuple(map(_option_from_plain, data["candidates"])),

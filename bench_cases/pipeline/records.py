@@ -1,4 +1,4 @@
-"""What a pipeline knows of its model, and of each case after it was measured, read from a run's export; plain values for the state."""
+"""Facts of a pipeline's model and of each measured case, read from a run's export; plain values for the state."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class MeasuredCase:
 
 
 def cases_of_export(document: Mapping[str, Any], precisions: tuple[str, ...]) -> dict[str, MeasuredCase]:
-    """Return the cases of an export by precision; one without any record is told as failed.
+    """Return the cases of an export by precision; a precision without records counts as failed.
 
     Raises `KeyError`, `TypeError` or `ValueError` for a document of another form.
     """
@@ -286,7 +286,7 @@ def _spread(data: Mapping[str, Any] | None) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a pipeline needs to know of a model that loads."""
+    """Facts of a loaded model that a pipeline needs."""
 
     name: str
     source: str
@@ -308,7 +308,7 @@ class ModelFacts:
 
 
 def facts_from_plain(data: Mapping[str, Any]) -> ModelFacts:
-    """Return what `plain` wrote; raises `TypeError` for anything else."""
+    """Return the facts that `plain` wrote; raises `TypeError` for anything else."""
     return ModelFacts(**data)
 
 
@@ -333,6 +333,6 @@ class SavedModel:
 
 
 def saved_from_plain(data: Mapping[str, Any]) -> SavedModel:
-    """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
+    """Return the saved model that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     engines = tuple((engine, answer, why) for engine, answer, why in data["engines"])
     return SavedModel(**{**data, "engines": engines})

@@ -1,4 +1,4 @@
-"""What a pipeline returns, and the same as plain JSON values."""
+"""Result of a pipeline, also as plain JSON values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PipelineResult:
 
     @property
     def sentence(self) -> str:
-        """What to do, in one sentence."""
+        """The recommendation in one sentence."""
         return verdict_sentence(self.verdict, self.recommendation, self.settings.limits, self.wide)
 
     @property

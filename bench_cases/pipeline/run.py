@@ -53,7 +53,7 @@ FindChip = Callable[[str, ModelCase], Device]
 
 @dataclass(frozen=True, slots=True)
 class PipelineSeams:
-    """What reaches out of the process; tests give their own."""
+    """Calls that leave the process; tests replace them."""
 
     measure: Measure = measure_pair
     find_chip: FindChip = find_chip
@@ -120,7 +120,7 @@ def _silent(event: PipelineEvent) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What is known before anything is measured."""
+    """Facts of the model and chip, and the recommendation, before anything is measured."""
 
     facts: ModelFacts
     reference: ModelReference

@@ -1,4 +1,4 @@
-"""What a pipeline was asked for: everything that decides its result, comparable with what a folder was begun with."""
+"""Settings of a pipeline: everything that decides its result, comparable with the settings that a folder began with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RELEASES = ("torch", "torchao", "transformers")
 
 @dataclass(frozen=True, slots=True)
 class PipelineLimits:
-    """What the chosen model has to keep. None: no limit."""
+    """Limits that the chosen model must meet. None: no limit."""
 
     memory_bytes: float | None = None
     """Weights and cache together, at the batch and context that are measured."""
@@ -79,7 +79,7 @@ class PipelineSettings:
 
     @property
     def model_name(self) -> str:
-        """What results call the model."""
+        """Name of the model in results."""
         return find_model(self.model).name
 
     def described(self) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class PipelineState:
         return self._steps
 
     def stored_answer(self, step: str) -> dict[str, Any] | None:
-        """Return what a finished step found, or None."""
+        """Return the stored answer of a finished step, or None."""
         answer = self._steps.get(step)
         return answer if isinstance(answer, dict) else None
 

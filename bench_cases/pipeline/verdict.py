@@ -136,7 +136,7 @@ class MeasuredOption:
 
     @property
     def measured(self) -> MeasuredCase:
-        """What was measured of it."""
+        """Its measured case."""
         return self.pair.candidate
 
     @property
@@ -153,7 +153,7 @@ class MeasuredOption:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do with the model."""
+    """Verdict on the model: outcome, winner and measured options."""
 
     outcome: Outcome
     winner: MeasuredOption | None
@@ -247,7 +247,7 @@ def _latency_excess(time_s: float, limit_s: float) -> LimitExcess:
 
 
 def _misses_in_theory(baseline: Option, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
-    """Return what the 16-bit model misses where nothing was measured, because every candidate is too large."""
+    """Return the limits that the 16-bit model exceeds where nothing was measured, because every candidate is too large."""
     needed, most = memory_bytes(baseline), limits.memory_bytes
     if needed is None or most is None or needed <= most:
         return ()

@@ -49,7 +49,7 @@ def sentences(result: PipelineResult) -> tuple[str, ...]:
 def verdict_sentence(
     verdict: Verdict, recommendation: PipelineRecommendation, limits: PipelineLimits, wide: str
 ) -> str:
-    """Return what to do with the model, in one sentence."""
+    """Return the recommendation for the model, in one sentence."""
     if verdict.winner is not None:
         if verdict.outcome == "faster":
             return _faster_sentence(verdict.winner, wide)
@@ -89,7 +89,7 @@ def _nothing_helps_sentence(judged: Sequence[MeasuredOption], recommendation: Pi
 
 
 def how_it_misses(option: MeasuredOption) -> str:
-    """Return in words why a candidate is no improvement: slower by so much, or not told apart from the noise."""
+    """Return the reason why a candidate is no improvement: its slow-down, or a difference within the noise."""
     speedup = option.speedup
     assert speedup is not None, "only of a measured candidate"
     if speedup.is_slower:
@@ -185,7 +185,7 @@ def prediction_sentence(option: MeasuredOption, baseline: Option, wide: str) -> 
 
 
 def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seeded: bool) -> str:
-    """Return what was lost, on which text, and whether the limit is kept."""
+    """Return the loss, the text it was measured on, and whether it meets the limit."""
     quality = measured.quality
     if quality.source == "reference":
         return "the 16-bit model itself: nothing is lost"
@@ -209,7 +209,7 @@ def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seede
 
 
 def doubt_sentence(*cases: MeasuredCase) -> str:
-    """Return what the harness doubts about the times, or nothing."""
+    """Return the harness's doubts about the times, or an empty text."""
     flags = dict.fromkeys(flag for case in cases for flag in case.flags)
     return ", ".join(DOUBTS.get(flag, flag) for flag in flags)
 
@@ -228,7 +228,7 @@ def _loss_text(quality: MeasuredQuality, limits: PipelineLimits) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Predictions:
-    """What was predicted of one model; None: nothing."""
+    """Predicted times of one model; None: not predicted."""
 
     ideal_s: float | None
     expected_s: float | None

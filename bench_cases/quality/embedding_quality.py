@@ -1,4 +1,4 @@
-"""How far a quantised encoder is from its 16-bit original: do sentences keep their embeddings, and their order of likeness?
+"""Distance of a quantised encoder from its 16-bit original: embeddings of sentences, and their order of similarity.
 
 An encoder has no next token, so no KL and no perplexity. What its users look at are pooled embeddings:
 

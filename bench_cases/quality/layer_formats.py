@@ -1,4 +1,4 @@
-"""What a layer computes with in a simulation: the format of its weight, and that of the input it reads.
+"""Formats of a simulated layer: that of its weight, and that of its input.
 
 Written as `apply_plan` takes it: `INT4.FP8_E4M3` names both. Alone, an integer or a code table is the weight's
 (activations stay as they are), a float below 16 bits is both operands'; short forms such as W8A8 are known.

@@ -1,4 +1,4 @@
-"""What each layer's output loses: the original's inputs, captured with hooks, through the layer and its narrow version.
+"""Output error of each layer: the original's inputs, captured with hooks, through the layer and its narrow version.
 
 Errors do not travel from layer to layer here: every layer gets what the original model gave it.
 """

@@ -40,7 +40,7 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class WholePlan:
-    """What is narrow in a model of so many layers; wide formats are left out."""
+    """Narrow formats of a model by layer; wide formats are omitted."""
 
     name: str
     linears: Mapping[str, str]
@@ -54,7 +54,7 @@ class WholePlan:
 
 
 def plan_of_strategy(config: MixedPrecisionConfig, model: nn.Module) -> WholePlan:
-    """Return what a strategy makes of a model.
+    """Return the whole plan of a strategy for a model.
 
     Raises `InvalidValueError` for a strategy of another depth, `UnsupportedError` for one that gives one matrix two formats
     and for a model without a decoder's config.
@@ -81,7 +81,7 @@ def plan_of_strategy(config: MixedPrecisionConfig, model: nn.Module) -> WholePla
 
 
 def plan_of_formats(plan: FormatPlan, model: nn.Module) -> WholePlan:
-    """Return what a format plan makes of a model; errors as of `plan_of_strategy`. Linears that no part names stay."""
+    """Return the whole plan of a format plan for a model; raises as `plan_of_strategy`. Unnamed Linears stay wide."""
     layers = range(layers_of(model))
     linears: dict[str, str] = {}
     for name in _linear_names(model, len(layers)):

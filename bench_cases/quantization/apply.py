@@ -138,7 +138,7 @@ _FORMAT_OF_DTYPE = {"float64": "FP64", "float32": "FP32", "bfloat16": "BF16", "f
 
 @dataclass(frozen=True, slots=True)
 class _OriginalWeight:
-    """What is read of a layer before its weight goes away."""
+    """Size and dtype of a layer's weight before it is replaced."""
 
     size_bytes: int
     dtype: str

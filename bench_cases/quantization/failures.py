@@ -1,4 +1,4 @@
-"""What an error of torch, torchao or transformers says, in a line of a message of this project."""
+"""Errors of torch, torchao or transformers as one line of a message."""
 
 from __future__ import annotations
 

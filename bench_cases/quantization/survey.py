@@ -137,14 +137,14 @@ def _memory_of_other_parameters(model: nn.Module, linears: set[int]) -> dict[obj
 
 
 def _weight_key(module: nn.Linear) -> object:
-    """Return what identifies a Linear's weight. A computed one is new at every look: its module stands for it."""
+    """Return the identity of a Linear's weight. A computed weight is a new tensor at every access: its module identifies it."""
     if nn.utils.parametrize.is_parametrized(module, "weight"):
         return id(module)
     return _memory_key(module.weight)
 
 
 def _memory_key(tensor: Tensor) -> object:
-    """Return what two tensors share when they are one piece of memory of one shape."""
+    """Return the memory key of a tensor, equal for tensors of one memory and shape."""
     if tensor.is_meta or hasattr(tensor, "__tensor_flatten__") or tensor.numel() == 0:
         return id(tensor)
     return tensor.device, tensor.data_ptr(), tuple(tensor.shape)

@@ -1,4 +1,4 @@
-"""What decides which torchao recipe a device can run: device type, compute capability, kernel packages."""
+"""Target of torchao recipes: device type, compute capability, kernel packages."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def map_precision_to_torchao(precision: str, device: str | torch.device | Target
 
 
 def availability(precision: str, device: str | torch.device | Target = "auto") -> Availability:
-    """Return what a device runs for a precision, before any layer's shape is looked at."""
+    """Return the recipe that a device runs for a precision, before any check of layer shapes."""
     chosen = parse_precision(precision)
     target = as_target(device)
     if chosen.is_plain:

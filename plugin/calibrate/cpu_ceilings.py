@@ -56,7 +56,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CpuReadings:
-    """What the micro-kernels reached, each with its spread."""
+    """Readings of the micro-kernels, each with its spread."""
 
     dram: Mapping[str, Constant]
     """Access mix → B/s."""

@@ -57,7 +57,7 @@ class SmBandwidth:
 
 @dataclass(frozen=True, slots=True)
 class CudaCeilings:
-    """What the micro-kernels reached, SI. What could not be measured is in `absent` with its reason, never a 0."""
+    """Ceilings that the micro-kernels reached, SI. A failed measurement is in `absent` with its reason, never a 0."""
 
     device_name: str
     sm_count: int | None
@@ -134,7 +134,7 @@ class _Bench:
         self.clocks: list[float] = []
 
     def tried(self, what: str, measure: Callable[[], Any]) -> Any:
-        """Return what `measure` gives, or None with the reason noted; a lost device is not a reason but an error."""
+        """Return the result of `measure`, or None with the reason noted; a lost device raises."""
         try:
             return measure()
         except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:

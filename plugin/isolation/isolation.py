@@ -1,4 +1,4 @@
-"""Where cases are measured: in pytest's own process, or in workers that may die without taking the run along.
+"""Isolation of cases: measurement in pytest's own process, or in workers whose death does not end the run.
 
 `--roofline-processes N` runs each test in N fresh processes, as N items of the session. The passes come after every selection
 and in whole rounds: `-k`, `-m`, `--lf`, `--sw` and the like choose tests, and each chosen one is measured N times. The first
@@ -91,7 +91,7 @@ def _nothing_to_measure(options: BenchOptions, target: Target) -> str:
 
 
 def _needs_this_process(config: pytest.Config) -> str:
-    """Return what needs the tests in pytest's own process, else nothing."""
+    """Return the option or plugin that needs the tests in pytest's own process, or an empty text."""
     option_values = vars(config.option)
     for name, flag in (
         ("usepdb", "--pdb"),

@@ -43,7 +43,7 @@ class CannotStart(Exception):
 
 @dataclass(slots=True)
 class _Running:
-    """What is known of the test that a worker runs now."""
+    """State of the test that a worker runs now."""
 
     item: pytest.Item
     """As pytest shows it: the test, or one of its further passes."""

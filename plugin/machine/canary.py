@@ -86,7 +86,7 @@ class CanaryKeeper:
 
 
 def reference_s(earlier_s: Sequence[float], own_s: Sequence[float]) -> float:
-    """Return what a reading is compared with: the median of earlier runs, or this run's fastest where it has been faster.
+    """Return the reference of a reading: the median of earlier runs, or this run's fastest if that is lower.
 
     A machine whose first runs were all in the slow state would otherwise call it healthy for ever.
     """

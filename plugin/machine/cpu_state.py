@@ -1,4 +1,4 @@
-"""What the CPUs are set to and what they are doing: governor, frequency, boost, SMT, NUMA, pinning, quota, swap.
+"""Settings and state of the CPUs: governor, frequency, boost, SMT, NUMA, pinning, quota, swap.
 
 The quota is that of the container or unit (cgroup version 2, else version 1), with how long it has stopped us. Everything comes from the kernel's files; what a machine does not tell is None. `root` is the file system to read.
 """

@@ -282,7 +282,7 @@ def container_image(environment: Mapping[str, str] = os.environ, root: Path = RO
 
 
 def speed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return those of `SPEED_VARIABLES` that are set; a value that does not look like a setting is only said to be set."""
+    """Return the `SPEED_VARIABLES` that are set; a value that does not look like a setting is recorded as set, without the value."""
     variables = {name: environment[name].strip() for name in SPEED_VARIABLES if environment.get(name, "").strip()}
     return {name: value if _SETTING.fullmatch(value) else "(set)" for name, value in variables.items()}
 
@@ -370,7 +370,7 @@ def software_facts() -> dict[str, Any]:
 
 
 def torch_build() -> dict[str, str | None]:
-    """Return what torch was built for (`cpu`, `cu130`, `rocm6.4`), from which commit, and its CPU libraries once loaded.
+    """Return the build of torch (`cpu`, `cu130`, `rocm6.4`), its commit, and its CPU libraries once loaded.
 
     Read from torch/version.py as text: importing torch takes two seconds. The libraries (MKL, oneDNN, OpenBLAS) are known
     to the loaded torch only, so they are None in a process that has not imported it.

@@ -1,4 +1,4 @@
-"""What this machine is, found without importing torch: a GPU through NVML or the kernel's files, else the CPU."""
+"""Identity of this machine, read without importing torch: a GPU through NVML or the kernel's files, else the CPU."""
 
 from __future__ import annotations
 

@@ -427,7 +427,7 @@ def marker_defaults(node: pytest.Item) -> dict[str, Any]:
 
 
 def threshold_facts(defaults: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a marker's `threshold` stores with each record of the test; empty without one.
+    """Return the facts that a marker's `threshold` adds to each record of the test; empty without one.
 
     `0.05` or `"5%"`: the smallest change of this case's time that counts in a diff. Raises `InvalidValueError` for anything else.
     """

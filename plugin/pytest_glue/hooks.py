@@ -94,7 +94,7 @@ class RooflineHooks:
 
     @property
     def isolation(self) -> Isolation:
-        """Where the cases of this session are measured; raises a `RooflineError` for options that contradict."""
+        """Isolation of this session's cases; raises a `RooflineError` for contradictory options."""
         if self._isolation is None:
             self._isolation = decide(self.options, self.target, self.config)
         return self._isolation
@@ -332,7 +332,7 @@ class RooflineHooks:
             )
 
     def _lines_for_controller(self) -> list[str]:
-        """Return what the xdist controller shows of this worker's run, which is a run of its own."""
+        """Return the lines that the xdist controller shows for this worker's own run."""
         assert self._session is not None
         if self._session.run is None:
             return []

@@ -1,4 +1,4 @@
-"""What a case is measured with: the timer for its mode, the stopping rule, the cache to defeat, and the method's name.
+"""Instruments of a case: the timer for its mode, the stopping rule, the cache to defeat, and the method's name.
 
 Made from the options and the target once per session; cheap, opens no device until it is asked.
 """

@@ -50,7 +50,7 @@ TRACED_CALLS = 32
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was found about one kernel, and about the machine meanwhile."""
+    """Measurement of one kernel, with the state of the machine."""
 
     timing: CaseTiming
     telemetry: tuple[TelemetrySample, ...]

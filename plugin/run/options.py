@@ -1,4 +1,4 @@
-"""What the user asked for: pytest options → one frozen value. Command line beats the ini file, which beats the default."""
+"""Options of a run: pytest options → one frozen value. Command line beats the ini file, which beats the default."""
 
 from __future__ import annotations
 

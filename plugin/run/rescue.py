@@ -1,4 +1,4 @@
-"""What a run still knows when its database no longer takes it, written as a file that `roofline import` reads."""
+"""Rescue of results that the database refuses: a file that `roofline import` reads."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class BenchSession:
 
     @property
     def database(self) -> str:
-        """Where results go, as the user would type it; a password in a URL is not shown."""
+        """Address of the database, as the user would type it; a password in a URL is masked."""
         text = str(self.options.db)
         if "://" in text:
             return parse_target(text).name
@@ -261,7 +261,7 @@ class BenchSession:
         return undelivered
 
     def _known(self, status: RunStatus, exit_code: int) -> dict[str, Any]:
-        """Return what this process knows of the run as an exported run."""
+        """Return the run in this process's memory as an exported run."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
         records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]

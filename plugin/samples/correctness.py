@@ -78,7 +78,7 @@ def _checked_tolerance(tolerance: Any) -> float:
 
 
 def _relative_error_of(returned: Any) -> float:
-    """Return what a user's check returned as a number; raises `InvalidValueError` where it is none, or below 0."""
+    """Return the result of a user's check as a number; raises `InvalidValueError` if it is no number, or below 0."""
     __tracebackhide__ = True
     expectation = "return the relative error, 0.0 = exact"
     is_truth = isinstance(returned, bool) or str(getattr(returned, "dtype", "")) in ("bool", "torch.bool")

@@ -56,7 +56,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _memory(leaf: Any) -> tuple[str, int] | None:
-    """Return what identifies the memory behind an array or tensor, equal for all views of it; None if it has none."""
+    """Return the identity of the memory behind an array or tensor, equal for all views of it; None if it has none."""
     try:
         if hasattr(leaf, "untyped_storage"):
             address = int(leaf.untyped_storage().data_ptr())

@@ -28,7 +28,7 @@ BURST_REST_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CaseTiming:
-    """What the runner found."""
+    """Timing of one case."""
 
     samples_s: tuple[float, ...]
     clocks_hz: tuple[float, ...]

@@ -343,7 +343,7 @@ AUTOCORRELATION_TIME = 1.5
 
 
 def shape_flags(samples_s: Sequence[float]) -> tuple[str, ...]:
-    """Return those of drift, bimodal, outliers, autocorrelated that apply to a series in the order it was taken.
+    """Return the flags (drift, bimodal, outliers, autocorrelated) of a series in the order of its samples.
 
     The samples of a second group are not called outliers as well. None of them applies to fewer than 12 samples.
     """

@@ -1,4 +1,4 @@
-"""What runs before the first sample: enough for code and clocks to settle, or until power and clock are flat.
+"""Warm-up before the first sample: long enough for code and clocks to settle, or until power and clock are flat.
 
 `eager`, `graph` and `burst` warm code and caches up for a moment. `sustained` runs the kernel until the machine no longer
 changes: clocks of a chip at its power limit swing for about 3 s (CUTLASS's measurement guideline).
@@ -35,7 +35,7 @@ STEADY_LIMIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What the warm-up took and found."""
+    """Result of a warm-up."""
 
     calls: int
     per_call_s: float

@@ -22,7 +22,7 @@ _MAX_HISTORY = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What one stretch of work amounted to."""
+    """Totals of one stretch of work."""
 
     seconds: float
     clock_hz: float

@@ -1,4 +1,4 @@
-"""What a run says in the terminal: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
+"""Terminal summary of a run: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
 
 One row per case: several processes are pooled by the median of their medians. Below the tables each flag is explained once, with
 the machine's slow states, workers that ended, and what to do next.
@@ -194,7 +194,7 @@ def flag_lines(
     *,
     width: int | None = None,
 ) -> list[Line]:
-    """Return what weakens the run, each thing once with the count of its cases.
+    """Return the doubts about the run, each once with the count of its cases.
 
     Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other flag.
     `processes` are those of the run; None: those of the records.
@@ -338,7 +338,7 @@ def _colour(row: _CaseRow) -> str:
 
 
 def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
-    """Say how far the predictions were off, ideal beside expected, over the cases that have both; forced runs are not judged."""
+    """Return the prediction errors, ideal beside expected, over the cases that have both; forced runs are left out."""
     error_pairs = [
         (abs(row.roof_share_ratio - 1), abs(row.expected_error_ratio))
         for row in rows
@@ -356,7 +356,7 @@ def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
 
 
 def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:
-    """Say once what ± is, and what a narrow screen does not show."""
+    """Return the legend of ±, and the columns that a narrow screen omits."""
     within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
     total = [row for row in rows if row.total_ratio is not None]
     lines: list[Line] = []

@@ -45,7 +45,7 @@ class KernelInterval:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one tracing session delivered."""
+    """Output of one tracing session."""
 
     kernels: tuple[KernelInterval, ...]
     call_of: dict[int, int]
@@ -279,7 +279,7 @@ def _collector() -> _Collector:
 
 
 def _start_message(cupti: Any, error: Exception) -> str:
-    """Say why CUPTI cannot be used, from its result code where it gives one."""
+    """Return the reason why CUPTI cannot be used, from its result code where it gives one."""
     status = getattr(error, "status", None)
     code = None if status is None else int(status)
     if code == int(cupti.Result.ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED):

@@ -1,4 +1,4 @@
-"""What a profiler is told: NVTX ranges, the names it shows and filters by, and the Nsight Compute command of a case.
+"""Profiler support: NVTX ranges, the names to show and filter by, and the Nsight Compute command of a case.
 
 `pytest … --roofline-profile ncu` prints a command per selected case and measures nothing. The command runs that one test
 again under ncu with `ROOFLINE_PROFILED=1` set: the harness then times nothing (a profiler replays every kernel several

@@ -25,7 +25,7 @@ _ROLLING = re.compile(r"baseline(?::([0-9]{1,9}))?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class BaselineRuns:
-    """What a word of `--against` asks for: runs in order, newest first, and how many of them."""
+    """Runs named by a word of `--against`: newest first, with the number of runs to use."""
 
     runs: tuple[RunInfo, ...]
     """All that qualify. Where none does: the newest of this host that is not alike, so that the diff says what changed."""

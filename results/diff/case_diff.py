@@ -85,7 +85,7 @@ class CaseDiff:
 
 @dataclass(frozen=True, slots=True)
 class SuiteDiff:
-    """What became of every case between two suites."""
+    """Comparison of two suites, case by case."""
 
     before: tuple[RunInfo, ...]
     after: tuple[RunInfo, ...]
@@ -117,7 +117,7 @@ class SuiteDiff:
 
     @property
     def permitted(self) -> tuple[Difference, ...]:
-        """What differs and does not stand in the way; the version of the method is said with the method, where that differs."""
+        """Differences that do not block; the method version is left out where the method difference already names it."""
         method_fact = "method_version" if self.method_difference else ""
         return tuple(
             difference

@@ -1,4 +1,4 @@
-"""What one side of a diff knows of a case: its processes, what they measured, and which of them are not used."""
+"""Case on one side of a diff: its processes, their measurements, and the unused ones."""
 
 from __future__ import annotations
 

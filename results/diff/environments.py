@@ -88,7 +88,7 @@ def differences(
 
 
 def method_difference(before: Method | None, after: Method | None) -> list[str]:
-    """Return what differs between two methods, timer, version and settings by name: `version 1 → 2`."""
+    """Return the differences between two methods, timer, version and settings by name: `version 1 → 2`."""
     old, new = (
         {} if side is None else {"timer": side.timer, "version": side.version, **side.settings}
         for side in (before, after)

@@ -50,7 +50,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What a diff means for who asked."""
+    """Result of a gate: exit code, failures and reasons."""
 
     exit_code: ExitCode
     failures: tuple[Failure, ...]

@@ -1,4 +1,4 @@
-"""What of a rolling baseline is still true of a case: its present level, without the nights that already called for attention. Pure.
+"""Present level of a case in a rolling baseline, without the nights that already raised an alert. Pure.
 
 A pool that takes in the night in which a kernel got slower sees the next slow night as noise: the step counts as spread, and the
 gate that was red turns green though nothing was mended (three real nights here: SLOWER, exit 1; then +0.5 %, exit 0). So each

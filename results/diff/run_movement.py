@@ -1,4 +1,4 @@
-"""How far a machine moves all cases together from run to run, seen where one side holds several runs. Pure.
+"""Common movement of all cases from run to run, estimated where one side holds several runs. Pure.
 
 Processes of one run share what the machine did that night, so their spread cannot show it, and a suite of 300 cases has 300
 chances to be caught by it: in simulation with a common movement of 0.25 % (a quarter of the spread between processes) three

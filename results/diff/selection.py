@@ -31,7 +31,7 @@ _JOINING = frozenset({"and", "or", "not"})
 
 @lru_cache(maxsize=256)  # asked for every case that a side lacks
 def selection_words(command: str) -> tuple[str, ...]:
-    """Return what a stored command selects by, quoted for a shell: `-k 'gemv and 1x1024x1024'`; empty for a whole suite.
+    """Return the selection of a stored command, quoted for a shell: `-k 'gemv and 1x1024x1024'`; empty for a whole suite.
 
     Counted are `-k`, `-m`, `--deselect`, `--ignore`, `--lf`, `--sw`, the options that name shapes, formats, models, batches and
     contexts, and paths of one file or test. A folder is no selection: the same suite is called by several names. Commands of
@@ -48,7 +48,7 @@ def selection_words(command: str) -> tuple[str, ...]:
 
 
 def selection_text(runs: Sequence[RunInfo]) -> str:
-    """Return what all of these runs select by, as typed, each once; empty where one of them ran its suite whole."""
+    """Return the selections of these runs, each once; empty if any of them ran the whole suite."""
     every = [" ".join(selection_words(run.command)) for run in runs]
     return "; ".join(dict.fromkeys(every)) if all(every) else ""
 

@@ -236,7 +236,7 @@ def state_from(row: Row) -> MachineState:
 
 
 def attribution_from(row: Row) -> KernelAttribution:
-    """Return what ran on the device."""
+    """Return the kernel attribution of a row."""
     return KernelAttribution(
         **_from(KernelAttribution, row, _ATTRIBUTION), kernel_names=texts("kernel_names", row["kernel_names"])
     )

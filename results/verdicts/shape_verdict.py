@@ -348,7 +348,7 @@ class ShapeVerdict:
 
     @property
     def rival(self) -> Option | None:
-        """Where the baseline is fastest: the best of the narrower formats on the same evidence."""
+        """If the baseline is fastest: the best narrower option on the same evidence, else None."""
         if self.best is None or self.best is not self.baseline:
             return None
         return next(

@@ -137,7 +137,7 @@ def stored_keys(sizes: Sizes) -> int:
 
 
 def mask_kind(sizes: Sizes) -> MaskKind:
-    """Return what a kernel must be told of the mask.
+    """Return the kind of mask that a kernel needs.
 
     none: every query sees every stored key (decode always does); causal: a square triangle; band: anything else.
     """

@@ -22,7 +22,7 @@ Rearrange = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """How a format is quantised, packed and unpacked."""
+    """Quantiser, packer and unpacker of a format."""
 
     quantize: Callable[[Tensor], HeldMatrix]
     pack: Rearrange

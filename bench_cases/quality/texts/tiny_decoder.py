@@ -22,7 +22,7 @@ TINY_DECODER = SeededLlama("tiny-decoder-1m", 128, 512, 4, 4, 2, 256, 512)
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """How the tiny decoder is trained: a count of steps, never a time, so that a seed is one model."""
+    """Training run of the tiny decoder: a count of steps, never a time, so that a seed gives one model."""
 
     steps_count: int = 220
     window_elems: int = 128

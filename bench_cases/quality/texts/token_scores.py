@@ -1,4 +1,4 @@
-"""What two sets of logits say about the same tokens, summed per window, in FP64.
+"""Scores of two sets of logits for the same tokens, summed per window, in FP64.
 
 * KL: Σ_v p·(log p − log q) of the next-token distributions, reference ‖ quantised, in nats; never negative.
   Source: Kullback and Leibler (1951).

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AttachReport:
-    """What became of every Linear of a model, by full name."""
+    """Outcome of every Linear of a model, by full name."""
 
     attached: Mapping[str, str]
     """Layer → format; `by selector` where each call decides."""

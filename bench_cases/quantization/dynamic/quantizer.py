@@ -44,7 +44,7 @@ _BEYOND_FP16 = "BF16"
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """What a quantiser remembers of one operator."""
+    """State of a quantiser for one operator."""
 
     calls_count: int
     fallback_count: int
@@ -60,7 +60,7 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class _KeptWeight:
-    """A quantised weight, and what tells that the tensor is still the one it was made from."""
+    """A quantised weight, and the identity of the tensor it was made from."""
 
     source: weakref.ref[Tensor]
     version: int

@@ -29,7 +29,7 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class KVCacheReport:
-    """What a cache holds after some tokens."""
+    """Contents of a cache after some tokens."""
 
     precision: str
     """Format key."""

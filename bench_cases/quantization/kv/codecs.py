@@ -1,4 +1,4 @@
-"""How keys and values are held in a narrow cache: encode (batch, heads, tokens, D) once, decode what is read.
+"""Codecs of keys and values in a narrow cache: encode (batch, heads, tokens, D) once, decode on each read.
 
 Every part keeps the token axis at position -2, so that a cache can append, cut and reorder parts without decoding them.
 8-bit parts are held as bytes, because torch concatenates and indexes few 8-bit floats.

@@ -15,7 +15,7 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class LayerDecision:
-    """What one weight will become."""
+    """Decision for one weight: its recipe, or the reason to leave it."""
 
     site: LinearSite
     asked: Precision
@@ -31,7 +31,7 @@ class LayerDecision:
 
 @dataclass(frozen=True, slots=True)
 class PlanRules:
-    """How strictly a plan is held to."""
+    """Rules of a plan: strictness and group size."""
 
     group_size: int
     is_strict: bool

@@ -58,7 +58,7 @@ PRECISIONS = tuple(_BY_PAIR.values())
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What was asked for, and the first recipe name to try."""
+    """Requested precision, and the first recipe name to try."""
 
     asked: str
     name: str

@@ -186,7 +186,7 @@ def _fill(model: nn.Module, values: Mapping[str, Tensor], source: Path) -> None:
 
 
 def _memory_key(value: Tensor) -> object:
-    """Return what two tensors share when they are one weight under two names."""
+    """Return the memory key of a tensor, equal for one weight under two names."""
     if value.numel() == 0:
         return id(value)
     parts = tuple((part.data_ptr(), part.dtype, part.shape, part.stride()) for part in inner_tensors(value))

@@ -41,7 +41,7 @@ class Undelivered:
 
     @property
     def finding(self) -> Finding:
-        """What to tell the user."""
+        """The finding for the user."""
         return finding("undelivered", reason=self.reason, record_count=self.record_count, file=str(self.path))
 
 
