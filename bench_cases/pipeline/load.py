@@ -31,7 +31,7 @@ class OpenedModel:
         self._loaded: LoadedModel | None = None
 
     def facts(self) -> ModelFacts:
-        """Return the facts of the model. Raises a `RooflineError` for a model that does not load or cannot be quantised."""
+        """Return the facts of the model. Raises a `RooflineError` for one that does not load or cannot be quantised."""
         loaded = self._model()
         sites = survey_linears(loaded.model)
         find_non_finite(sites)

@@ -247,7 +247,7 @@ def _latency_excess(time_s: float, limit_s: float) -> LimitExcess:
 
 
 def _misses_in_theory(baseline: Option, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
-    """Return the limits that the 16-bit model exceeds where nothing was measured, because every candidate is too large."""
+    """Return the limits that the 16-bit model exceeds, where every candidate is too large to measure."""
     needed, most = memory_bytes(baseline), limits.memory_bytes
     if needed is None or most is None or needed <= most:
         return ()

@@ -137,7 +137,7 @@ def _memory_of_other_parameters(model: nn.Module, linears: set[int]) -> dict[obj
 
 
 def _weight_key(module: nn.Linear) -> object:
-    """Return the identity of a Linear's weight. A computed weight is a new tensor at every access: its module identifies it."""
+    """Return the identity of a Linear's weight. A computed weight is known by its module."""
     if nn.utils.parametrize.is_parametrized(module, "weight"):
         return id(module)
     return _memory_key(module.weight)

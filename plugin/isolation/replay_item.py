@@ -1,4 +1,4 @@
-"""Replay in pytest's own process of a test that a worker ran: pytest-benchmark's row, and the teardown of its fixtures."""
+"""Replay in pytest's own process of a test that a worker ran: pytest-benchmark's row and fixture teardown."""
 
 from __future__ import annotations
 

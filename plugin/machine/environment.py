@@ -282,7 +282,7 @@ def container_image(environment: Mapping[str, str] = os.environ, root: Path = RO
 
 
 def speed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the `SPEED_VARIABLES` that are set; a value that does not look like a setting is recorded as set, without the value."""
+    """Return the `SPEED_VARIABLES` that are set; any other value is only recorded as set."""
     variables = {name: environment[name].strip() for name in SPEED_VARIABLES if environment.get(name, "").strip()}
     return {name: value if _SETTING.fullmatch(value) else "(set)" for name, value in variables.items()}
 

@@ -283,7 +283,7 @@ class NvmlDevice:
     # Environment -------------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts that decide or explain comparability: driver, limits, clocks, ECC, MIG, link. None where refused."""
+        """Return the facts of comparability: driver, limits, clocks, ECC, MIG, link. None where refused."""
         ecc = self._ask("nvmlDeviceGetEccMode")
         mig = self._ask("nvmlDeviceGetMigMode")
         cuda = self._read("cuda-version", lambda: self.library.nvmlSystemGetCudaDriverVersion())

@@ -146,7 +146,7 @@ def _are_methods_two(before: CaseSide, after: CaseSide) -> bool:
 
 
 def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseSide]) -> str:
-    """Return the method difference of the first common case, if all common cases differ in method; no `--allow` permits it."""
+    """Return the method difference of the first common case, if all differ; no `--allow` permits it."""
     both = [
         (old, after[key])
         for key, old in before.items()

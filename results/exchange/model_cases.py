@@ -39,7 +39,7 @@ class NamedModel:
 
 
 def kernel_name(*words: str) -> str:
-    """Return a kernel name of words joined by dots; characters other than letters, digits and _@+- become underscores."""
+    """Return a kernel name, its words joined by dots; characters other than letters, digits and _@+- become underscores."""
     words = tuple(word.replace(" - ", " ") for word in words)  # Q4_K - Medium
     return ".".join(_UNSAFE.sub("_", word.strip()).strip("_") for word in words if word.strip())[: 2 * LONGEST_NAME]
 

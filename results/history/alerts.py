@@ -105,7 +105,7 @@ def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
 def _step(
     number: int, segment: Segment, step: Step, level_index: int, later: Sequence[Segment], watch: Watch
 ) -> Change:
-    """Return one step. `level_index`: the steps of the segment up to this one that hold, which gives the level it ends at."""
+    """Return one step. `level_index`: the level that the step ends at."""
     used, metric = segment.used, watch.metric
     if step.is_withdrawn:
         old = new = segment.levels[level_index]

@@ -154,7 +154,7 @@ def split_reasons(
 
 
 def changes_at(segment: Segment, step: Step, runs: Mapping[str, RunInfo]) -> tuple[str, ...]:
-    """Return the environment differences between the last night before a step and the first of the new level, as texts."""
+    """Return the environment differences between the last night before a step and the first of the new level."""
     used = segment.used
     before, after = used[step.start_index - 1], used[step.start_index]
     return tuple(difference.text for difference in differences([runs[before.run_id]], [runs[after.run_id]]))

@@ -274,7 +274,7 @@ class ResultStore:
         return self._read(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
 
     def query(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work` on a reading connection; for queries of this package in files of their own (`query.py`)."""
+        """Return the result of `work` on a reading connection, for the queries of this package (`query.py`)."""
         return self._read(work)
 
     def record_ids(self, run_id: str) -> set[str]:
@@ -388,7 +388,7 @@ class ResultStore:
             )
 
     def _read(self, work: Callable[[Connection], T], *, away: T | None = None) -> T:
-        """Return the result of `work` on a reading connection; `away`, if given, while the server of a store with a spool is away."""
+        """Return the result of `work` on a reading connection, or `away`, if given, while the server is away."""
         self._refuse_fork()
         try:
             with translated(self._target, "reading", reading=True), self._engine.connect() as connection:

@@ -78,7 +78,7 @@ def counts_text(diff: SuiteDiff) -> str:
 
 
 def time_text(diff: SuiteDiff) -> str:
-    """Return how the times before and after were pooled, since another table may show another figure; empty with one process a side."""
+    """Return the pooling of the times before and after, as a text; empty with one process a side."""
     counts = [count for case in diff.cases for count in (case.before_process_count, case.after_process_count)]
     return TIME_TEXT if max(counts, default=0) > 1 else ""
 
@@ -119,7 +119,7 @@ def interval_text(case: CaseDiff) -> str:
 
 
 def changed_metric_texts(case: CaseDiff) -> list[str]:
-    """Return the changed metrics other than time, as texts; a prediction error that moved only with the time is left out."""
+    """Return the changed metrics other than time, as texts, without prediction errors that moved only with the time."""
     is_called = case.verdict in ("SLOWER", "FASTER")
     return [
         metric_text(metric)

@@ -61,7 +61,7 @@ class PhaseAdvice:
 
 
 def phase_advice(phase: PhaseResult) -> PhaseAdvice:
-    """Return the precision to choose in a phase, or that none helps; an ideal speed-up is shown only beside an expected one, if there is one."""
+    """Return the precision to choose in a phase, or that none helps, with the speed-ups it rests on."""
     judged = phase.judged
     best, baseline = phase.of(judged.best), phase.of(judged.baseline)
     if best is None or baseline is None or best.option is None or baseline.option is None or len(judged.ranked) < 2:

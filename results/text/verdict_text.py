@@ -102,7 +102,7 @@ def doubt_text(gain: Gain) -> str:
 
 
 def maybe_faster_text(label: str, gain: Gain | None, baseline_name: str) -> str:
-    """Return the note on `maybe_faster` behind the chosen option: figure, range, and the measurement that would decide."""
+    """Return the note on `maybe_faster` behind the chosen option: figure, range, and the deciding measurement."""
     figures = "" if gain is None else f", {gain.figure} {baseline_name}{gain.range_text}"
     return f"; {label} may be faster{figures}, but their intervals overlap: measure both again"
 

@@ -170,7 +170,7 @@ def pass_label(case: Case, figures: ModelFigures) -> str:
 
 
 def lower_loss_pass(phase: PhaseResult, best: PassResult) -> PassResult | None:
-    """Return the lower-loss alternative: the fastest pass that beats the baseline at a KL clearly below that of the best."""
+    """Return the lower-loss alternative: the fastest pass above the baseline at a clearly lower KL."""
     limit = best.figures.kl_nats_per_token
     faster = [
         model_pass

@@ -42,7 +42,7 @@ SidePair = tuple[CaseSide, CaseSide]
 def judge_times(
     pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules
 ) -> tuple[Evidence, list[tuple[Verdict, str]]]:
-    """Return the tests of the times of one or more pairs, and verdict and reason of each, in order; clocks are ignored."""
+    """Return the tests of the times of one or more pairs, with verdict and reason of each; clocks are ignored."""
     sides = list(pairs.values())
     thresholds = [_threshold_ratio(pair) for pair in sides]
     least = np.array([rules.min_effect_ratio if threshold is None else threshold for threshold in thresholds])
