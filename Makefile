@@ -10,9 +10,9 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 BENCH_ARGS ?=
 TEST_ARGS ?=
-# Two processes, a file to each in turn, in the order of tests/conftest.py (TEST_ARGS='-n 0' is one process). A test that
-# hangs fails and shows where it stood.
-PYTEST_TESTS := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three processes on two cores, as a sixth of the time is waiting; a file to each in turn, in the order of
+# tests/conftest.py (TEST_ARGS='-n 0' is one process). A test that hangs fails and shows where it stood.
+PYTEST_TESTS := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 CHECKED := roofline_model bench_cases plugin results reports roofline_cli roofline_pytest.py roofline_pytest_options.py conftest.py \
 	scripts tests benchmarks examples
 

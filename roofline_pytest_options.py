@@ -10,7 +10,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-db", {"metavar": "URL|PATH", "help": "Results database. Default: $ROOFLINE_DB, else .roofline/results.db in the current folder."}),
     ("--roofline-run", {"metavar": "LABEL", "help": "Label of this run, for `roofline show LABEL`."}),
     ("--roofline-predict-only", {"action": "store_true", "default": None, "help": "Store and show predictions; measure nothing."}),
-    ("--roofline-formats", {"metavar": "F1,F2", "help": "Only cases whose weight format is listed (keys or aliases of `roofline formats`); of attention the cache's, of casts the narrow one; of model_quant also WEIGHT.ACTIVATION."}),
+    ("--roofline-formats", {"metavar": "F1,F2", "help": "Only cases with these weight formats (keys or aliases of `roofline formats`). For attention: of the cache; for casts: of the narrow side; for model_quant also WEIGHT.ACTIVATION."}),
     ("--roofline-shapes", {"metavar": "SET", "help": "quick (default) | standard | full | llm:NAME | MxNxK,… | FILE.csv (the last two: products only)."}),
     ("--roofline-model", {"metavar": "ID|PATH", "help": "Model of the model_quant cases: a seeded one (seeded-llama-156m, default), a folder as save_pretrained writes it, or a hub id."}),
     ("--roofline-batch", {"metavar": "LIST", "help": "Sequences of the model_quant cases, e.g. 1,8 (default: by --roofline-shapes)."}),

@@ -12,7 +12,7 @@ import typer
 from roofline_cli.shared.group import LazyGroup, RooflineGroup, commands_of
 
 COMMAND_ORDER = (
-    "doctor", "predict", "recommend", "losses", "pipeline", "compare", "formats", "explain", "hardware", "runs", "show", "diff",
+    "doctor", "demo", "predict", "recommend", "losses", "pipeline", "compare", "formats", "explain", "hardware", "runs", "show", "diff",
     "export", "import", "report", "serve", "db", "prune", "tiling", "sweep", "history", "calibrate", "fit", "validate",
     "predict gemv", "predict gemm", "predict attention", "predict ffn", "predict model",
 )  # fmt: skip

@@ -232,7 +232,7 @@ def _calibrated(
     priced = [prediction for prediction in predictions if prediction is not None]
     if len(priced) < len(predictions):
         raise UnsupportedError(
-            f"no expected time for {weight.key}.{activation.key} on {device.key}; the ideal roofline stands"
+            f"no expected time for {weight.key}.{activation.key} on {device.key}; the ideal time is used"
         )
     return {
         "expected_s": np.array([fitted.time_s for fitted in priced]),
@@ -265,7 +265,7 @@ def _axis_part(name: str, part: str, text: str) -> Sequence[int]:
     values = [int(number) for number in numbers] if is_known else []
     if not is_known or min(values[:2]) < 1 or max(values[:2]) > MAX_DIMENSION:
         raise InvalidValueError(
-            f"{name}: {text[:60]!r} is no list of sizes from 1 to {MAX_DIMENSION:,}; write 1,16,64 or 128:1024:128 or 1:4096:*2"
+            f"{name}: {text[:60]!r} is not a list of sizes from 1 to {MAX_DIMENSION:,}; write 1,16,64 or 128:1024:128 or 1:4096:*2"
         )
     if len(values) == 1:
         return values

@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +31,23 @@ EXAMPLE_SHAPE = (4096, 4096)
 DIGITS = 6
 """Significant digits: all that any chip file gives."""
 
+REPEATED_COUNT = 3
+"""A source or a reason that so many rows name is written once, under a heading of its own."""
+
 INTRODUCTION = """\
 # Numbers
 
-Every number that a prediction can use. Written by `scripts/make_numbers.py` from `roofline_model/chips/devices/*.toml` and
-`roofline_model/formats/catalog.py`: change those, then run `make numbers`. What the numbers mean is in
-[math.md](../theory/math.md) and [formats.md](../theory/formats.md).
+Every number that a prediction can use, with its source. What the numbers mean: [math.md](../theory/math.md) and
+[formats.md](../theory/formats.md). This page is written by `make numbers` from `roofline_model/chips/devices/*.toml` and
+`roofline_model/formats/catalog.py`.
 
-- **Status**: *datasheet* (vendor document or source), *measured* (by someone, on the device), *derived* (arithmetic from
-  such numbers), *secondary* (a page that repeats it), *unconfirmed* (do not rely on it), *placeholder* (invented).
+- **Status**: *datasheet* (vendor document or source), *measured* (by someone, on the device), *derived* (arithmetic from such
+  numbers). *Secondary* is a page that repeats a number, *unconfirmed* is not reliable, *placeholder* is invented.
 - **Clock**: the clock a compute rate belongs to. A different clock is a different peak.
 - **Peaks** are dense. *Sparse* means 2:4 structured and is never used to predict. *Achieved* is the best product that
-  somebody published; it is not used by the ideal prediction either (a note says where it is higher). Expected times of
-  large products on a chip without measured rows are held to it.
+  somebody published. The ideal prediction does not use it; expected times of large products on a chip without measured rows do.
 - **Ridge** (critical intensity) = dense peak ÷ DRAM bandwidth, in FLOP/byte.
+- **S1**, S2, … stand for [sources](#sources) and **R1**, R2, … for [reasons](#reasons) that many rows share.
 - Rates and DRAM sizes are decimal (1 GB = 10⁹ bytes); caches and shared memory are binary (1 KiB = 1024 bytes).
 """
 
@@ -59,6 +64,13 @@ def render() -> str:
         "## Ridge points of all chips\n",
         "FLOP/byte. *Italic*: not a native unit (the path is in the chip's own table).\n",
         _ridge_table(chips),
+    ]
+    parts += [
+        "## Sources\n",
+        "".join(f"- **{_mark(source, 'S', _repeated_sources())}**: {source}\n" for source in _repeated_sources()),
+        "## Reasons\n",
+        "Why a format takes another path than a unit of its own.\n",
+        "".join(f"- **{_mark(reason, 'R', _repeated_reasons())}**: {reason}\n" for reason in _repeated_reasons()),
     ]
     for chip in chips:
         parts += _chip(chip)
@@ -139,14 +151,40 @@ def _chip(chip: Device) -> list[str]:
     if chip.notes:
         parts.append("\n".join(f"- {note}" for note in chip.notes) + "\n")
     parts += [
-        _table(["Quantity", "Value", "Status", "Clock", "Source", "Note"], _quantities(chip)),
+        _table(
+            ["Quantity", "Value", "Status", "Clock", "Source", "Note"],
+            (_quantity_row(name, quantity) for name, quantity in _quantities(chip)),
+        ),
         "Path of each format:\n",
-        _table(["Format", "Path", "Computes in", "Dense peak", "Ridge, FLOP/byte", "Reason"], _paths(chip)),
+        _table(["Formats", "Path", "Computes in", "Dense peak", "Ridge, FLOP/byte", "Reason"], _paths(chip)),
     ]
     return parts
 
 
-def _quantities(chip: Device) -> Iterator[Row]:
+@cache
+def _repeated_sources() -> tuple[str, ...]:
+    """Return the sources that many rows name, the most frequent first."""
+    counts = Counter(quantity.source for chip in list_hardware() for _, quantity in _quantities(chip))
+    return tuple(
+        sorted((source for source in counts if counts[source] >= REPEATED_COUNT), key=lambda it: (-counts[it], it))
+    )
+
+
+@cache
+def _repeated_reasons() -> tuple[str, ...]:
+    """Return the reasons of paths that many chips share, the most frequent first."""
+    counts = Counter(reason for chip in list_hardware() for reason in {path.reason for path in chip.paths.values()})
+    return tuple(
+        sorted((text for text in counts if text and counts[text] >= REPEATED_COUNT), key=lambda it: (-counts[it], it))
+    )
+
+
+def _mark(text: str, letter: str, repeated: Sequence[str]) -> str:
+    """Return `S1` for the first of the repeated texts, and any other text as it is."""
+    return f"{letter}{repeated.index(text) + 1}" if text in repeated else text
+
+
+def _quantities(chip: Device) -> Iterator[tuple[str, Quantity]]:
     optional = (
         ("DRAM bandwidth", chip.bandwidth),
         ("DRAM bandwidth, achieved", chip.bandwidth_achieved),
@@ -154,25 +192,25 @@ def _quantities(chip: Device) -> Iterator[Row]:
     )
     for name, quantity in optional:
         if quantity is not None:
-            yield _quantity_row(name, quantity)
+            yield name, quantity
     raw_levels = _raw(chip).get("level", [])
     for level, raw in zip(chip.levels, raw_levels, strict=True):
         # `Device` keeps the size only; its status and source stand in the file.
         size = raw["capacity"]
-        yield _quantity_row(
+        yield (
             f"{level.name} capacity",
             Quantity(level.capacity_bytes, "B", size["status"], size["source"], note=size.get("note", "")),
         )
         if level.bandwidth is not None:
-            yield _quantity_row(f"{level.name} bandwidth", level.bandwidth)
+            yield f"{level.name} bandwidth", level.bandwidth
     for name, quantity in sorted(chip.chip.items()):
-        yield _quantity_row(name.replace("_", " "), quantity)
+        yield name.replace("_", " "), quantity
     for kind in ("dense", "sparse", "achieved"):
         yield from _peaks(chip, kind)
 
 
-def _peaks(chip: Device, kind: str) -> Iterator[Row]:
-    """Yield one row per different peak: formats that share every detail of it share the row."""
+def _peaks(chip: Device, kind: str) -> Iterator[tuple[str, Quantity]]:
+    """Yield one quantity per different peak: formats that share every detail of it share the name."""
     shared: dict[Quantity, list[str]] = {}
     for key in FORMATS:
         path = chip.paths.get(key)
@@ -181,12 +219,19 @@ def _peaks(chip: Device, kind: str) -> Iterator[Row]:
             shared.setdefault(quantity, []).append(key)
     name = "achieved" if kind == "achieved" else f"{kind} peak"
     for quantity, keys in shared.items():
-        yield _quantity_row(f"{name}, {', '.join(keys)}", quantity)
+        yield f"{name}, {', '.join(keys)}", quantity
 
 
 def _quantity_row(name: str, quantity: Quantity) -> Row:
     clock = "–" if quantity.clock_hz is None else f"{quantity.clock_hz / MEGA:.{DIGITS}g} MHz"
-    return [name, readable(quantity), quantity.status, clock, quantity.source, quantity.note]
+    return [
+        name,
+        readable(quantity),
+        quantity.status,
+        clock,
+        _mark(quantity.source, "S", _repeated_sources()),
+        quantity.note,
+    ]
 
 
 def readable(quantity: Quantity) -> str:
@@ -210,12 +255,24 @@ def _tflops(rate_flops_per_s: float) -> str:
 
 
 def _paths(chip: Device) -> Iterator[Row]:
+    """Yield one row per different path: formats that agree in everything share it."""
+    shared: dict[tuple[str, ...], list[str]] = {}
     for key in FORMATS:
         path = chip.paths.get(key)
         if path is None:
-            yield [key, "none", "–", "–", "–", "the chip's file names neither a peak nor a path"]
+            cells: tuple[str, ...] = ("none", "–", "–", "–", "the chip's file names neither a peak nor a path")
         else:
-            yield [key, path.kind, path.compute_format, _tflops(path.dense.value), _ridge(chip, path), path.reason]
+            unit = "itself" if path.compute_format == key else path.compute_format
+            cells = (
+                path.kind,
+                unit,
+                _tflops(path.dense.value),
+                _ridge(chip, path),
+                _mark(path.reason, "R", _repeated_reasons()),
+            )
+        shared.setdefault(cells, []).append(key)
+    for cells, keys in shared.items():
+        yield [", ".join(keys), *cells]
 
 
 def _raw(chip: Device) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUN = ROOT / "examples" / "runs" / "cpu-amd-epyc-2t" / "calibrated.json"
 IMAGE = ROOT / "docs" / "images" / "report.png"
-WIDTH, HEIGHT = 1180, 2070
+WIDTH, HEIGHT = 1280, 1320
 COLOURS = 256
 """A palette makes the file half as large; with fewer, formats begin to share colours."""
 

@@ -36,7 +36,7 @@ _CLOSING = {
     "annotated": "Annotated as expected.",
     "quarantined": "The case is on the quarantine list.",
     "superseded": "The case is measured by another method or for another chip since.",
-    "withdrawn": "Later nights did not show it.",
+    "withdrawn": "Later runs did not show it.",
     "drifting": "It goes on slowly: told as a drift, in an issue of its own.",
 }
 
@@ -164,11 +164,11 @@ def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
         f"**{key}** of `{_code(name)}`{f' on {chip}' if chip else ''} {what}: {size}.",
         "",
         f"- before {_value(change['before_value'], metric)}, after {_value(change['after_value'], metric)}",
-        f"- first night of it: {day}, run `{change['run_id'][:8]}`; found {found_day}",
+        f"- first run of it: {day}, run `{change['run_id'][:8]}`; found {found_day}",
         f"- {_commits(change)}",
-        f"- {'confirmed by later nights' if change['is_confirmed'] else 'new: later nights may still take it back'}",
+        f"- {'confirmed by later runs' if change['is_confirmed'] else 'new: later runs may still withdraw it'}",
     ]
-    lines += [f"- differs from the night before: {harmless(text)}" for text in change["changed"]]
+    lines += [f"- differs from the run before: {harmless(text)}" for text in change["changed"]]
     if change["clock_ratio"] is not None:
         lines.append(
             f"- the clock moved too, to {change['clock_ratio']:.2f} of what it was: slower by as much is not the kernel"
@@ -210,8 +210,8 @@ def _commits(change: dict[str, Any]) -> str:
     if not after:
         return "commit: none is known"
     if before == after:
-        return f"commit `{after}`, the same as the night before: not the code of that repository"
-    return f"commits `{before}..{after}`" if before else f"commit `{after}`; that of the night before is not known"
+        return f"commit `{after}`, the same as the run before: not the code of that repository"
+    return f"commits `{before}..{after}`" if before else f"commit `{after}`; that of the run before is unknown"
 
 
 def _commands(name: str, metric: str, change: dict[str, Any]) -> list[str]:

@@ -84,7 +84,7 @@ def markdown(
     last = folder / LAST_NIGHT
     if last.is_file():
         text = last.read_text(encoding="utf-8").rstrip()
-        lines += ["", "<details><summary>Since the night before (fails nothing)</summary>", "", text, "", "</details>"]
+        lines += ["", "<details><summary>Since the run before (fails nothing)</summary>", "", text, "", "</details>"]
     lines += open_changes(folder)
     lines += ["", "<details><summary>Steps</summary>", "", "| step | exit code | seconds | |", "|---|---|---|---|"]
     lines += [
@@ -98,13 +98,13 @@ def markdown(
 def _what_ran(plan: NightPlan, run: NightRun | None) -> list[str]:
     """Return which night this is: run, chip, commit, and how many cases were measured."""
     if run is None:
-        return [f"Night `{plan.label}`: no run was stored."]
+        return [f"`{plan.label}`: no run was stored."]
     commit = f"commit `{run.commit[:12]}`" if run.commit else "no commit is known"
     dirty = " with local changes" if run.is_dirty else ""
     chip = f"{run.hardware or 'unknown chip'}{', **simulated times**' if run.is_simulated else ''}"
     each = f", {plan.processes} processes each" if plan.processes > 1 else ""
     return [
-        f"Night `{plan.label}`, run `{run.run_id[:8]}` on {chip}, {commit}{dirty}",
+        f"`{plan.label}`, run `{run.run_id[:8]}` on {chip}, {commit}{dirty}",
         "",
         f"Cases: {run.counts_text}{each}",
     ]

@@ -6,8 +6,9 @@ case of another precision replaces it.
 
 from __future__ import annotations
 
+import copy
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,6 +35,8 @@ class HeldModel:
     """None: nothing was quantised."""
     quality: dict[str, Any] | None = None
     """What `step_quality` found for it, kept for its other cases."""
+    logits: tuple[torch.Tensor, ...] | None = None
+    """Of the original: its logits on the text, kept for every model that is compared with it."""
 
     @property
     def held_bytes(self) -> int:
@@ -82,7 +85,8 @@ class HeldModels:
         if self._quantized is None or self._quantized[0] != key:
             self._quantized = None
             gc.collect()
-            self._quantized = key, _quantized_copy(case, device, calibration)
+            original = None if self._reference is None else self._reference[1].loaded
+            self._quantized = key, _quantized_copy(case, device, calibration, original)
         return self._quantized[1]
 
     def clear(self) -> None:
@@ -94,8 +98,14 @@ class HeldModels:
 MODELS = HeldModels()
 
 
-def _quantized_copy(case: ModelCase, device: str, calibration: TextWindows | None) -> HeldModel:
-    loaded = load_model(case.model.text, dtype=_DTYPES.get(case.model.wide, torch.bfloat16), device=device)
+def _quantized_copy(
+    case: ModelCase, device: str, calibration: TextWindows | None, original: LoadedModel | None
+) -> HeldModel:
+    """Quantise a copy of the original, which is loaded where it is not held."""
+    if original is None:
+        loaded = load_model(case.model.text, dtype=_DTYPES.get(case.model.wide, torch.bfloat16), device=device)
+    else:
+        loaded = replace(original, model=copy.deepcopy(original.model))
     batches = None if calibration is None or case.method != "AWQ" else list(calibration.ids.split(1))
     if case.plan:
         result = apply_plan(loaded.model, dict(case.plan), method=case.method, calibration=batches)

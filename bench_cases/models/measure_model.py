@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench_cases.models.model_cases import ModelCase
+from bench_cases.models.reference import SEEDED_LLAMAS
 from bench_cases.quantization.plans.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
 from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
@@ -48,6 +49,7 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
         "phase": case.phase,
         "method": _method(case),
         "is_emulated": _is_emulated(case, target),
+        **({"source": "seeded"} if case.model.text in SEEDED_LLAMAS else {}),
     }
     roofline.declare(
         case.case,
@@ -132,6 +134,7 @@ def _model_facts(case: ModelCase, held_model: HeldModel) -> dict[str, Any]:
         "phase": case.phase,
         "method": _method(case),
         "source": held_model.loaded.source,
+        "decoded_from": case.model.decoded_from,
         "is_compiled": case.is_compiled,
         "parameters_count": held_model.loaded.parameters_count,
     }
@@ -149,7 +152,10 @@ def _model_facts(case: ModelCase, held_model: HeldModel) -> dict[str, Any]:
 
 
 def _quality(case: ModelCase, reference: HeldModel | None, held_model: HeldModel, text: QualityText) -> dict[str, Any]:
-    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
+    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache.
+
+    An untrained model has none: what it predicts is noise, which no format makes worse.
+    """
     from bench_cases.models.step_quality import measured_quality, quality_or_reason
     from bench_cases.quantization.kv.cache import make_kv_cache
 
@@ -157,15 +163,17 @@ def _quality(case: ModelCase, reference: HeldModel | None, held_model: HeldModel
         return {"source": "none", "reason": "original-missing"}
     if held_model.result is None and case.kv == case.model.wide:
         return {"source": "reference"}
+    if held_model.loaded.is_seeded:
+        return {"source": "none", "reason": "untrained"}
     if reference is None:
         return {"source": "none", "reason": "original-too-large"}
     if case.kv != case.model.wide:
         model = reference.loaded.model
         return quality_or_reason(
-            lambda: measured_quality(reference.loaded, reference.loaded, text, lambda: make_kv_cache(model, case.kv))
+            lambda: measured_quality(reference, reference, text, lambda: make_kv_cache(model, case.kv))
         )
     if held_model.quality is None:
-        held_model.quality = quality_or_reason(lambda: measured_quality(reference.loaded, held_model.loaded, text))
+        held_model.quality = quality_or_reason(lambda: measured_quality(reference, held_model, text))
     return held_model.quality
 
 
@@ -235,7 +243,7 @@ def _wide_plan(case: ModelCase) -> FormatPlan:
 
 
 def _has_room_for_both(case: ModelCase, free: float | None, held_bytes: float, pass_bytes: float = 0.0) -> bool:
-    """Return whether the 16-bit model fits beside its quantised copy; `held` bytes of models will be given back or used again.
+    """Return whether the 16-bit model fits beside its quantised copy; `held_bytes` of models will be given back or used again.
 
     `pass_bytes`: what the pass takes beside the weights. Raises `UnsupportedError` where not even the model alone can be
     quantised (until the hand-over, its 16-bit weights and the quantised ones exist side by side), or the pass has no room.

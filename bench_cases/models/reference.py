@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench_cases.models.decoded_gguf import decoded_from
 from bench_cases.quantization.plans.precisions import PRECISIONS
 from roofline_model.core.errors import RooflineError, UnsupportedError
 from roofline_model.core.user_path import shortened, user_path
@@ -31,10 +32,13 @@ class ModelReference:
     text: str
     """What loads it: a seeded name, a folder, a hub id."""
     name: str
-    """What results call it; of a folder its own name and six digits of its config.json, never a path."""
+    """What results call it; of a folder its own name and six digits of its config.json (of a decoded GGUF file the name that it
+    was decoded with), never a path."""
     shape: ModelShape | None
     """None: its architecture is not one that can be predicted, or nothing of it is here yet."""
     why_no_shape: str = ""
+    decoded_from: str = ""
+    """What its weights were stored in before they were decoded to 16 or 32 bits (`Q4_1`); empty for original weights."""
     saved_precision: str = ""
     """Of a folder that `save_quantized` wrote: what most of its layers are; empty for a model that is not quantised yet."""
 
@@ -64,14 +68,17 @@ def find_model(text: str | None) -> ModelReference:
         if config is not None and config.is_file():
             name = _folder_name(path, config)
             saved = _saved_precision(path)
-            return ModelReference(str(path), name, read_config(config, name=name), saved_precision=saved)
+            shape, stored_format = read_config(config, name=name), decoded_from(config)[1]
+            return ModelReference(str(path), name, shape, decoded_from=stored_format, saved_precision=saved)
         cached = cached_config(model_name)
         shape = get_model(model_name) if cached is None else read_config(cached, name=model_name)
         return ModelReference(model_name, _clean(model_name), shape)
     except (RooflineError, OSError) as error:
         name = _clean(model_name) if config is None else _folder_name(path, config)
         saved = "" if config is None else _saved_precision(path)
-        return ModelReference(model_name if config is None else str(path), name, None, str(error), saved)
+        return ModelReference(
+            model_name if config is None else str(path), name, None, str(error), saved_precision=saved
+        )
 
 
 def _require_folder(text: str) -> None:
@@ -98,6 +105,8 @@ def _saved_precision(folder: Path) -> str:
 
 def _folder_name(folder: Path, config: Path) -> str:
     """Return a name that two folders of different models do not share, wherever they lie."""
+    if given := decoded_from(config)[0]:
+        return _clean(given)
     try:
         digits = hashlib.sha256(config.read_bytes()).hexdigest()[:6]
     except OSError:

@@ -90,7 +90,7 @@ def load_model(
     folder = Path(name).expanduser()
     if folder.exists() and not (folder / "config.json").is_file():
         raise UnsupportedError(
-            f"{name} is no model folder: it has no config.json (a folder as `save_pretrained` writes it)"
+            f"{name} is not a model folder: it has no config.json (a folder as `save_pretrained` writes it)"
         )
     is_local = folder.exists()
     if not is_local and (name.startswith((".", "/", "~")) or name.count("/") > 1):

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench_cases.models.held_models import HeldModel
 from bench_cases.models.model_step import predicts_tokens
 from bench_cases.models.sources import LoadedModel
 from bench_cases.quality.embedding_quality import compare_embeddings
-from bench_cases.quality.model_quality import compare_models
+from bench_cases.quality.model_quality import compare_models, window_logits
 from bench_cases.quality.texts.estimates import Estimate
 from bench_cases.quality.texts.python_help import tiny_text
 from bench_cases.quality.texts.token_windows import TextWindows, read_text, synthetic_windows, text_windows
@@ -69,13 +70,21 @@ def quality_text(loaded: LoadedModel, vocabulary: int, device: str, text_path: P
 
 
 def measured_quality(
-    reference: LoadedModel, quantized: LoadedModel, text: QualityText, make_cache: Callable[[], Any] | None = None
+    original: HeldModel, quantized: HeldModel, text: QualityText, make_cache: Callable[[], Any] | None = None
 ) -> dict[str, Any]:
     """Return the figures of a quantised model, or of a narrow cache on the original: see docs/reference/torchao.md for
     the keys."""
-    if not predicts_tokens(reference.model):
-        return _encoder_quality(reference, quantized, text)
-    quality = compare_models(reference.model, quantized.model, text.windows, quantized_cache=make_cache)
+    if not predicts_tokens(original.loaded.model):
+        return _encoder_quality(original.loaded, quantized.loaded, text)
+    if original.logits is None:
+        original.logits = window_logits(original.loaded.model, text.windows)
+    quality = compare_models(
+        original.loaded.model,
+        quantized.loaded.model,
+        text.windows,
+        quantized_cache=make_cache,
+        reference_logits=original.logits,
+    )
     return {
         "source": "measured",
         "text": text.source,

@@ -262,7 +262,7 @@ class _Pipeline:
             return parse()
         except (KeyError, TypeError, ValueError) as error:
             raise DefinitionError(
-                f"{self._state.folder / STATE_FILE} holds a step of another form ({error}): begin anew with --fresh"
+                f"{self._state.folder / STATE_FILE} holds a step of another form ({error}): start again with --fresh"
             ) from None
 
     def _has_baseline(self) -> bool:

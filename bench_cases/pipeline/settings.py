@@ -75,7 +75,7 @@ class PipelineSettings:
                 raise InvalidValueError(f"{name} must be a whole number from 1 to {most}, got {value!r}")
         Workload.of(self.phase, self.batch_count, self.context_count or 1)  # a wrong phase or size is said here
         if self.text and not Path(self.text).is_file():
-            raise InvalidValueError(f"the text {self.text[:160]} is no file: give a text file, or leave it out")
+            raise InvalidValueError(f"the text {self.text[:160]} is not a file: give a text file, or leave it out")
 
     @property
     def model_name(self) -> str:

@@ -176,14 +176,14 @@ def _read_steps(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(stored, dict) or not isinstance(steps, dict):
             raise TypeError("settings or steps are no objects")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DefinitionError(f"{path} is damaged ({str(error)[:80]}): begin anew with --fresh") from None
+        raise DefinitionError(f"{path} is damaged ({str(error)[:80]}): start again with --fresh") from None
     if version != STATE_VERSION:
         raise DefinitionError(
-            f"{path} was written by another release (version {version!r}, this one reads {STATE_VERSION}): begin anew with --fresh"
+            f"{path} was written by another release (version {version!r}, this one reads {STATE_VERSION}): start again with --fresh"
         )
     changed = differences(json.loads(json.dumps(settings)), stored)
     if changed and steps:  # a slip in the first command costs nothing
         raise InvalidValueError(
-            f"{folder} was begun with other settings ({', '.join(changed[:6])}): give those again, name another folder with -o, or begin anew with --fresh"
+            f"{folder} was begun with other settings ({', '.join(changed[:6])}): give those again, name another folder with -o, or start again with --fresh"
         )
     return steps

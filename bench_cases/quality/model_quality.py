@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bench_cases.models.sources import LoadedModel
 from bench_cases.quality.model_outputs import (
@@ -56,23 +57,34 @@ def compare_models(
     windows: TextWindows,
     *,
     quantized_cache: CacheMaker | None = None,
+    reference_logits: Sequence[Tensor] | None = None,
     batch_windows: int = BATCH_WINDOWS,
 ) -> ModelQuality:
     """Score both models on the windows; neither is changed. They may be one model with two caches.
 
-    quantized_cache: a key-value cache for the quantised side, one per batch (see `make_kv_cache`). Raises
+    quantized_cache: a key-value cache for the quantised side, one per batch (see `make_kv_cache`). reference_logits: what
+    `window_logits` returned for the same reference, windows and batches; None computes them. Raises
     `InvalidValueError` for vocabularies that differ, unknown tokens, and logits that are not finite.
     """
     require_fitting(reference, windows.ids, "reference")
     require_fitting(quantized, windows.ids, "quantised")
     scores: list[WindowScores] = []
     with evaluating(reference, quantized), torch.no_grad():
-        for ids in window_batches(windows, batch_windows):
-            first = logits_of(reference, ids, "reference")
+        for index, ids in enumerate(window_batches(windows, batch_windows)):
+            first = logits_of(reference, ids, "reference") if reference_logits is None else reference_logits[index]
             second = logits_of(quantized, ids, "quantised", make_cache=quantized_cache)
             require_same_vocabulary(first, second)
             scores.append(score_windows(first, second, ids))
     return summary_of(scores, windows)
+
+
+def window_logits(
+    reference: nn.Module, windows: TextWindows, *, batch_windows: int = BATCH_WINDOWS
+) -> tuple[Tensor, ...]:
+    """Return the logits (windows, tokens, vocabulary) of each batch, to compare several models with one reference."""
+    require_fitting(reference, windows.ids, "reference")
+    with evaluating(reference), torch.no_grad():
+        return tuple(logits_of(reference, ids, "reference") for ids in window_batches(windows, batch_windows))
 
 
 def compare_on_text(

@@ -31,7 +31,7 @@ def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) ->
         if name not in site_of_name:
             near = nearest_names(name, site_of_name)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise InvalidValueError(f"{name[:80]!r} is no nn.Linear of the model.{hint} It has {len(sites)}.")
+            raise InvalidValueError(f"{name[:80]!r} is not an nn.Linear of the model.{hint} It has {len(sites)}.")
     chosen_sites = sites if names is None else tuple(dict.fromkeys(site_of_name[name] for name in names))
     readable = tuple(site for site in chosen_sites if not site.obstacle)
     if not readable:

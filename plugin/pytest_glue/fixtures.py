@@ -35,7 +35,7 @@ from roofline_model.operators.product import Operator
 
 
 class RooflineFixture:
-    """See `measure`; `declare` first when a case may have to be skipped, so that its prediction is stored all the same."""
+    """Measures kernels; see `measure`. Call `declare` first when a case may be skipped, so that its prediction is stored."""
 
     def __init__(self, session: BenchSession, request: pytest.FixtureRequest, benchmark: Any) -> None:
         self._session = session
@@ -60,7 +60,7 @@ class RooflineFixture:
 
     @property
     def free_bytes(self) -> float | None:
-        """Memory of the measured device that is free now; None where nobody tells."""
+        """Free memory of the measured device, bytes; None where unknown."""
         return self._instruments.free_bytes()
 
     @property
@@ -107,7 +107,7 @@ class RooflineFixture:
     def keep(self, *facts: Mapping[str, Any], **more: Any) -> None:
         """Store facts (JSON values) with the declared case that were found after it was declared; later ones replace earlier.
 
-        Raises `InvalidValueError` before `declare`, and for what is no JSON value.
+        Raises `InvalidValueError` before `declare`, and for what is not JSON value.
         """
         if not self.pending:
             raise InvalidValueError("keep: nothing is declared yet; call declare(case, work) first")
@@ -140,13 +140,16 @@ class RooflineFixture:
     ) -> Outcome:
         """Check `fn`, time it, and store the result beside its prediction.
 
-        `make_args(i)` returns the arguments of operand set i (equal data in distinct memory): with it the case is cold,
-        because the sets are rotated past the cache. `args` (or nothing) gives one set: the case is warm (or flushed, with
-        --roofline-cache flushed), and says so.
-        `work` is an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted. `reference` is the
-        expected output or a callable that computes it from the same arguments; `check(output)` returns the relative error
-        instead. `mutates` lists the positions of arguments that `fn` overwrites; when it returns nothing, they are what is
-        checked. The first call is timed apart (`first_call_s`): compilation and autotuning never reach the samples.
+        - `make_args(i)`: returns the arguments of operand set i (equal data in distinct memory). The case is then cold, because
+          calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
+          --roofline-cache flushed).
+        - `work`: an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted.
+        - `reference`: the expected output, or a callable that computes it from the same arguments. `check(output)` returns the
+          relative error instead.
+        - `mutates`: positions of arguments that `fn` overwrites; when it returns nothing, they are checked.
+
+        Times are seconds per call. The first call is timed apart (`first_call_s`), so compilation and autotuning never reach
+        the samples.
         Raises `WrongResultError` when the result is wrong, `InvalidValueError` for arguments that contradict each other.
         """
         __tracebackhide__ = True

@@ -258,7 +258,7 @@ def _input(
         return None
     path = invocation / _path(option, value)
     if not value.strip() or not os.path.isfile(path):
-        raise InvalidValueError(f"{option} {_shown(value)} is no file; {hint}")
+        raise InvalidValueError(f"{option} {_shown(value)} is not a file; {hint}")
     return path
 
 
@@ -280,7 +280,7 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
     path = invocation / _path(option, value)
     if not value.strip() or (os.path.exists(path) and not os.path.isfile(path)):
         raise InvalidValueError(
-            f"{option} {_shown(value)} is no file that can be written; give a path such as run.json"
+            f"{option} {_shown(value)} is not a file that can be written; give a path such as run.json"
         )
     try:
         with path.open("rb") as stream:

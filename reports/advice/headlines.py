@@ -1,6 +1,6 @@
 """What a run found, in one sentence per operator: which configuration leads decode, which prefill, and by how much.
 
-The best leads, and what is level with it, so that noise between two leaders decides nothing.
+The best leads, and what is tied with it, so that noise between two leaders decides nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from reports.text.display_text import counted
 from reports.text.labels import regime_title
 from results.records.flags import DOUBTFUL_FLAGS
 from results.verdicts.gain import roughly, times_faster
+from results.verdicts.headline_evidence import gap_of_all
 from results.verdicts.shape_verdict import are_level, expected_speedup, is_sixteen_bit, speedups
 from roofline_model.core.answer import Option
+from roofline_model.core.finding import short_text
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 """The operators a reader looks for first, in the words of who serves a model."""
@@ -46,10 +48,11 @@ def _listed(names: list[str]) -> str:
 
 
 def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
-    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured, one regime."""
+    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured, undisturbed, one regime."""
     for keep in (
         lambda one: one.is_contest and one.baseline is not None,
         lambda one: one.best.is_measured,
+        lambda one: one.judged.gap is None,
     ):
         results = [result for result in results if keep(result)] or results
     return first_regime(results)
@@ -57,6 +60,9 @@ def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
 
 def _sentence(op: str, results: list[ShapeResult]) -> str:
     family = _FAMILIES.get(op, results[0].op_title)
+    gap = gap_of_all([result.judged.gap for result in results])
+    if gap is not None:
+        return f"{family}: no result, {short_text(gap)}"
     if len(results) == 1:  # titles of other operators begin with their name
         said = _alone(results[0])
         return f"{family} at {said}" if op in _FAMILIES else said
@@ -78,7 +84,7 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
 
 
 def _alone(result: ShapeResult) -> str:
-    """Return the verdict of a shape; where a narrower format is level with the baseline, which is faster: to stay there."""
+    """Return the verdict of a shape; where a narrower format is tied with the baseline, which is faster: to stay there."""
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
@@ -86,7 +92,7 @@ def _alone(result: ShapeResult) -> str:
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:
-    """`INT4 (W4A4) · int4pack leads 2 of 2 shapes (level with INT8 (W8A8) · int_mm at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
+    """`INT4 (W4A4) · int4pack leads 2 of 2 shapes (tied with INT8 (W8A8) · int_mm at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
     verb = "leads" if lead.level_count else "wins"
     verb = verb if lead.shapes[0].one.is_measured else f"should {verb.removesuffix('s')}"
     level = f" ({level_words(lead)})" if lead.level_count else ""
@@ -94,10 +100,10 @@ def _led(lead: Lead, base: str, of: str = "") -> str:
 
 
 def level_words(lead: Lead) -> str:
-    """Return `level with INT8 (W8A8) · int_mm at 1`, the two most frequent by name; empty where it is alone everywhere."""
+    """Return `tied with INT8 (W8A8) · int_mm at 1`, the two most frequent by name; empty where it is alone everywhere."""
     named = [f"{label} at {count}" for label, count in lead.level.items()]
     more = f" and {counted(len(named) - 2, 'more configuration')}" if len(named) > 2 else ""
-    return f"level with {', '.join(named[:2])}{more}" if named else ""
+    return f"tied with {', '.join(named[:2])}{more}" if named else ""
 
 
 def gains(places: Sequence[LedShape], base: str) -> str:
@@ -138,7 +144,7 @@ def baseline_name(baselines: list[Option]) -> str:
 
 
 def _level(results: list[ShapeResult]) -> str:
-    """`; INT8 (W8A8) · int_mm only level with BF16 at 2; FP32 · matmul only level with FP16 · matmul at 1`."""
+    """`; INT8 (W8A8) · int_mm only tied with BF16 at 2; FP32 · matmul only tied with FP16 · matmul at 1`."""
     found: dict[str, list[str]] = {}
     names = {option_precision(one.baseline) for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
@@ -151,7 +157,7 @@ def _level(results: list[ShapeResult]) -> str:
         else:
             found.setdefault(base if other is result.baseline else option_label(other), []).append(option_label(best))
     return "".join(
-        f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
+        f"; {', '.join(list(dict.fromkeys(labels))[:2])} only tied with {other} at {len(labels)}"
         for other, labels in found.items()
     )
 
@@ -248,7 +254,7 @@ def _place(lead: Lead) -> tuple[int, int, float, str]:
 
 
 def _winners(result: ShapeResult) -> tuple[Option, ...]:
-    """Return the leaders that win, too: what is level with the baseline is no winner, however wide its interval is."""
+    """Return the leaders that win, too: what is tied with the baseline is no winner, however wide its interval is."""
     baseline = result.baseline
     return tuple(
         leader

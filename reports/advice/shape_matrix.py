@@ -44,7 +44,7 @@ class MatrixCell:
     is_best: bool = False
     """Faster than every other of its shape, by more than the intervals."""
     is_level: bool = False
-    """The fastest of its shape, or level with it, where no single configuration is the best."""
+    """The fastest of its shape, or tied with it, where no single configuration is the best."""
     is_baseline: bool = False
     is_doubtful: bool = False
     """Whether its own time is in doubt."""
@@ -238,7 +238,7 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
 
 
 def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], bool]:
-    """Return the places of the best option and of those level with it on the same evidence, proposed formats among them, and
+    """Return the places of the best option and of those tied with it on the same evidence, proposed formats among them, and
     whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`."""
     key = None if result.best is None else result.best.key
     best = next((at for at, option in enumerate(options) if option.key == key), None)

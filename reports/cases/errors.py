@@ -42,6 +42,10 @@ class ErrorSummary:
     """Cases with an expected time, too."""
     median_abs_expected_ratio: float | None = None
     """Of the expected time; None without any."""
+    interval_count: int = 0
+    """Cases whose expected time has an interval."""
+    inside_count: int = 0
+    """Of these, the ones measured inside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
     if not errors or not shares:
         return None
     expected = [abs(row.expected_error_ratio) for row in rows if row.expected_error_ratio is not None]
+    sides = [is_inside for row in rows if (is_inside := _is_inside_interval(row)) is not None]
     worst, worst_id = max(errors, key=lambda pair: abs(pair[0]))
     return ErrorSummary(
         op=op,
@@ -119,7 +124,17 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
         best_roof_share_ratio=max(shares),
         expected_count=len(expected),
         median_abs_expected_ratio=median(expected) if expected else None,
+        interval_count=len(sides),
+        inside_count=sum(sides),
     )
+
+
+def _is_inside_interval(row: CaseRow) -> bool | None:
+    """Return whether a measured time lies inside the interval of its expected time; None where one is missing."""
+    expected = row.record.expected
+    if expected is None or row.measured_s is None or expected.low_s is None or expected.high_s is None:
+        return None
+    return expected.low_s <= row.measured_s <= expected.high_s
 
 
 _PARTS = {

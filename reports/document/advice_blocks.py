@@ -19,7 +19,6 @@ from reports.document.blocks import (
     Bullets,
     Cell,
     Column,
-    Definitions,
     Folded,
     Heading,
     Live,
@@ -65,23 +64,7 @@ _RANKING_MARKS = (
     "Those are candidates to try, not results. A ! marks a time in doubt, at a speed-up that of the baseline; ± is the ± total of the "
     "cases where it is known, else ± within."
 )
-_LEVEL = "the fastest or level with it: the intervals name no best"
-
-
-def to_do(report: Report) -> Iterator[Block]:
-    """Yield what to do, a line per phase."""
-    several = len(report.view.chips) > 1
-    lines = []
-    for chip in report.view.chips:
-        for action in chip.actions:
-            place = report.place(action.record_ids[:1])
-            link = (Span(" (", medium="page"), Span("evidence", anchor=place, medium="page"), Span(")", medium="page"))
-            caveat = (" ", Span(f"But: {action.caveat}.", "but")) if action.caveat else ()
-            take = Span(f"{action.take[:1].upper()}{action.take[1:]}", "bold")
-            phase = f"{chip.hardware_name}, {action.phase}" if several else action.phase
-            lines.append((phase, (take, f": {action.evidence}", *(link if place else ()), ".", *caveat)))
-    if lines:
-        yield Definitions(tuple(lines), "What to do", "todo", "plain")
+_LEVEL = "the fastest, or tied with it within the intervals"
 
 
 def trade_off_section(part: ChipPart) -> Section | None:
@@ -107,7 +90,8 @@ def advice_section(part: ChipPart) -> Section | None:
         blocks.append(_matrix_legend())
     ranked = [entry for entry in entries if entry.ranking is not None]
     others = [entry for entry in entries if entry.ranking is None]
-    blocks += [Heading(3, "Rankings", medium="page"), Paragraph(f"{RANKING_NOTE} {_RANKING_MARKS}", "quiet", "page")]
+    order = (Paragraph(f"{RANKING_NOTE} {_RANKING_MARKS}", "quiet"),)
+    blocks += [Heading(3, "Rankings by time", medium="page"), Folded("How they are ordered", order, medium="page")]
     blocks.append(Paragraph(RANKING_NOTE, "quiet", "text"))
     rankings = [_ranking(part, entry, is_open=at == 0) for at, entry in enumerate(ranked)]
     most_open = part.report.most_open_count
@@ -127,7 +111,9 @@ def advice_section(part: ChipPart) -> Section | None:
         text = f"{part.chip.unranked_count} more shapes have no ranking here: `roofline recommend` gives any of them."
         blocks.append(Paragraph(text, "quiet"))
     medium: Medium = "any" if ranked else "page"
-    return Section(part.title("What to use, shape by shape"), f"advice{part.suffix}", tuple(blocks), medium=medium)
+    return Section(
+        part.title("How fast each format is, shape by shape"), f"advice{part.suffix}", tuple(blocks), medium=medium
+    )
 
 
 def _not_listed(what: str) -> Paragraph:
@@ -186,7 +172,7 @@ def _of_column(at: int) -> Callable[[tuple[ShapeEntry, tuple[MatrixCell, ...]]],
 
 
 def _matrix_header(column: MatrixColumn) -> Rich:
-    return (f"{column.precision} ", Span(column.kernel or "not tried", "quiet breaks"))
+    return (f"{column.precision} ", Span(column.kernel or "not tried", "quiet"))
 
 
 def _is_predicted(cell: MatrixCell) -> bool:
@@ -266,7 +252,7 @@ def _ranking_blocks(part: ChipPart, ranking: ShapeRanking, label: str) -> Iterat
 
     columns = (
         Column("#", lambda row: str(ranking.rank_of(row)), "number"),
-        Column("Configuration", lambda row: row.label, is_head=True),
+        Column("Configuration", lambda row: _unbroken(row.label), is_head=True),
         Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
         Column("Speed\u2011up", speedup, "number"),
         Column("Evidence", evidence, drop=2),
@@ -277,13 +263,19 @@ def _ranking_blocks(part: ChipPart, ranking: ShapeRanking, label: str) -> Iterat
             "number",
             medium="page",
         ),
-        Column("Weight bytes saved", lambda row: percent_cell(saved_ratio(row), 0), "number", drop=1),
+        Column("Weights saved", lambda row: percent_cell(saved_ratio(row), 0), "number", drop=1),
         Column("Suggested method, loss", method, "brief", drop=5),
         Column("Why", lambda row: Cell(reasons[row.key], row_span_count=spans[row.key]), "prose", drop=4),
     )
     if runnable:
         yield _ranked_table(label, columns, runnable, ranking.baseline_label, meanings(ranking.baseline_doubts))
     yield from _excluded(ranking.barred, excluded_texts(ranking))
+
+
+def _unbroken(label: str) -> Rich:
+    """Return the label of a configuration; lines break between the format and the kernel."""
+    precision, separator, kernel = label.partition(" · ")
+    return (Span(precision, "format"), f"{separator}{kernel}")
 
 
 def _ranked_table(
@@ -300,6 +292,7 @@ def _ranked_table(
         columns,
         rows,
         title=(f"Against {baseline or 'no baseline'}", *mark),
+        look="ranked",
         look_of=lambda row: "best" if row is first else "",
         text_rows_count=MOST_RANKED_ROWS,
     )
@@ -334,7 +327,7 @@ def _plus_minus(ratio: float | None) -> Cell:
 
 def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
-    basis = f"From {stored.basis_words}, the newest comparable nights of each case"
+    basis = f"From {stored.basis_words}, the newest comparable runs of each case"
     intro = (
         f"{basis}; {stored.looked_at_words} hold these questions, this one "
         "among them. ± of a measured time is ± total where it is known. Confidence asks for three processes, an interval of at most "
@@ -378,11 +371,11 @@ def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, i
         return (Span(ranking.title, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
 
     def of_best(cell: Callable[[Option], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
-        return lambda ranking: "–" if ranking.first is None else cell(ranking.first)
+        return lambda ranking: "–" if ranking.result is None else cell(ranking.result)
 
     columns = (
         Column("Question", question, "brief", is_head=True),
-        Column("Take", lambda ranking: ranking.first.label if ranking.first else summary_of(ranking), "brief"),
+        Column("Take", lambda ranking: ranking.result.label if ranking.result else summary_of(ranking), "brief"),
         Column("Evidence", of_best(lambda row: _stored_evidence(report, row)), drop=3),
         Column("Time", of_best(lambda row: time_cell(row.estimate.time_s)), "number"),
         Column("Speed\u2011up", of_best(_stored_speedup), "number"),

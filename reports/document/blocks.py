@@ -178,6 +178,14 @@ class Cards:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """Groups of blocks side by side on a wide page, one after the other elsewhere."""
+
+    parts: tuple[tuple[Block, ...], ...]
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of the report under a title of its own."""
 
@@ -189,7 +197,7 @@ class Section:
 
 
 Block = (
-    Heading | Paragraph | Bullets | Definitions | TableBlock | FigureBlock | Live | Folded | Cards | Section
+    Heading | Paragraph | Bullets | Definitions | TableBlock | FigureBlock | Live | Folded | Cards | Split | Section
 )  # fmt: skip
 T = TypeVar("T")
 
@@ -265,6 +273,8 @@ def text_blocks(blocks: Iterable[Block]) -> Iterator[Heading | Paragraph | Bulle
             yield from text_blocks(block.still)
         elif isinstance(block, Cards):
             yield from text_blocks(inner for card in block.cards for inner in card)
+        elif isinstance(block, Split):
+            yield from text_blocks(inner for part in block.parts for inner in part)
         elif isinstance(block, Definitions):
             if block.title:
                 yield Heading(3, block.title)

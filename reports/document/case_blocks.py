@@ -17,6 +17,7 @@ from reports.document.blocks import (
     Definitions,
     FigureBlock,
     Folded,
+    Heading,
     Live,
     Medium,
     Paragraph,
@@ -45,18 +46,11 @@ _LEAST_SHARE_RATIO = 0.0005
 """Parts of a time that are nowhere larger have no column."""
 
 
-def roofline_section(part: ChipPart) -> Section | None:
-    """Return the dual roofline of a chip."""
+def roofline_blocks(part: ChipPart) -> Iterator[Block]:
+    """Yield the dual roofline of a chip, and on demand how to read it."""
     roofline = part.chip.roofline
     if not (roofline.roofs or roofline.points):
-        return None
-    intro = (
-        "Lines are what the chip allows, hollow points what the model predicts for each case, filled points what was "
-        "measured: the segment between them is the gap."
-    )
-    if part.live:
-        intro += " Dotted lines are the most that an expected time reaches." if roofline.expected_roofs else ""
-        intro += " Point at a mark or a line for its numbers; press a filter to see only some cases; drag to zoom."
+        return
     points = f"{counted(len(roofline.points), 'case')}, {roofline.measured_count} of them measured"
     best = f" {'. '.join(roofline.highlight.lines)}." if roofline.highlight else ""
     figure = FigureBlock(
@@ -64,8 +58,16 @@ def roofline_section(part: ChipPart) -> Section | None:
         f"Dual roofline plot of {part.chip.hardware_name}",
         f"{roofline.title}: {counted(len(roofline.roofs), 'roof')}, {points}.{best} The numbers are in the table of all cases.",
     )
-    blocks = (Paragraph(intro, "quiet", "page"), Live("roofline", part.index, (figure,)))
-    return Section(part.title("Dual roofline"), f"plot{part.suffix}", blocks)
+    yield Heading(3, "Dual roofline", "plot-title")
+    yield Live("roofline", part.index, (figure,))
+    intro = (
+        "Lines are what the chip allows, hollow points what the model predicts for each case, filled points what was "
+        "measured: the segment between them is the gap."
+    )
+    if part.live:
+        intro += " Dotted lines are the most that an expected time reaches." if roofline.expected_roofs else ""
+        intro += " Point at a mark or a line for its numbers; press a filter to see only some cases; drag to zoom."
+    yield Folded("How to read the roofline", (Paragraph(intro, "quiet"),), medium="page")
 
 
 def errors_section(part: ChipPart) -> Section | None:

@@ -23,7 +23,6 @@ from reports.text.display_text import counted, shown
 from reports.view.comparison import (
     ComparedRow,
     Comparison,
-    against_text,
     compared_rows,
     compared_texts,
     gate_text,
@@ -35,21 +34,13 @@ MOST_CHANGES = 100
 """Steps and drifts listed; `roofline history --all` lists all."""
 
 
-def verdict_blocks(comparison: Comparison) -> Iterator[Block]:
-    """Yield the verdict against the baseline, for the head of the report; nothing where there was nothing to compare with."""
-    text = against_text(comparison)
-    if text:
-        is_bad = comparison.result is not None and comparison.result.exit_code != 0
-        yield Paragraph(text, "bad" if is_bad else "good", look="headline")
-
-
 def comparison_sections(report: Report) -> Iterator[Section]:
     """Yield what changed against the baseline, and over the nights."""
     comparison = report.comparison
     assert comparison is not None  # the caller has one
     yield Section("Against the baseline", "baseline", tuple(_changed_cases(comparison)))
     if comparison.histories:
-        yield Section("Over the nights", "history", tuple(_nights(report, comparison)))
+        yield Section("Over the runs", "history", tuple(_nights(report, comparison)))
 
 
 def _changed_cases(comparison: Comparison) -> Iterator[Block]:
@@ -102,7 +93,7 @@ def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:
     if report.live and report.live["histories"]:
         yield Live("history", medium="page")
     if not comparison.changes:
-        few = f"; {short} have too few nights to tell" if short else ""
+        few = f"; {short} have too few runs to tell" if short else ""
         yield Paragraph(f"No step and no drift in any of them{few}.", "quiet")
         return
     left_count = len(comparison.changes) - MOST_CHANGES
@@ -114,10 +105,10 @@ def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:
         Column("After", lambda item: time_cell(item[1].after_value), "number", drop=4),
         Column("Change", lambda item: percent_cell(item[1].change_value, signed=True), "number"),
         Column("Status", _status),
-        Column("What changed that night", _causes, "prose", drop=2),
+        Column("What changed in that run", _causes, "prose", drop=2),
     )
     yield table(
-        "Changes over the nights",
+        "Changes over the runs",
         columns,
         comparison.changes[:MOST_CHANGES],
         look="changes",

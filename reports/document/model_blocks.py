@@ -24,7 +24,7 @@ from reports.document.blocks import (
 )
 from reports.document.report import ChipPart, meanings
 from reports.formats.figure_files import pareto_name
-from reports.ranking.model_results import model_sentences, model_title, part_columns
+from reports.ranking.model_results import model_title, part_columns
 from reports.text.display_text import shown
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.model_figures import Interval, ModelFigures
@@ -64,7 +64,6 @@ def models_section(part: ChipPart) -> Section:
 
 def _model(part: ChipPart, model: ModelResult) -> Iterator[Block]:
     yield Heading(3, model_title(model), "model")
-    yield Bullets(tuple(model_sentences(model)), "verdict", look="takes")
     for phase in model.phases:
         yield FigureBlock(pareto_name(model, phase.phase), medium="text")
         yield _times(part, model, phase)

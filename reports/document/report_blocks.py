@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from reports.cases.state import CaseState, case_state, clock_text
 from reports.cases.summary import CaseSummary
-from reports.document.advice_blocks import advice_section, stored_section, to_do, trade_off_section
+from reports.document.advice_blocks import advice_section, stored_section, trade_off_section
+from reports.document.answer_blocks import answer_section
 from reports.document.blocks import (
     Block,
     Bullets,
@@ -31,7 +32,7 @@ from reports.document.case_blocks import (
     errors_section,
     gaps_section,
     kernels_section,
-    roofline_section,
+    roofline_blocks,
     samples_section,
 )
 from reports.document.model_blocks import models_section
@@ -43,7 +44,6 @@ from reports.view.views import ReportView, utc_minutes
 
 MOST_SLOW_READINGS = 8
 CHIP_SECTIONS = (
-    roofline_section,
     advice_section,
     trade_off_section,
     errors_section,
@@ -61,7 +61,8 @@ def report_blocks(report: Report) -> Iterator[Block]:
     view = report.view
     yield Heading(1, view.title, medium="text")
     yield Paragraph(_byline(view), "quiet", medium="text")
-    yield Section("Verdict", "verdict", tuple(_verdict(report)), look="verdict")
+    first, *others = report.chip_parts()
+    yield answer_section(report, tuple(roofline_blocks(first)))
     if report.comparison is not None:
         # Imported by a report that has one: it brings the diff and the database along.
         from reports.document.comparison_blocks import comparison_sections
@@ -69,11 +70,13 @@ def report_blocks(report: Report) -> Iterator[Block]:
         yield from comparison_sections(report)
     if report.stored is not None:
         yield stored_section(report, report.stored)
-    for part in report.chip_parts():
+    for part in (first, *others):
         if len(view.chips) > 1:
             yield Heading(2, part.chip.hardware_name, "chip", medium="page")
         if part.chip.models:
             yield models_section(part)
+        if part is not first and (blocks := tuple(roofline_blocks(part))):
+            yield Section(part.title("Dual roofline"), f"plot{part.suffix}", blocks)
         yield from (section for make in CHIP_SECTIONS if (section := make(part)) is not None)
     yield from _timeline(report)
     yield from _machine(report)
@@ -87,45 +90,11 @@ def _byline(view: ReportView) -> str:
     )
     parts = (
         view.date,
-        view.machine and f"measured on {view.machine}",
+        view.machine and view.counts["measured"] and f"measured on {view.machine}",
         f"predicted for {chips}",
         f"run {view.run.run_id[:8]}",
     )
     return " · ".join(shown(part, 200) for part in parts if part)
-
-
-def _verdict(report: Report) -> Iterator[Block]:
-    """Yield the verdict, what to do, what a reader must know, what was not measured and what cannot be said."""
-    view = report.view
-    if report.comparison is not None:
-        from reports.document.comparison_blocks import verdict_blocks
-
-        yield from verdict_blocks(report.comparison)
-    to_do_blocks = tuple(to_do(report))
-    # The page says what was found once: where there is something to do, that says it.
-    medium: Medium = "text" if to_do_blocks else "any"
-    yield from (Paragraph(line, "verdict", medium) for line in view.headlines)
-    yield from to_do_blocks
-    if view.warnings:
-        yield Bullets(view.warnings, "warning")
-    if view.findings:
-        yield Bullets(view.findings, look="findings")
-    if view.reasons:
-        yield Heading(3, "Not measured, and why")
-        yield Bullets(
-            tuple(
-                (
-                    Span(reason.status, f"status {reason.status}"),
-                    f" {reason.reason} ",
-                    Span(f"({len(reason.case_ids)}: {_first(reason.case_ids)})", "quiet"),
-                )
-                for reason in view.reasons
-            ),
-            look="reasons",
-        )
-    if view.missing:
-        yield Heading(3, "What this report cannot say")
-        yield Bullets(view.missing, look="missing")
 
 
 def _timeline(report: Report) -> Iterator[Section]:
@@ -250,7 +219,3 @@ def run_facts(view: ReportView) -> list[tuple[str, str]]:
     ]
     named = {name for name, _ in facts}
     return [*facts, *(fact for fact in environment_words(view.environment) if fact[0] not in named)]
-
-
-def _first(names: tuple[str, ...], most: int = 3) -> str:
-    return ", ".join((*names[:most], *(["…"] if len(names) > most else [])))

@@ -95,7 +95,7 @@ def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[f
 
 
 def _legend(nights: Sequence[Night], steps: Sequence[Change]) -> Iterator[LegendEntry]:
-    yield LegendEntry("a night", _COLOUR)
+    yield LegendEntry("a run", _COLOUR)
     if any(night.doubts for night in nights):
         yield LegendEntry("not used", _COLOUR, fill="hollow")
     yield LegendEntry("level", INK, "line")

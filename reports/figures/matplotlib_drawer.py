@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections import Counter
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ from reports.figures.spec import (
     Panel,
     RowFigure,
     Series,
+    Sheet,
+    SheetTable,
     Stack,
     Strip,
 )
@@ -51,7 +53,6 @@ _LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of th
 _LEGEND_CHARACTERS, _LEGEND_MARK_CHARACTERS = 150, 6
 """What one line of the legend holds, and what a mark with its gaps takes of it."""
 _MARK_AIR = 1.5  # points around a mark that labels keep clear of
-_ARROW_AIR = 15.0  # pixels from a point where the arrow of its callout ends
 _SHAPES: dict[Shape, str] = {
     "circle": "o",
     "square": "s",
@@ -103,15 +104,92 @@ def draw_figure(figure: Figure) -> Drawing:
     # The right margin holds names: as wide as the longest needs.
     longest = max((len(label.lines[0]) for label in labels if label.place == "margin"), default=0)
     place = (_LEFT, _BOTTOM, max(0.895 - 0.0074 * longest, 0.45), _HEIGHT)
-    axes = drawing.add_axes(place, facecolor=SURFACE.light)
+    _draw_plane(drawing.add_axes(place, facecolor=SURFACE.light), figure, labels)
+    _draw_legend(drawing, [entry for entry in figure.legend if entry.medium in ("any", "still")])
+    return drawing
+
+
+def _draw_plane(axes: Axes, figure: Figure, labels: Sequence[Label]) -> None:
+    """Draw everything first, then write the labels: the least movable one chooses its place first."""
     _scale(axes, figure.x, figure.y)
-    # Everything that is drawn first, then what is written: the least movable label chooses first.
     field = label_field(axes)
     for place_in_order, series in enumerate(figure.of("still")):
         _draw_series(axes, series, field, 3 + 0.01 * place_in_order)
     _write_labels(axes, labels, field)
-    _draw_legend(drawing, [entry for entry in figure.legend if entry.medium in ("any", "still")])
+
+
+SHEET_DPI = 100
+"""A sheet of 12 by 6.3 inches has 1200 by 630 pixels."""
+_SHEET_LEFT, _SHEET_MIDDLE, _SHEET_RIGHT = 0.035, 0.475, 0.975
+_SHEET_CHARACTERS = 52
+_MOST_SWATCHES = 9
+
+
+def draw_sheet(sheet: Sheet) -> Drawing:
+    """Return the drawing of a sheet: tables on the left, the figure with its formats on the right."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=sheet.size_inches, dpi=SHEET_DPI, facecolor=SURFACE.light)
+    FigureCanvasAgg(drawing)
+    drawing.text(
+        _SHEET_LEFT, 0.905, _cut(sheet.title, 48), fontsize=23, fontweight="bold", color=INK.light, **PLAIN_TEXT
+    )
+    drawing.text(_SHEET_LEFT, 0.855, _cut(sheet.subtitle, 110), fontsize=12, color=MUTED.light, **PLAIN_TEXT)
+    drawing.text(_SHEET_RIGHT, 0.035, sheet.footer, fontsize=10.5, color=MUTED.light, ha="right", **PLAIN_TEXT)
+    height = 0.77
+    for table in sheet.tables:
+        height = _draw_sheet_table(drawing, table, height)
+    for note in sheet.notes:
+        for line in textwrap.wrap(note, _SHEET_CHARACTERS + 16):
+            drawing.text(_SHEET_LEFT, height, line, fontsize=10.5, color=MUTED.light, **PLAIN_TEXT)
+            height -= 0.038
+    if sheet.figure.series:
+        place = (_SHEET_MIDDLE + 0.055, 0.31, _SHEET_RIGHT - _SHEET_MIDDLE - 0.055, 0.5)
+        labels = [
+            label
+            for label in sheet.figure.labels
+            if label.medium in ("any", "still") and label.place in ("along", "around")
+        ]
+        _draw_plane(drawing.add_axes(place, facecolor=SURFACE.light), sheet.figure, labels)
+        _draw_swatches(drawing, sheet)
     return drawing
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _draw_sheet_table(drawing: Drawing, table: SheetTable, height: float) -> float:
+    """Write a table from a height down; return the height under it."""
+    drawing.text(
+        _SHEET_LEFT, height, _cut(table.title, 60), fontsize=11.5, color=ACCENT.light, fontweight="bold", **PLAIN_TEXT
+    )
+    for line in textwrap.wrap(table.text, _SHEET_CHARACTERS)[:2]:
+        height -= 0.045
+        drawing.text(_SHEET_LEFT, height, line, fontsize=13, color=INK.light, **PLAIN_TEXT)
+    width = _SHEET_MIDDLE - _SHEET_LEFT - 0.015
+    ends = [_SHEET_LEFT + width * share for share in (0.0, 0.62, 0.8, 1.0)]
+    for at, row in enumerate((table.header, *table.rows)):
+        height -= 0.05 if at else 0.052
+        style = {"fontsize": 11.5 if at else 10.0, "color": INK.light if at else MUTED.light}
+        weight = "bold" if at == 1 else "normal"
+        for place, (end, cell) in enumerate(zip(ends, row, strict=True)):
+            side = "right" if place else "left"
+            drawing.text(end, height, cell, ha=side, fontweight=weight, **style, **PLAIN_TEXT)  # type: ignore[arg-type]
+    return height - 0.075
+
+
+def _draw_swatches(drawing: Drawing, sheet: Sheet) -> None:
+    """Explain the colours of the formats under the figure of a sheet."""
+    swatches = [entry for entry in sheet.figure.legend if entry.kind == "swatch"]
+    drawing.text(_SHEET_MIDDLE + 0.03, 0.2, sheet.legend_title, fontsize=10, color=MUTED.light, **PLAIN_TEXT)
+    more = len(swatches) - _MOST_SWATCHES
+    shown_swatches = swatches if more <= 1 else swatches[:_MOST_SWATCHES]
+    entries = [_key_entry(entry) for entry in shown_swatches]
+    entries += [("s", SURFACE.light, f"and {more} more")] if more > 1 else []
+    rows = key_rows(entries, 6.0)
+    key(drawing, entries, bottom_inches=1.2 - 0.195 * rows, left=_SHEET_MIDDLE + 0.02, width_inches=6.0)
 
 
 def draw_stack(stack: Stack) -> Drawing:
@@ -227,10 +305,10 @@ def draw_rows(figure: RowFigure) -> Drawing:
     return drawing
 
 
-def figure_png(drawing: Drawing) -> bytes:
-    """Return the drawing as PNG at `PNG_DPI`; equal drawings give equal bytes."""
+def figure_png(drawing: Drawing, dpi: int = PNG_DPI) -> bytes:
+    """Return the drawing as PNG; equal drawings give equal bytes."""
     buffer = io.BytesIO()
-    drawing.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    drawing.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 
@@ -487,7 +565,6 @@ def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
         "beside": _write_beside,
         "around": _write_around,
         "along": _write_along,
-        "callout": _write_callout,
         "top": _write_at_top,
     }
     for label in labels:
@@ -497,19 +574,18 @@ def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
 
 
 def _write_beside(axes: Axes, label: Label, field: Field) -> None:
-    """Write a label beside its point: left of it where that is free, else farther along, else with a line to it."""
+    """Write a label beside its point: left of it where that is free, else farther along; where nothing is, leave it out."""
     (x, y), text = pixels(axes, [(label.x, label.y)])[0], label.lines[0]
     width, height = size = text_size(axes, text, 8.5, air=(3, 2))
     above, beneath = y + height / 2 + 3, y - height / 2 - 3
     centers = [(x - back - width / 2, y + rise) for rise in (3, 5, 6, 7, 9, 14, 20) for back in (5, 8, 12)]
+    centers += [(x - back - width / 2, y + rise) for rise in (3, 9, 16, 26, 38) for back in (20, 30, 45)]
     for shift in range(0, int(field.width * 0.5), 8):
         centers += [(x + 6 + shift + width / 2, above), (x + 6 + shift + width / 2, beneath)]
     style: dict[str, Any] = {"fontsize": 8.5, "color": label.colour.light, "zorder": 4}
     place = first_free(field, (rectangle(center, size) for center in centers))
     if place is not None:
         write_label(axes, field, text, centers[place], size, **style)
-    else:
-        _write_with_leader(axes, field, text, size, (x, y), style)
 
 
 def _write_around(axes: Axes, label: Label, field: Field) -> None:
@@ -556,49 +632,6 @@ def _write_along(axes: Axes, label: Label, field: Field) -> None:
     place = first_free(field, (rectangle(center, size, angle) for center in centers))
     if place is not None:
         write_label(axes, field, text, centers[place], size, angle, **style)
-    else:
-        _write_with_leader(axes, field, text, size, ((x0 + x1) / 2, (y0 + y1) / 2), style)
-
-
-def _write_with_leader(
-    axes: Axes, field: Field, text: str, size: Position, target: Position, style: dict[str, Any]
-) -> None:
-    """Write a label into a free place away from what it names, with a thin line to it; where nothing is free, leave it out."""
-    center = callout_place(field, size, target, clear=5)
-    if center is not None:
-        ends = [(x / field.width, y / field.height) for x, y in (center, target)]
-        box = {"boxstyle": "square,pad=0.15", "facecolor": SURFACE.light, "edgecolor": "none"}
-        axes.plot(*zip(*ends, strict=True), transform=axes.transAxes, color=style["color"], linewidth=0.7, zorder=3.9)
-        field.add((center, target), "line")
-        write_label(axes, field, text, center, size, bbox=box, **style)
-
-
-def _write_callout(axes: Axes, label: Label, field: Field) -> None:
-    """Write a label into a framed box in a free place near its point, with an arrow that crosses as little as can be."""
-    style: dict[str, Any] = {"fontsize": 9.5, "linespacing": 1.35}
-    text = "\n".join(label.lines)
-    width, height = text_size(axes, text, **style)
-    target = pixels(axes, [(label.x, label.y)])[0]
-    size = width + 14, height + 14
-    corner = (size[0] / 2 + 4, field.height - size[1] / 2 - 4)
-    center = callout_place(field, size, target, clear=_ARROW_AIR) or corner
-    field.add(rectangle(center, size), "label")
-    colour = label.colour.light
-    axes.annotate(
-        text,
-        xy=(label.x, label.y),
-        xytext=(center[0] / field.width, center[1] / field.height),
-        textcoords="axes fraction",
-        ha="center",
-        va="center",
-        multialignment="left",
-        color=colour,
-        zorder=10,
-        bbox={"boxstyle": "round,pad=0.45", "facecolor": SURFACE.light, "edgecolor": colour, "linewidth": 1.1},
-        arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 9},
-        **style,
-        **PLAIN_TEXT,
-    )
 
 
 def _write_at_top(axes: Axes, label: Label, field: Field) -> None:
@@ -832,7 +865,13 @@ def _key_columns(entries: list[KeyEntry], width_inches: float) -> int:
     return max(min(len(entries), int(width_inches / (0.5 + 0.078 * longest))), 1)
 
 
-def key(figure: Drawing, entries: list[KeyEntry], bottom_inches: float = 0.2) -> None:
+def key(
+    figure: Drawing,
+    entries: list[KeyEntry],
+    bottom_inches: float = 0.2,
+    left: float = 0.012,
+    width_inches: float | None = None,
+) -> None:
     """Write a legend at the bottom, in rows; every word is plain text."""
     from matplotlib.lines import Line2D
 
@@ -849,11 +888,11 @@ def key(figure: Drawing, entries: list[KeyEntry], bottom_inches: float = 0.2) ->
         )
         for marker, colour, words in entries
     ]
-    columns = _key_columns(entries, float(figure.get_size_inches()[0]))
+    columns = _key_columns(entries, width_inches or float(figure.get_size_inches()[0]))
     legend = figure.legend(
         handles=handles,
         loc="lower left",
-        bbox_to_anchor=(0.012, (bottom_inches - 0.12) / figure.get_size_inches()[1]),
+        bbox_to_anchor=(left, (bottom_inches - 0.12) / figure.get_size_inches()[1]),
         ncols=columns,
         frameon=False,
         fontsize=FONT - 0.5,
@@ -904,11 +943,6 @@ class Field:
             self._known.add((rounded, kind))
             for cell in self._cells_of(polygon):
                 self._cells.setdefault(cell, []).append((polygon, kind))
-
-    def hits(self, polygon: Polygon) -> Counter[str]:
-        """Count what a polygon would cover, by kind."""
-        met = {id(entry[0]): entry for cell in self._cells_of(polygon) for entry in self._cells.get(cell, ())}
-        return Counter(kind for other, kind in met.values() if overlap(polygon, other))
 
     def is_free(self, polygon: Polygon) -> bool:
         """Return whether a polygon lies inside the field and covers nothing."""
@@ -965,30 +999,6 @@ def overlap(first: Polygon, second: Polygon) -> bool:
 def first_free(field: Field, candidates: Iterable[Polygon]) -> int | None:
     """Return the number of the first candidate that is free, or None."""
     return next((index for index, candidate in enumerate(candidates) if field.is_free(candidate)), None)
-
-
-def callout_place(field: Field, size: Position, target: Position, *, clear: float, steps: int = 28) -> Position | None:
-    """Return the centre of a free box of `size` whose straight arrow to `target` crosses least; None when nothing is free.
-
-    The arrow ends `clear` pixels before the target. Crossing a point or a label costs far more than crossing a line, and
-    a line costs more than a longer way.
-    """
-    width, height = size
-    best: tuple[float, Position] | None = None
-    for column in range(steps + 1):
-        for row in range(steps + 1):
-            x = width / 2 + (field.width - width) * column / steps
-            y = height / 2 + (field.height - height) * row / steps
-            away = math.dist((x, y), target)
-            if away < clear or (best is not None and away >= best[0]) or not field.is_free(rectangle((x, y), size)):
-                continue
-            end = target[0] + (x - target[0]) * clear / away, target[1] + (y - target[1]) * clear / away
-            crossed = field.hits(((x, y), end))
-            lines = crossed.pop("line", 0)
-            cost = away + 40.0 * lines + 400.0 * sum(crossed.values())
-            if best is None or cost < best[0]:
-                best = cost, (x, y)
-    return best[1] if best is not None else None
 
 
 def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:

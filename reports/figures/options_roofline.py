@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.figures.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
-from reports.figures.roofline import roof_cards, roof_entries, roof_labels, roof_lines, slope_labels, slope_lines
+from reports.figures.roofline import (
+    roof_cards,
+    roof_entries,
+    roof_labels,
+    roof_lines,
+    slope_labels,
+    slope_lines,
+    span_of,
+)
 from reports.figures.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
 from reports.text.display_text import shown
 from reports.view.roofline_view import CacheRoof, Roof, RooflineView, rate_unit
@@ -135,12 +143,13 @@ def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence
     rates = [option.ideal_flops_per_s for option in options]
     rates += [option.flops / option.expected_high_s for option in options if option.expected_high_s]
     rates += [case.achieved_flops_per_s or 0.0 for case in cases]
-    low, high = min([*intensities, *ridges]) / 2.5, max([*intensities, *ridges]) * 3.5
-    bottom, top = min(rates, default=1.0), max([*(roof.peak_flops_per_s for roof in view.roofs), *rates])
+    low, high = span_of(intensities, ridges)
+    bottom = min(rates, default=1.0)
+    top = max([*(roof.rate_flops_per_s(high) for roof in view.roofs), *rates])
     unit = view.unit_flops_per_s
     return (
         Axis("Arithmetic intensity (FLOP/byte)", low, high, is_log=True),
-        Axis(f"Performance ({view.unit_label})", bottom / 2.2 / unit, top * 2.2 / unit, is_log=True),
+        Axis(f"Performance ({view.unit_label})", bottom / 1.8 / unit, top * 1.8 / unit, is_log=True),
     )
 
 

@@ -43,7 +43,7 @@ MOST_SVG_POINTS = 1_000
 _PIXELS_PER_POINT = 4 / 3
 _MILLISECONDS = 1_000
 """Plotly counts time in them."""
-_STEPS = 40
+_STEPS = 30
 """Corners of a line on logarithmic axes, so that it can be pointed at anywhere."""
 _MOST_CHARACTERS = 120
 _SYMBOLS: dict[Shape, str] = {
@@ -528,7 +528,6 @@ def _entry(entry: LegendEntry, palette: _Palette) -> dict[str, Any]:
         "dash": list(entry.dash),
         "is_hatched": entry.is_hatched,
         "is_large": entry.is_large,
-        "is_for_narrow": entry.is_for_narrow,
     }
 
 

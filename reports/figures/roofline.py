@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, Colour, Shape, format_colours, operator_shapes
-from reports.figures.spec import Axis, Card, Figure, Fill, Key, Label, LegendEntry, Line, Marks, Series
+from reports.figures.spec import Axis, Card, Figure, Fill, Key, Label, LegendEntry, Line, Marks, Medium, Series
 from reports.text.display_text import shown
 from reports.view.roofline_view import CacheRoof, ExpectedRoof, Point, Roof, RooflineView
 from roofline_model.core.units import format_bandwidth, format_flops
@@ -16,13 +16,14 @@ MANY_POINTS = 1_000
 MOST_RINGS = 60
 """Of more shapes no best is ringed but the best of all."""
 
+MOST_BEYOND = 16.0
+"""Ridges farther than this from the last point are no reason to leave most of a figure empty."""
+
 _SAME_HEIGHT_RATIO = 0.004
 _DASH = 9.0
-_LONGEST_NAME = 17
-"""Characters of the formats' names beside a figure."""
 _CACHE_FILLS: Mapping[str, Fill] = {"warm": "left", "flushed": "right"}
 _MODE_SIGNS: Mapping[str, Shape] = {"graph": "thin-plus", "burst": "bar", "sustained": "dash"}
-_RING_NAMES = {True: "best of its shape", False: "fastest, others level with it"}
+_RING_NAMES = {True: "fastest of its shape", False: "fastest, others tied with it"}
 _PALE = 0.45
 
 
@@ -39,12 +40,12 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
         *roof_lines(view, ends, colours),
         *slope_lines(view, ends),
         *_expected_roof_lines(view, ends, colours),
-        *_ridges(view, colours),
+        *_ridges(view, ends, colours),
         *_gaps(view, first_number),
         *_points(view, first_number, colours, shapes),
         *_rings(view, first_number),
     )
-    labels = (*_ridge_labels(view, colours), *slope_labels(view, ends), *roof_labels(view, ends, colours))
+    labels = (*_ridge_labels(view, ends, colours), *slope_labels(view, ends), *roof_labels(view, ends, colours))
     return Figure(
         view.title,
         x,
@@ -59,19 +60,31 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
 
 
 def _axes(view: RooflineView) -> tuple[Axis, Axis]:
+    """Return axes whose span follows the points: roofs whose ridge lies far beyond them leave the figure at its right edge."""
     unit = view.unit_flops_per_s
     intensities = [point.intensity_flop_per_byte for point in view.points]
-    ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
     rates = [
-        rate for point in view.points for rate in (point.predicted_flops_per_s, point.measured_flops_per_s) if rate
+        rate
+        for point in view.points
+        for rate in (point.predicted_flops_per_s, point.measured_flops_per_s, point.expected_flops_per_s)
+        if rate
     ]
-    low, high = min([*intensities, *ridges]) / 2.5, max([*intensities, *ridges]) * 3.5
+    ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
+    low, high = span_of(intensities, ridges)
     lowest = min(rates) if rates else min(roof.rate_flops_per_s(low) for roof in view.roofs)
-    top = max([*(roof.peak_flops_per_s for roof in view.roofs), *rates])
+    top = max([*(roof.rate_flops_per_s(high) for roof in view.roofs), *rates])
     return (
         Axis("Arithmetic intensity (FLOP/byte)", low, high, is_log=True),
-        Axis(f"Performance ({view.unit_label})", lowest / 2.2 / unit, top * 2.2 / unit, is_log=True),
+        Axis(f"Performance ({view.unit_label})", lowest / 1.8 / unit, top * 1.8 / unit, is_log=True),
     )
+
+
+def span_of(intensities: Sequence[float], ridges: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the intensities: all points, and the ridges up to `MOST_BEYOND` times the last point; one at least."""
+    points = list(intensities) or list(ridges)
+    last = max(points) * MOST_BEYOND
+    near = [ridge for ridge in ridges if ridge <= last] or sorted(ridges)[:1]
+    return min([*points, *near]) / 2.2, max(max(points) * 2.5, max(near, default=0.0) * 1.6)
 
 
 def _ends(axis: Axis) -> tuple[float, float]:
@@ -95,7 +108,10 @@ def roof_lines(view: RooflineView, ends: tuple[float, float], colours: Mapping[s
     slopes = {slope.bandwidth_bytes_per_s for slope in memory_slopes(view)}
     for place, roof in enumerate(view.roofs):
         ridge = roof.critical_intensity_flop_per_byte
-        xs = [max(ridge, low), high] if roof.bandwidth_bytes_per_s in slopes else [min(low, ridge), ridge, high]
+        is_sloped = roof.bandwidth_bytes_per_s not in slopes
+        if ridge >= high and not is_sloped:
+            continue  # the slope of its memory is all that is seen of it
+        xs = [max(ridge, low), high] if not is_sloped else [min(low, ridge), min(ridge, high), high]
         yield Line(
             f"roof {roof.precision}",
             tuple(xs),
@@ -122,12 +138,12 @@ def _is_level(value: float, other: float) -> bool:
 
 def slope_lines(view: RooflineView, ends: tuple[float, float]) -> Iterator[Line]:
     """Yield the slope of each memory level as far as the highest roof; caches are dashed."""
-    low, unit = ends[0], view.unit_flops_per_s
+    (low, high), unit = ends, view.unit_flops_per_s
     top = max((roof.peak_flops_per_s for roof in view.roofs), default=0.0)
     for place, slope in enumerate(memory_slopes(view)):
         is_dram = place == 0 and view.memory_bandwidth_bytes_per_s is not None
         bandwidth = slope.bandwidth_bytes_per_s
-        xs = (low, max(top / bandwidth, low * 1.01))
+        xs = (low, max(min(top / bandwidth, high), low * 1.01))
         yield Line(
             f"memory {slope.name}",
             xs,
@@ -161,45 +177,34 @@ def roof_groups(roofs: Sequence[Roof]) -> list[list[Roof]]:
 
 
 def roof_labels(view: RooflineView, ends: tuple[float, float], colours: Mapping[str, Colour]) -> Iterator[Label]:
-    """Yield the names of the roofs for the right margin: on paper each with its path, else those of one height together."""
+    """Yield the names of the roofs for the right margin of a file, each where it leaves the figure; a page has a legend."""
     for roof in view.roofs:
         via = f" on {shown(roof.compute_format, 16)}" if _is_by_way_of_another(roof) else ""
-        text = f"{shown(roof.precision, 24)}{via}  {_rate(view, roof, ',.4g')}"
-        y = roof.peak_flops_per_s / view.unit_flops_per_s
+        text = f"{shown(roof.precision, 24)}{via}  {_rate(view, roof)}"
+        y = roof.rate_flops_per_s(ends[1]) / view.unit_flops_per_s
         yield Label((text,), ends[1], y, colours[roof.precision], "margin", medium="still")
-    for group in roof_groups(view.roofs):
-        first, names = group[0], _short_names([roof.precision for roof in group])
-        y = first.peak_flops_per_s / view.unit_flops_per_s
-        lines = (names, _rate(view, first))
-        yield Label(lines, ends[1], y, colours[first.precision], "margin", is_bold=True, medium="live")
 
 
 def _is_by_way_of_another(roof: Roof) -> bool:
     return roof.path not in ("", "native") and roof.compute_format != roof.precision
 
 
-def _short_names(names: Sequence[str]) -> str:
-    """Return as many names as fit beside a figure, and how many more there are."""
-    text = ", ".join(names)
-    for most in range(len(names) - 1, 0, -1):
-        if len(text) <= _LONGEST_NAME:
-            break
-        text = f"{', '.join(names[:most])} +{len(names) - most}"
-    return text
-
-
-def _rate(view: RooflineView, roof: Roof, digits: str = ".4g") -> str:
-    return f"{roof.peak_flops_per_s / view.unit_flops_per_s:{digits}} {view.unit_label}"
+def _rate(view: RooflineView, roof: Roof) -> str:
+    return f"{roof.peak_flops_per_s / view.unit_flops_per_s:,.4g} {view.unit_label}"
 
 
 def roof_entries(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[LegendEntry]:
-    """Yield the roofs' names in full, for where the margin has no room for them."""
-    groups = [(group, [roof.precision for roof in group]) for group in roof_groups(view.roofs)]
-    is_whole = all(_short_names(names) == ", ".join(names) for _, names in groups)
-    for group, names in groups:
-        text = f"{', '.join(names)}: {_rate(view, group[0])}"
-        colour = colours[group[0].precision]
-        yield LegendEntry(text, colour, "swatch", medium="live", is_for_narrow=is_whole)
+    """Yield every format in its colour with the peak of its roof, the highest first."""
+    if view.roofs:
+        yield LegendEntry(f"roof of a format, with its peak in {view.unit_label}:", INK, "line", medium="live")
+    texts: dict[str, str] = {}
+    for roof in view.roofs:
+        rate = f"{roof.peak_flops_per_s / view.unit_flops_per_s:,.3g}"
+        texts.setdefault(roof.precision, f"{shown(roof.precision, 40)} {rate}")
+    for precision in dict.fromkeys(point.precision for point in view.points):
+        texts.setdefault(precision, shown(precision, 40))
+    for precision, text in texts.items():
+        yield LegendEntry(text, colours[precision], "swatch", medium="live")
 
 
 def roof_cards(view: RooflineView) -> Iterator[tuple[str, Card]]:
@@ -270,9 +275,11 @@ def _expected_cards(view: RooflineView) -> Iterator[tuple[str, Card]]:
         yield f"expected:{place}", Card(f"Expected roof of {roof.precision}", given, note)
 
 
-def _ridges(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[Marks]:
+def _ridges(view: RooflineView, ends: tuple[float, float], colours: Mapping[str, Colour]) -> Iterator[Marks]:
     for group in roof_groups(view.roofs):
         roof = group[0]
+        if roof.critical_intensity_flop_per_byte >= ends[1]:
+            continue
         yield Marks(
             f"ridge {roof.precision}",
             (roof.critical_intensity_flop_per_byte,),
@@ -285,12 +292,14 @@ def _ridges(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[Marks
         )
 
 
-def _ridge_labels(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[Label]:
+def _ridge_labels(view: RooflineView, ends: tuple[float, float], colours: Mapping[str, Colour]) -> Iterator[Label]:
     distinct: dict[tuple[float, float], Roof] = {}
     for roof in view.roofs:
         distinct.setdefault((roof.bandwidth_bytes_per_s, roof.peak_flops_per_s), roof)
     for roof in distinct.values():
         ridge, y = roof.critical_intensity_flop_per_byte, roof.peak_flops_per_s / view.unit_flops_per_s
+        if ridge >= ends[1]:
+            continue
         text = f"ridge {ridge:.0f}" if ridge >= 99.5 else f"ridge {ridge:.3g}"  # in the units of the axis
         yield Label((text,), ridge, y, colours[roof.precision], "beside", medium="still")
 
@@ -339,6 +348,7 @@ def _points(
                 **look,  # type: ignore[arg-type]
             )
 
+    medium: Medium = "live" if view.measured_count else "any"
     size = 3.75 if is_many else 5.5 if len(view.points) > 200 else 7.0
     for (op, precision, cache, mode), members in groups.items():
         name = " ".join(part for part in (op, precision, cache, "" if mode == "eager" else mode) if part)
@@ -351,8 +361,8 @@ def _points(
         shape = shapes.get(op, "circle")
         yield from marks(f"predicted {name}", ideal, colours[precision], shape=shape, size_points=size, **look)
     for (op, precision, _, _), members in () if is_many else groups.items():
-        both = [(point, point.expected_flops_per_s) for point in members if point.measured_flops_per_s]
-        look = {"shape": "dash", "size_points": size + 2.2, "edge_width_points": 1.35, "medium": "live"}
+        both = [(point, point.expected_flops_per_s) for point in members]
+        look = {"shape": "dash", "size_points": size + 2.2, "edge_width_points": 1.35, "medium": medium}
         yield from marks(f"expected {op} {precision}", both, colours[precision], **look)
     for (op, precision, cache, mode), members in groups.items():
         name = " ".join(part for part in (op, precision, cache, "" if mode == "eager" else mode) if part)
@@ -405,7 +415,7 @@ def _best_label(view: RooflineView) -> Iterator[Label]:
     top = view.highlight
     if top is not None:
         y = top.rate_flops_per_s / view.unit_flops_per_s
-        yield Label(top.lines, top.intensity_flop_per_byte, y, ACCENT, "callout")
+        yield Label(top.lines[:1], top.intensity_flop_per_byte, y, ACCENT, "around")
 
 
 def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendEntry]:
@@ -420,7 +430,7 @@ def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendE
     if any(point.predicted_flops_per_s for point in view.points):
         yield LegendEntry("predicted (ideal)", MUTED, shape=first, fill="hollow")
     if len(view.points) <= MANY_POINTS and any(point.expected_flops_per_s for point in view.points):
-        yield LegendEntry("expected", MUTED, shape="dash", medium="live")
+        yield LegendEntry("expected", MUTED, shape="dash", medium="live" if measured else "any")
     if view.expected_roofs:
         yield LegendEntry("expected roof", MUTED, "line", dash=(1.5, 2.25), medium="live")
     caches = {point.cache for point in measured}

@@ -171,14 +171,14 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, at a leader's end, or over the
-    top of the plane."""
+    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, or over the top of the
+    plane; where no such place is free, it is left out."""
 
     lines: tuple[str, ...]
     x: float
     y: float
     colour: Colour
-    place: Literal["beside", "around", "along", "margin", "callout", "top"]
+    place: Literal["beside", "around", "along", "margin", "top"]
     """Beside a point is left of it where that is free; around it the nearest free place on any side."""
     toward: tuple[float, float] | None = None
     """Of a label along a line, another point of that line."""
@@ -203,8 +203,6 @@ class LegendEntry:
     is_hatched: bool = False
     is_large: bool = False
     medium: Medium = "any"
-    is_for_narrow: bool = False
-    """Only where labels beside the figure have no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +308,32 @@ class RowFigure:
     notes: tuple[str, ...] = ()
     cards: Mapping[str, Card] = field(default_factory=dict)
     """More about a row, by its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class SheetTable:
+    """A sentence with a small table under it."""
+
+    title: str
+    text: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    """The first row is in bold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A picture to share: what was found on the left, a figure on the right."""
+
+    title: str
+    subtitle: str
+    tables: tuple[SheetTable, ...]
+    notes: tuple[str, ...]
+    footer: str
+    figure: Figure
+    legend_title: str
+    """Over the colours of the figure's formats."""
+    size_inches: tuple[float, float] = (12.0, 6.3)
 
 
 Drawable = Figure | Stack | Beside | RowFigure

@@ -21,7 +21,7 @@ _LEGEND = (
     LegendEntry("loss claimed", MUTED, shape="diamond"),
     LegendEntry("16-bit reference", MUTED, shape="square"),
     LegendEntry("time predicted, nobody measured it", MUTED, fill="ring"),
-    LegendEntry("recommended", ACCENT, fill="ring", is_large=True),
+    LegendEntry("first in the ranking by time", ACCENT, fill="ring", is_large=True),
     LegendEntry("not beaten in the two axes drawn; pale: beaten", MUTED, "line", dash=(3.75, 3.0)),
     LegendEntry(
         "area: memory (of a model weights and cache, of a product the operands of a call)", GRID, is_large=True

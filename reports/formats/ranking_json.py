@@ -132,7 +132,7 @@ class StoredConfiguration(RankedConfiguration):
     speedup_high_ratio: float | None
     """Upper end of that interval."""
     speedup_basis: str | None
-    """Where it and the baseline rest on different nights, what the speed-up is of: `median of 3 nights`, `across runs`."""
+    """Where it and the baseline rest on different runs, what the speed-up is of: `median of 3 runs`, `across runs`."""
     tokens_per_s: float | None
     """Of a model's pass at time_s, tokens per second."""
     is_memory_measured: bool

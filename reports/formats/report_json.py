@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
-from reports.advice.what_to_do import Action
+from reports.advice.what_to_do import Action, actions
 from reports.cases.errors import case_gap
 from reports.cases.rows import option_label
 from reports.cases.state import case_energy
@@ -50,7 +50,7 @@ def report_json(
             "findings": list(view.findings),
             "warnings": list(view.warnings),
             "missing": list(view.missing),
-            "actions": [_action(chip.hardware_key, action) for chip in view.chips for action in chip.actions],
+            "actions": [_action(chip.hardware_key, action) for chip in view.chips for action in actions(chip.answers)],
         },
         "comparison": None if comparison is None else _comparison(comparison),
         "counts": dict(view.counts),

@@ -131,7 +131,7 @@ def _history(history: CaseHistory) -> dict[str, Any]:
     )
     return {
         "name": shown(history.name, 160),
-        "label": f"{shown(history.name, 100)} ({changes or counted(len(history.points), 'night')})",
+        "label": f"{shown(history.name, 100)} ({changes or counted(len(history.points), 'run')})",
         "nights": [
             {
                 "started_at": shown(night.started_at, 40),

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from results.verdicts.gain import Gain
-from roofline_model.core.answer import Option, Ranking
-from roofline_model.core.finding import has_code
+from roofline_model.core.answer import NO_RESULT, Option, Ranking
+from roofline_model.core.finding import Finding, has_code
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _OF_THE_TIMER = frozenset({"simulated"})
 """Among the doubts of an option, what no second measurement mends."""
@@ -42,6 +43,16 @@ class CaseRanking(Ranking):
         return self.options[0] if self.options else None
 
     @property
+    def gap(self) -> Finding | None:
+        """Why no headline may rest on the measured times; None where one may."""
+        return next((item for item in self.findings if item.code in NO_RESULT), None)
+
+    @property
+    def result(self) -> Option | None:
+        """The option that stands first, where a headline may rest on it or the question forces one."""
+        return None if self.gap is not None and self.choice is None else self.first
+
+    @property
     def runnable(self) -> tuple[Option, ...]:
         """The options that a kernel is known to run, or that were measured."""
         return tuple(option for option in self.options if not has_code(option.findings, "kernel-gap"))
@@ -50,6 +61,15 @@ class CaseRanking(Ranking):
     def barred(self) -> tuple[Option, ...]:
         """The options that no kernel is known to run."""
         return tuple(option for option in self.options if has_code(option.findings, "kernel-gap"))
+
+    @property
+    def first_within_loss_limit(self) -> Option | None:
+        """The first runnable option that is known to lose at most the default limit; None where no option is."""
+        for option in self.runnable:
+            most_pct = max(option.loss.pct or 0.0, option.loss.at_least_pct or 0.0)
+            if option.loss.pct is not None and most_pct <= MAX_LOSS_PCT:
+                return option
+        return None
 
     @property
     def baseline_doubts(self) -> tuple[str, ...]:
@@ -73,7 +93,7 @@ class ShapeRanking(CaseRanking):
     gain: Gain | None = None
     """Of the first measured option over the measured baseline; None where it is the baseline, or one is not measured."""
     level_with: Option | None = None
-    """The second measured option where the first is level with it."""
+    """The second measured option where the first is tied with it."""
     rival: Option | None = None
     """What may be faster than the first measured option and waits behind it for its loss (`maybe_faster`)."""
     rival_gain: Gain | None = None

@@ -6,22 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from reports.text.display_text import shown
-from results.text.model_text import phase_advice, text_source, verdict_lines
+from results.text.model_text import phase_advice, text_source
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Times
-
-SENTENCE_CHARACTERS = 600
-"""A sentence holds up to three names of 60 characters; what is longer came from hostile labels."""
 
 
 def model_title(model: ModelResult) -> str:
     """Return `seeded-llama-156m, batch 1, 128 tokens`, fit to be shown."""
     return shown(model.title, 140)
-
-
-def model_sentences(model: ModelResult) -> list[str]:
-    """Return what to take for each phase."""
-    return [shown(verdict_line, SENTENCE_CHARACTERS) for verdict_line in verdict_lines(model)]
 
 
 def part_columns(model: ModelResult) -> tuple[str, ...]:

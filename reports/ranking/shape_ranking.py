@@ -27,6 +27,7 @@ from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
 from results.verdicts.gain import measured_gain
+from results.verdicts.headline_evidence import headline_gap
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
     Totals,
@@ -122,11 +123,13 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
     phase = phase_of(case.op, case.shape)
+    gap = headline_gap(timed[0], baseline) if timed else None
     return ShapeRanking(
         question=Question("shape", shown(hardware_key, 60), f"{first.op} {first.shape_label}", case.shape, phase),
         options=options,
         baseline=base,
-        choice=None if not options or has_code(options[0].findings, "kernel-gap") else options[0],
+        choice=None if gap or not options or has_code(options[0].findings, "kernel-gap") else options[0],
+        findings=() if gap is None else (gap,),
         excluded=excluded,
         op=first.op,
         shape_label=first.shape_label,

@@ -45,7 +45,7 @@ class ShapeResult:
 
     @property
     def level_with(self) -> Option | None:
-        """What the best is level with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
+        """What the best is tied with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
         return next((each for each in self.judged.level_pair or () if each is not self.best), None)
 
     @property
@@ -116,7 +116,7 @@ class ShapeResult:
 
     @property
     def leaders(self) -> tuple[Option, ...]:
-        """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, predictions
+        """The best and, after it, what is tied with it on the same evidence: measured intervals that overlap, predictions
         that every ranking takes for level (`are_level_predictions`). Empty without a best."""
         best = self.best
         return () if best is None else (best, *(rival for rival in self._rivals if are_level(best, rival)))
@@ -129,22 +129,22 @@ class ShapeResult:
 
     @property
     def standing(self) -> str:
-        """The best among all: `fastest`, `fastest, level with INT8 (W8A8) · int_mm and 2 more`; empty where nothing competes."""
+        """The best among all: `fastest`, `fastest, tied with INT8 (W8A8) · int_mm and 2 more`; empty where nothing competes."""
         if self.best is None or not self.is_contest:
             return ""
         return ", ".join(filter(None, ("fastest", self.level_text)))
 
     @property
     def level_text(self) -> str:
-        """What the intervals leave open: `level with INT8 (W8A8) · int_mm and 2 more`; empty where they name a best. The first name
+        """What the intervals leave open: `tied with INT8 (W8A8) · int_mm and 2 more`; empty where they name a best. The first name
         is the one that the verdict gives."""
         if self.is_clear:
             return ""
         named = self.level_with or next(iter(self.leaders[1:]), None)
-        if named is None:  # only expected: further behind than what is level, inside the interval
+        if named is None:  # only expected: further behind than what is tied, inside the interval
             return "by less than its interval"
         more = len(self.leaders) - 2
-        return f"level with {option_label(named)}{f' and {more} more' if more > 0 else ''}"
+        return f"tied with {option_label(named)}{f' and {more} more' if more > 0 else ''}"
 
     @property
     def _rivals(self) -> tuple[Option, ...]:

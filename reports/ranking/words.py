@@ -7,27 +7,39 @@ from reports.text.display_text import counted, shown
 from results.text.verdict_text import doubt_text, maybe_faster_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Exclusion, Option, Trust
-from roofline_model.core.finding import findings_text, first_with, has_code, optional_text
+from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
 from roofline_model.core.units import format_percent, format_time
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 ACROSS_RUNS = "across runs"
 """The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
 
 
 def speedup_basis_text(trust: Trust) -> str:
-    """Return what to write at a speed-up: `median of 3 nights, all disturbed`, `1 night`, `across runs`; empty where option and
+    """Return what to write at a speed-up: `median of 3 runs, all disturbed`, `1 run`, `across runs`; empty where option and
     baseline rest on the same runs."""
     count = trust.speedup_night_count
     if not count:
         return "" if count is None else ACROSS_RUNS
     many = "median of " if count > 1 else ""
     doubt = "" if not trust.is_speedup_disturbed else ", all disturbed" if count > 1 else ", disturbed"
-    return f"{many}{counted(count, 'night')}{doubt}"
+    return f"{many}{counted(count, 'run')}{doubt}"
 
 
 def stale_text(trust: Trust) -> str:
     """Return why a measurement may no longer hold; empty where it does."""
     return shown(findings_text(trust.stale))
+
+
+def loss_limit_text(ranking: CaseRanking) -> str:
+    """Return which option stays within the default limit of the loss, where the first one does not; else empty."""
+    best, within = ranking.first, ranking.first_within_loss_limit
+    if best is None or within is best:
+        return ""
+    loss = "its loss is unknown" if best.loss.pct is None else f"it may lose {best.loss.pct:.3g} %"
+    if within is None:
+        return f"{best.label}: {loss}, and no option is known to stay within {MAX_LOSS_PCT:g} %"
+    return f"{best.label}: {loss}. First within {MAX_LOSS_PCT:g} %: {within.label}"
 
 
 def kernel_gap_text(option: Option) -> str:
@@ -91,10 +103,12 @@ def _speedup_words(option: Option, ranking: CaseRanking) -> str:
 
 
 def shape_summary(ranking: ShapeRanking) -> str:
-    """Return what is first, how much it gains, what it is level with, and which time is in doubt."""
+    """Return what is first, how much it gains, what it is tied with, and which time is in doubt."""
     best = ranking.first
     if best is None:
         return "nothing could be ranked: no case was measured or predicted"
+    if ranking.gap is not None and ranking.result is None:
+        return f"no result: {short_text(ranking.gap)}"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     gain, name = ranking.gain, ranking.baseline_precision or "16 bit"
@@ -113,7 +127,7 @@ def shape_summary(ranking: ShapeRanking) -> str:
 
 
 def _level_words(other: Option) -> str:
-    return f"; level with {other.label} within the intervals"
+    return f"; tied with {other.label} within the intervals"
 
 
 def worth_trying(ranking: CaseRanking) -> str:

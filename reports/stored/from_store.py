@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports.ranking.losses import StoredLosses
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
-from reports.stored.evidence import StoredEvidence, read_evidence
+from reports.stored.evidence import GroupKey, StoredEvidence, read_evidence
 from reports.stored.left_out import left_out_notes, left_out_runs
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Ranked, ranked_groups
@@ -17,7 +17,9 @@ from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.whole_runs import GivenRuns
 from reports.stored.words import calibration_text
 from reports.text.display_text import counted, shown
+from results.records.model_figures import is_untrained
 from results.records.records import HardwareProfile, Record, RunInfo
+from roofline_model.core.finding import finding, short_text
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
@@ -56,6 +58,9 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
         if (not question.hardware_key or key[0] == question.hardware_key)
         and any(question.asks_for(record.case) for record in records)
     }
+    untrained = {key: them for key, them in groups.items() if any(map(is_untrained, them))}
+    groups = {key: them for key, them in groups.items() if key not in untrained}
+    refusals = _refusals(untrained)
     # Cases that failed before their prediction may name no chip; beside others they are no ranking of their own.
     groups = {key: them for key, them in groups.items() if key[0] or not any(other[0] for other in groups)}
     now = ranked_groups(groups, evidence, question, qualities)
@@ -68,8 +73,8 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
     levels = tuple({id(level): level for one in now for level in one.levels}.values())  # a model's phases share theirs
     return StoredRecommendations(
         rankings=tuple(sorted(rankings, key=_place)),
-        missing=_missing(evidence, question, rankings),
-        notes=_notes(now, levels, evidence),
+        missing=_missing(evidence, question, rankings) if rankings or not refusals else refusals,
+        notes=(*_notes(now, levels, evidence), *(refusals if rankings else ())),
         run_count=len({one.run_id for one in asked}),
         record_count=len(asked),
         left_out=left_out_runs(levels, evidence.runs),
@@ -80,6 +85,12 @@ def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: Stor
     """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each once."""
     doubts = dict.fromkeys(calibration_text(one.ranking) for one in ranked if one.ranking.shows_expected)
     return (*(text for text in doubts if text), *left_out_notes(levels, evidence.runs))
+
+
+def _refusals(untrained: Mapping[GroupKey, Sequence[Record]]) -> tuple[str, ...]:
+    """Return why there is no ranking of a model whose weights were drawn from a seed."""
+    names = dict.fromkeys(name.removeprefix("model:") for _, name, _, _ in untrained)
+    return tuple(f"{shown(name, 80)}: {short_text(finding('untrained'))}" for name in names)
 
 
 def _place(one: StoredRanking) -> tuple[object, ...]:

@@ -48,7 +48,7 @@ def _with_origin(recommendations: StoredRecommendations, run_id: str) -> StoredR
     )
     lost = recommendations.left_out.get(run_id)
     reason = (
-        f", which is left out: {lost.why}" if lost else ", because theirs are the newest comparable nights of its cases"
+        f", which is left out: {lost.why}" if lost else ", because theirs are the newest comparable runs of its cases"
     )
     note = f"these answers come from {others}, not from the run reported here, {shown(run_id[:8], 8)}{reason}"
     # The note says what the line of the run alone would repeat.

@@ -33,7 +33,7 @@ def evidence_tier(option: Option) -> Tier:
 
 
 def level_with(option: Option, options: Iterable[Option]) -> tuple[Option, ...]:
-    """Return the other options of the same kind of evidence that one is level with, as every ranking takes it."""
+    """Return the other options of the same kind of evidence that one is tied with, as every ranking takes it."""
     tier = evidence_tier(option)
     alike = [other for other in options if other.key != option.key and evidence_tier(other) == tier]
     return tuple(other for other in alike if _is_level(option, other))

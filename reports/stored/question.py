@@ -41,6 +41,8 @@ class StoredQuestion:
     """Most that perplexity may rise, in percent."""
     losses: tuple[MeasuredLosses, ...] = ()
     """Measured losses of models by layer and format (`read_losses`): known where a run measured none."""
+    is_forced: bool = False
+    """Whether a result is named although the times behind it were disturbed or are implausible."""
     subjects: frozenset[SubjectKey] = frozenset()
     """These shapes and models only (`subject_of`); empty: all."""
 

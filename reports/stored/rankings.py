@@ -25,6 +25,7 @@ from reports.text.labels import regime_title
 from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals
+from results.verdicts.headline_evidence import headline_gap
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
 from roofline_model.chips.hardware import doubt_of_times
 from roofline_model.core.answer import Exclusion, Option, Question
@@ -236,6 +237,8 @@ def _finished(
     options = with_baseline_trust([option for option in made.options if option.key not in failed], baseline)
     ranking = rank_stored(bare.question, options, baseline, _limits(question))
     ranked = {option.key: option for option in options}
+    gap = headline_gap(ranked[ranking.choice.key], baseline) if ranking.choice is not None else None
+    is_result = gap is None or question.is_forced
     done = replace(
         bare,
         options=tuple(
@@ -243,7 +246,8 @@ def _finished(
         ),  # their own findings: the summary says the rest
         excluded=(*ranking.excluded, *lost),
         baseline=baseline,
-        choice=None if ranking.choice is None else ranked[ranking.choice.key],
+        choice=ranked[ranking.choice.key] if ranking.choice is not None and is_result else None,
+        findings=() if gap is None else (gap,),
     )
     return replace(done, missing=_missing(done, options, levels))
 

@@ -13,7 +13,7 @@ def stored_chip(name: str, stored: Collection[str], find_key: Callable[[str], st
 
     `find_key`: name, alias, … → key of a chip that exists; raises `UnknownNameError` where there is none. `all_of_them`: how
     to ask about every stored chip, in the words of the caller. Raises `InvalidValueError` for a chip without stored runs and
-    `UnknownNameError` with the nearest names for what is no chip; both name the stored ones.
+    `UnknownNameError` with the nearest names for what is not a chip; both name the stored ones.
     """
     wanted = name.strip().lower()
     exact = next((key for key in sorted(stored) if key.lower() == wanted), None)

@@ -38,12 +38,14 @@ def summary_of(ranking: StoredRanking) -> str:
         if ranking.excluded:
             return "nothing is left to recommend: see what was refused and why"
         return "nothing could be ranked: no case was measured or predicted"
+    if ranking.gap is not None and ranking.result is None:
+        return f"no result: {short_text(ranking.gap)}"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     faster = [row for row in level_with(best, ranking.options) if ranking.rank_of(row) > 1]
     told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
     more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
-    level = f"; level with it: {told}{more}" if faster else ""
+    level = f"; tied with it: {told}{more}" if faster else ""
     gain = _gain_words(ranking, best)
     gap = first_with(best.findings, "kernel-gap")
     if gap is not None:
@@ -53,6 +55,8 @@ def summary_of(ranking: StoredRanking) -> str:
     doubt = loss_doubt(best.loss)
     loss += "" if doubt is None else f"; {short_text(doubt)}"
     unknown = ", its loss is unknown" if best.loss.source == "unknown" else ""
+    if ranking.gap is not None:
+        loss += f"; {short_text(ranking.gap)}"
     return (
         f"{verb} {best.label}: {_EVIDENCE[best.estimate.source]} {format_time(best.estimate.time_s)}{gain}{loss}{unknown}{level}"
         f"{worth_trying(ranking)} (confidence {best.trust.confidence}: {confidence_words(best.trust)}){rival_words(ranking) or _again_words(ranking, best)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import shown
+from reports.text.display_text import counted, shown
 from reports.text.labels import change_words
 from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
@@ -131,6 +131,22 @@ def against_text(comparison: Comparison) -> str:
     older = runs_text(runs)
     text = listed_headline(diff, result)
     return shown(f"Against {older}: {text}.", 600)
+
+
+def brief_against_text(comparison: Comparison) -> str:
+    """Return what became slower, how many cases and by how much at most, without their names and without a full stop."""
+    diff, result = comparison.diff, comparison.result
+    if diff is None or result is None:
+        return f"nothing to compare with yet, {comparison.first_text}"
+    newest = max(diff.before, key=lambda one: one.started_at)
+    older = f"{shown(newest.label, 60) or newest.run_id[:8]} of {newest.started_at[:10]}"
+    slower = diff.of("SLOWER")
+    if not slower:
+        return f"{gate_text(comparison) or 'nothing is slower'}, against {older}"
+    most = max(case.change_ratio or 0.0 for case in slower)
+    is_one = len(slower) == 1
+    extent = f"by {percent(most)}" if is_one else f"by up to {percent(most)}"
+    return f"{len(slower)} of {counted(len(diff.cases), 'case')} {'is' if is_one else 'are'} slower {extent} than in {older}"
 
 
 def gate_text(comparison: Comparison) -> str:

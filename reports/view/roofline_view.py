@@ -62,7 +62,7 @@ class Point:
     predicted_flops_per_s: float | None
     measured_flops_per_s: float | None
     is_best: bool
-    """True for the best configuration of its shape: the fastest, and no other is level with it."""
+    """True for the best configuration of its shape: the fastest, and no other is tied with it."""
     standing: str
     """Of the fastest of its shape, see `ShapeResult.standing`; empty for the others."""
     ordinal: int = 0
@@ -284,7 +284,7 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     if is_expected and times.expected_s is not None:
         evidence, time_s = "expected", times.expected_s
     lines = [
-        f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {option_label(best)}",
+        f"{'Fastest' if result.is_contest else 'Only configuration'}: {option_label(best)}",
         *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
     ]
     if result.is_contest and result.baseline is best and result.level_with is None:

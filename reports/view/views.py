@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from reports.advice.headlines import operator_headlines
-from reports.advice.what_to_do import Action, actions
+from reports.advice.phase_ranking import PhaseRanking, phase_rankings
 from reports.cases.errors import (
     ErrorSummary,
     ReasonCount,
@@ -78,8 +78,8 @@ class ChipView:
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]
     """Samples of cases whose shape was flagged; empty where samples were not read."""
-    actions: tuple[Action, ...]
-    """What to do, a line per phase."""
+    answers: tuple[PhaseRanking, ...]
+    """Which formats to take, a ranking per phase."""
     doubtful_kinds: Mapping[str, str] = field(default_factory=dict)
     """Kind of stored prediction, `ideal` or `expected` → why it is in doubt: the calibration it rests on was of a busy machine."""
 
@@ -267,7 +267,7 @@ def _chip(
         recommendations=recommendations,
         unranked_count=unranked_count,
         series=flagged_series(cases),
-        actions=actions(results, models, recommendations),
+        answers=phase_rankings(results, models, hardware_key),
         doubtful_kinds=calibration_doubts(device, pooled),
     )
 

@@ -45,7 +45,7 @@ MACHINE_REASONS = frozenset({"quarantined", "capped", "contended", "stolen", "sh
 
 @dataclass(frozen=True, slots=True)
 class DiffRules:
-    """Thresholds of a change. Ratios are of the time: 0.05 is 5 %."""
+    """Rules of a comparison: minimum effect, limit, false-discovery rate. Ratios of the time: 0.05 is 5 %."""
 
     min_effect_ratio: float = 0.01
     """Share: smaller changes are never called; a case's own `threshold` takes its place, twice its noise floor raises it."""

@@ -55,7 +55,7 @@ class Recognised:
 def recognise(path: Path) -> Recognised:
     """Return the kind of a file. Raises `InvalidValueError` if it cannot be imported: no file, a pipe, too large, damaged.
 
-    Looking does not open what is no regular file: opening a pipe that nobody writes to would wait for ever.
+    Looking does not open what is not a regular file: opening a pipe that nobody writes to would wait for ever.
     """
     size = _regular_size(path)
     _check_size(path, size, MAX_JSON_BYTES)
@@ -118,7 +118,7 @@ def _check_parquet(path: Path) -> None:
         metadata = pyarrow.parquet.ParquetFile(path).metadata
         unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     except (pyarrow.ArrowException, OSError) as error:
-        raise _refused(path, f"is no readable Parquet file ({str(error)[:120]});") from None
+        raise _refused(path, f"is not a readable Parquet file ({str(error)[:120]});") from None
     if {"run_id", "run_label"} <= set(metadata.schema.names):
         raise _part_of_a_run(path, "Parquet")
     if metadata.num_rows > MAX_PARQUET_ROWS or unpacked > MAX_JSON_BYTES:

@@ -41,7 +41,7 @@ def read_kernel_rows(path: Path, advance: Advance | None = None) -> ForeignFile:
     """Return the rows of a table with their predictions; `advance` is told (rows done, rows).
 
     Raises `FormError` naming the first row that cannot be read (`roofline validate` would pass over it: here nothing is
-    half imported), `InvalidValueError` for a file that is no table.
+    half imported), `InvalidValueError` for a file that is not a table.
     """
     table = read_kernel_table(path)
     for i in range(len(table)):

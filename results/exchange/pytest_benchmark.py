@@ -114,7 +114,7 @@ def _unit_s(timer: Any, where: str) -> float:
     unit_s = _UNITS_S.get(str(timer).rpartition(".")[2])
     if unit_s is None:
         raise UnclearFormError(
-            f"{where}.options.timer is {str(timer)[:60]!r}, whose unit nobody here knows (known: {', '.join(_UNITS_S)}): "
+            f"{where}.options.timer is {str(timer)[:60]!r}, whose unit is unknown (known: {', '.join(_UNITS_S)}): "
             "run it with --benchmark-timer=time.perf_counter"
         )
     return unit_s

@@ -68,7 +68,7 @@ def read_vllm(values: Iterable[tuple[str, Any]], name: str, stated: Stated) -> F
     for where, value in values:
         kind = vllm_kind(value)
         if kind is None:
-            raise FormError(f"{where or 'the object'} is no result of vLLM's benchmarks")
+            raise FormError(f"{where or 'the object'} is not a result of vLLM's benchmarks")
         kinds.add(kind)
         fields = Fields(value, where)
         if kind == SERVE:

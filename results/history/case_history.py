@@ -86,11 +86,11 @@ class CaseHistory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """Options of a history: metric, branch, period, annotations and quarantine."""
+    """Settings of a history: metric, branch, first day shown, expected changes, quarantined cases."""
 
     metric: Metric
     branch: str | None = None
-    """None: the branch with most nights; `all`: every branch."""
+    """None: the branch with most runs; `all`: every branch."""
     since: str | None = None
     """Day from which nights are shown (ISO date or time); earlier ones are searched all the same."""
     annotations: Sequence[Annotation] = ()
@@ -110,11 +110,10 @@ def case_history(
 ) -> CaseHistory:
     """Return the history of one case.
 
-    `source`: an open store, or records together with the `runs` they are of. `case`: a case, or of a store what names one
-    (see `reading.find_case`); of records its `case_key`. `metric`: time, energy, memory, quality or error. `since`: ISO date
-    or time; earlier nights are searched and not shown. `branch`: whose nights count (default: the branch with most nights of
-    this case; `all`). Raises `UnknownNameError` for a case, metric or branch nobody knows, `InvalidValueError` for a case
-    without a night.
+    `source`: an open store, or records together with their `runs`. `case`: a case or its `case_key`; for a store also words
+    (see `reading.find_case`). `metric`: time, energy, memory, quality or error. `since`: ISO date or time; earlier runs are
+    searched and not shown. `branch`: whose runs count (default: the branch with most runs of this case; `all`). Raises
+    `UnknownNameError` for an unknown case, metric or branch, `InvalidValueError` for a case without a run.
     """
     options = HistoryOptions(get_metric(metric), branch, since, annotations, quarantine)
     if not isinstance(source, Iterable):
@@ -132,13 +131,13 @@ def case_history(
     histories = _histories(observations, by_id, options)
     if not histories or not histories[0].points:
         raise InvalidValueError(
-            f"no night with {_WITH[options.metric.key]} of {called[:120]}{f' since {since}' if since else ''} is stored"
+            f"no run with {_WITH[options.metric.key]} of {called[:120]}{f' since {since}' if since else ''} is stored"
         )
     return histories[0]
 
 
 def case_histories(store: ResultStore, *, options: HistoryOptions) -> list[CaseHistory]:
-    """Return the history of every case with at least one night of the metric to show, by name; raises as `case_history`."""
+    """Return the history of every case with a run of the metric to show, by name; raises as `case_history`."""
     from results.history import reading
 
     series = reading.read_series(store, options.metric)
@@ -221,7 +220,7 @@ def _check_branch(branch: str | None, runs: Iterable[RunInfo]) -> None:
     git_branches = {run.git_branch for run in runs if run.git_branch}
     if branch not in (None, ALL_BRANCHES) and git_branches and branch not in git_branches:
         raise UnknownNameError(
-            "branch", branch or "", git_branches, fix="Or `all`, or none for the branch with most nights."
+            "branch", branch or "", git_branches, fix="Or `all`, or none for the branch with most runs."
         )
 
 

@@ -35,7 +35,7 @@ def check_store(
     with_values: bool = True,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Problem]:
-    """Return the problems of a database, none if it is intact; reads only.
+    """Return the faults of a database, none if it is intact; reads only.
 
     `with_values` reads every value of every run, which takes as long as exporting them all.
     """

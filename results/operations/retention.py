@@ -116,11 +116,11 @@ def prune(
     is_dry: bool = False,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> PruneReport:
-    """Drop what is old enough, a run per transaction, and return exactly what went; with `is_dry` what would go.
+    """Drop raw samples of old runs, a run per transaction, and return what was dropped; with `is_dry` what would be.
 
     `kept` maps ids of runs that keep everything to the reason. So do the newest complete runs of each machine, chip and
     branch, and the newest run of each label, which is the one that the label names there. A label with a date in it
-    (`nightly-2026-11-22-0117`) names a night and keeps nothing, nor does one that a pattern of `ignored_labels` covers.
+    (`nightly-2026-11-22-0117`) keeps nothing, nor does one that a pattern of `ignored_labels` covers.
     """
     cutoff = now - older_than
     protected, chosen = [], []

@@ -52,9 +52,7 @@ class Metric:
 
 
 _ALL = (
-    Metric(
-        "time", "s", "log", math.log1p(0.01), "the time of a call: geometric mean of the process medians of a night"
-    ),
+    Metric("time", "s", "log", math.log1p(0.01), "the time of a call: geometric mean of the process medians of a run"),
     Metric("energy", "J", "log", math.log1p(0.01), "energy of a call, gross"),
     Metric("memory", "B", "log", math.log1p(0.01), "weights and cache that a whole model holds"),
     Metric(

@@ -74,6 +74,10 @@ class ModelFigures:
     """Of an encoder: Spearman's correlation of the sentences' pairwise similarities."""
     nearest_kept_ratio: Interval | None = None
     """Of an encoder: share of the sentences whose most similar other one stays the same."""
+    is_untrained: bool = False
+    """Whether its weights were drawn from a seed: it has no quality to lose, whatever was stored."""
+    decoded_from: str = ""
+    """What the reference's weights were stored in before they were decoded (`Q4_1`); empty for original weights."""
 
     @property
     def energy_j_per_token(self) -> float | None:
@@ -123,6 +127,8 @@ def model_figures(record: Record) -> ModelFigures | None:
         return None
     shape, formats = dict(record.case.shape), dict(record.case.formats)
     memory, quality = _mapping(record.extra.get("memory")), _mapping(record.extra.get("quality"))
+    if is_untrained(record) and quality.get("source") != "reference":
+        quality = {"source": "none", "reason": "untrained"}
     return ModelFigures(
         model_name=_text(model.get("name")),
         precision=_text(model.get("precision")),
@@ -156,7 +162,14 @@ def model_figures(record: Record) -> ModelFigures | None:
         embedding_cosine_ratio=_interval(quality.get("embedding_cosine_ratio")),
         rank_agreement_ratio=_interval(quality.get("rank_agreement_ratio")),
         nearest_kept_ratio=_interval(quality.get("nearest_kept_ratio")),
+        is_untrained=is_untrained(record),
+        decoded_from=_text(model.get("decoded_from")),
     )
+
+
+def is_untrained(record: Record) -> bool:
+    """Return whether a record is of a model whose weights were drawn from a seed: no advice rests on it."""
+    return _mapping(record.extra.get("model")).get("source") == "seeded"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

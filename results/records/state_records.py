@@ -77,7 +77,7 @@ regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/
 
 @dataclass(frozen=True, slots=True)
 class MachineState:
-    """State of the machine over one case. None: this machine does not tell."""
+    """State of the machine over one case. None: unknown on this machine."""
 
     throttled_s: Annotated[Mapping[Name, NonNegative], _FEW] | None = None
     """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable. 0: the

@@ -61,7 +61,7 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
     is_ours = 2 * len(FIRST_TABLES & tables) > len(FIRST_TABLES)
     if is_ours and VERSION_TABLE in tables and not _is_version(stored):
         raise StoreError(
-            f"{target.name} is damaged, {str(stored)[:40]!r} is no schema version: nothing was changed; {REPLACE_IT}"
+            f"{target.name} is damaged, {str(stored)[:40]!r} is not a schema version: nothing was changed; {REPLACE_IT}"
         )
     if stored is None or not is_ours:
         raise StoreError(

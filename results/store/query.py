@@ -26,7 +26,7 @@ LOT_COUNT = 500
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """Query for records; every field narrows it."""
+    """Conditions on stored records: words of a case, dates, runs. Each narrows the result."""
 
     words: tuple[str, ...] = ()
     """Each has to stand in the case's id, its operator or its sizes; capitals do not matter."""

@@ -201,7 +201,7 @@ def case_from(row: Row) -> Case:
     """Return a case. Raises `ValueError` for what is none."""
     for name in ("shape", "formats"):
         if type(row[name]) is not dict:
-            raise ValueError(f"the {name} of a case is no object")
+            raise ValueError(f"the {name} of a case is not an object")
     return Case.from_dict(row)
 
 

@@ -44,7 +44,7 @@ def open_store(
 
     `target`: a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME; None means the variable ROOFLINE_DB, else
     `.roofline/results.db` under the working folder. `read_only` creates and changes nothing at all. With a folder in
-    `spool`, what a PostgreSQL server that goes away does not take is kept there, and delivered once it is back.
+    `spool`, results that an unreachable PostgreSQL server does not take are kept there and delivered later.
     Raises `StoreError` (one line, naming the fix) when it cannot be used; nothing is damaged.
     """
     parsed = parse_target(target)

@@ -98,7 +98,7 @@ def parse_target(target: str | Path | None) -> StoreTarget:
         )
     if _KEYWORD_STRING.search(text):  # may hold a password: it is not repeated
         raise StoreError(
-            "a list of host=…, dbname=… is no file and no URL: write postgresql+psycopg://USER@HOST:PORT/NAME, "
+            "a list of host=…, dbname=… is neither a file nor a URL: write postgresql+psycopg://USER@HOST:PORT/NAME, "
             "and the password in PGPASSFILE or PGPASSWORD"
         )
     if not text.strip() or text == ":memory:" or "\x00" in text:

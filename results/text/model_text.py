@@ -12,6 +12,7 @@ from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, lower_loss_pass
 from results.verdicts.shape_verdict import time_text
 from roofline_model.core.answer import Times
+from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"
@@ -62,6 +63,8 @@ class PhaseAdvice:
 
 def phase_advice(phase: PhaseResult) -> PhaseAdvice:
     """Return the precision to choose in a phase, or that none helps, with the speed-ups it rests on."""
+    if any(one.figures.is_untrained for one in phase.passes):
+        return PhaseAdvice(short_text(finding("untrained")))
     judged = phase.judged
     best, baseline = phase.of(judged.best), phase.of(judged.baseline)
     if best is None or baseline is None or best.option is None or baseline.option is None or len(judged.ranked) < 2:
@@ -72,9 +75,9 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         if first is not None and other is not None:
             also = f"; it holds {saved}" if not first.is_baseline and (saved := _saved_text(first.figures)) else ""
             if judged.best is judged.baseline:  # no median is shorter: a wide interval is no reason to change
-                evidence = f"nothing is faster; {first.label} is level with it, {level_text(*pair)}{also}"
+                evidence = f"nothing is faster; {first.label} is tied with it, {level_text(*pair)}{also}"
                 return PhaseAdvice(f"stay at {other.label}", evidence, judged.doubts)
-            take = f"nothing is clearly faster; {first.label} is level with {other.label}"
+            take = f"nothing is clearly faster; {first.label} is tied with {other.label}"
             return PhaseAdvice(take, f"{level_text(*pair)}{also}", judged.doubts)
     if judged.is_win:
         verb = "take" if best.measured_s is not None else "try"
@@ -83,7 +86,7 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         facts += [f"holds {saved}"] if (saved := _saved_text(best.figures)) else []
         facts += [text] if (text := loss_text(best.figures)) else []
         equals = [equal.label for equal_option in judged.equals if (equal := phase.of(equal_option)) is not None]
-        level = f"; level with it: {_listed(equals)}" if equals else ""
+        level = f"; tied with it: {_listed(equals)}" if equals else ""
         evidence = f"{', '.join(facts)}{level}{_lower_loss_text(phase, best)}"
         return PhaseAdvice(f"{verb} {best.label}", evidence, judged.doubts)
     rival = phase.of(judged.rival)
@@ -135,6 +138,8 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
         if model_pass.figures.quality_source == "none":
             unknown.setdefault(model_pass.figures.quality_reason or "no reason was stored", {})[model_pass.label] = None
     notes += [f"no quality for {_listed(list(labels))}: {reason}" for reason, labels in unknown.items()]
+    stored_formats = dict.fromkeys(one.figures.decoded_from for one in passes if one.figures.decoded_from)
+    notes += [short_text(finding("reference-decoded", stored_format=stored)) for stored in stored_formats]
     if any(model_pass.figures.process_bytes for model_pass in passes):
         notes.append("process: resident memory; the 16-bit original stays beside its quantised copy")
     return notes

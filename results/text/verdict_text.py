@@ -26,6 +26,8 @@ _ORIGIN_FLAGS = ("forced", "simulated")
 
 def verdict_text(judged: ShapeVerdict) -> str:
     """Return one plain line, e.g. `INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 2.3×`, and what weakens it."""
+    if judged.gap is not None:
+        return f"no result: {short_text(judged.gap)}"
     remarks = [f"doubtful: {', '.join(judged.doubts)}"] if judged.doubts else []
     remarks += [f"{flag}: {code_text(flag)}" for flag in _ORIGIN_FLAGS if flag in judged.flags]
     return _judgement(judged) + (f" ({'; '.join(remarks)})" if remarks else "")
@@ -47,8 +49,8 @@ def _judgement(judged: ShapeVerdict) -> str:
         evidence = "measured" if best.is_measured else "predicted"
         return f"{_fastest(judged, best)}; no narrower format was {evidence}"
     if pair is not None and (pair[0] in (best, rival)):
-        return f"{pair[0].label} is level with {pair[1].label}: {level_text(*pair)}"
-    shared = f"level with {_and_more(judged.equals)}" if judged.equals else ""
+        return f"{pair[0].label} is tied with {pair[1].label}: {level_text(*pair)}"
+    shared = f"tied with {_and_more(judged.equals)}" if judged.equals else ""
     if best is not baseline or rival is None:
         return f"{best.label} {comparison(best, baseline)}" + (f"; {shared}" if shared else "")
     if is_emulation(rival) and not rival.is_measured:
@@ -61,7 +63,7 @@ def _judgement(judged: ShapeVerdict) -> str:
 def _fastest(judged: ShapeVerdict, best: Option) -> str:
     """Return the fastest option and its lead, or that options are level, where formats cannot be compared."""
     if judged.equals:
-        return f"{best.label} and {_and_more(judged.equals)} are level: {level_text(best, judged.equals[0])}"
+        return f"{best.label} and {_and_more(judged.equals)} are tied: {level_text(best, judged.equals[0])}"
     second = judged.runner_up
     predicted, measured = speedups(best, second)
     likely = expected_speedup(best, second) if best.estimate.source == "expected" else predicted
@@ -133,7 +135,7 @@ def promise(option: Option, baseline: Option, name: str = "") -> str:
 
 
 def level_text(option: Option, baseline: Option) -> str:
-    """Return how two that are level compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
+    """Return how two that are tied compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
     _, measured = speedups(option, baseline)
     promised = promise(option, baseline)
     parts = [promised] if promised else []

@@ -85,7 +85,7 @@ def gain_of(ratio: float, option: GainSide, baseline: GainSide) -> Gain:
     # The medians may lie aside of the middle of their intervals: these are about the mean of the processes.
     low, high = (
         math.exp(max(-300.0, min(end, 300.0))) for end in (centre - half, centre + half)
-    )  # exp() of more is no number
+    )  # exp() of more is not a number
     return Gain(ratio, min(low, ratio), max(high, ratio), option.doubts, baseline.doubts)
 
 

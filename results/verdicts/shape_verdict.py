@@ -16,7 +16,9 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
+from results.verdicts.headline_evidence import headline_gap
 from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Memory, Option, Times
+from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
@@ -124,7 +126,11 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
     is_plan = figures.precision == "plan"
     if figures.quality_source == "reference" or not (is_narrow_format(weight) or is_narrow_cache or is_plan):
         return 0.0
-    return None if is_plan or is_narrow_cache else product_loss_pct(weight, activation, figures.model_name)
+    return (
+        None
+        if is_plan or is_narrow_cache or figures.is_untrained
+        else product_loss_pct(weight, activation, figures.model_name)
+    )
 
 
 def _option(records: list[Record], total: TotalInterval | None) -> Option:
@@ -208,7 +214,7 @@ def _memory(records: Sequence[Record]) -> Memory | None:
 
 
 def _loss(record: Record) -> Loss:
-    """Return the loss that orders what is level: measured by the run, 0 for the original, else published of the formats."""
+    """Return the loss that orders what is tied: measured by the run, 0 for the original, else published of the formats."""
     figures, formats = model_figures(record), dict(record.case.formats)
     if figures is not None:
         pct = pass_loss_pct(record.case, figures)
@@ -286,6 +292,11 @@ class ShapeVerdict:
         return expected_speedup(self.best, self.baseline)
 
     @property
+    def gap(self) -> Finding | None:
+        """Why no headline may rest on the measured best; None where one may."""
+        return headline_gap(self.best, self.baseline)
+
+    @property
     def op(self) -> str:
         """The operator."""
         return self.key[0]
@@ -304,9 +315,9 @@ class ShapeVerdict:
     def level_pair(self) -> tuple[Option, Option] | None:
         """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner.
 
-        The best and the baseline, or another 16-bit option that the best is level with (BF16 names the baseline, which
+        The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
         need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide ones; where the
-        baseline itself is the best: what is level with it, narrow ones first.
+        baseline itself is the best: what is tied with it, narrow ones first.
         """
         best, baseline = self.best, self.baseline
         if best is None or baseline is None:
@@ -338,7 +349,7 @@ class ShapeVerdict:
 
     @property
     def equals(self) -> tuple[Option, ...]:
-        """The others, without the baseline, that are level with the best."""
+        """The others, without the baseline, that are tied with the best."""
         contenders = (option for option in self.ranked if option is not self.best and option is not self.baseline)
         return tuple(
             other
@@ -373,7 +384,7 @@ class ShapeVerdict:
 
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of the compared options: best, baseline, and the runner-up or the options level with them."""
+        """The flags of the compared options: best, baseline, and the runner-up tied the options level with them."""
         is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
         subjects = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
         return frozenset().union(*(subject.flags for subject in subjects if subject is not None))
@@ -490,7 +501,7 @@ def expected_speedup(option: Option | None, baseline: Option | None) -> float | 
 def are_level(option: Option | None, other: Option | None) -> bool:
     """Return whether no winner can be named: measured intervals that overlap, or predictions that every ranking takes for level.
 
-    Measured times of too few samples for an interval are level up to `UNKNOWN_LEVEL_RATIO`, too.
+    Measured times of too few samples for an interval are tied up to `UNKNOWN_LEVEL_RATIO`, too.
     """
     if option is None or other is None or option.is_measured != other.is_measured:
         return False

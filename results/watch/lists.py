@@ -37,7 +37,7 @@ def read_tables(
     file = Path(path)
     try:
         if not file.is_file():
-            raise DefinitionError(f"{file} is no file: give {what}, see {see}")
+            raise DefinitionError(f"{file} is not a file: give {what}, see {see}")
         if file.stat().st_size > MOST_BYTES:
             raise DefinitionError(f"{file} is longer than 1 MiB: it is not {what}")
         document = parse_definition(file.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def table_text(table: Mapping[str, Any], name: str, where: str) -> str:
     """Return a text that every entry must have, stripped. Raises `DefinitionError`, where it is missing, blank or no text."""
     value = table.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise DefinitionError(f"{where} has no {name}: write {name} as text, so that the next reader knows")
+        raise DefinitionError(f"{where} has no {name}: write {name} as text, for the next reader")
     return value.strip()
 
 

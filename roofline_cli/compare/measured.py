@@ -12,6 +12,7 @@ from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import reading, writing
 from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
 from roofline_cli.shared.options import (
+    AllOption,
     ColumnsOption,
     DatabaseOption,
     FormatsFileOption,
@@ -61,6 +62,7 @@ class CompareRequest:
     formats: list[str] | None
     db: str | None
     cache: str
+    show_all: bool
     as_json: bool
 
     @property
@@ -81,6 +83,7 @@ def compare_gemv(
     formats_file: FormatsFileOption = None,
     cache: CacheOption = "cold",
     db: DatabaseOption = None,
+    show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare formats for a decode step, M from 1 to 16."""
@@ -90,7 +93,7 @@ def compare_gemv(
         raise InvalidValueError(
             f"compare gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline compare gemm`"
         )
-    _compare((rows, N, K), hw, no_measure, formats, formats_file, cache, db, as_json)
+    _compare((rows, N, K), hw, no_measure, formats, formats_file, cache, db, show_all, as_json)
 
 
 @app.command("gemm")
@@ -104,13 +107,14 @@ def compare_gemm(
     formats_file: FormatsFileOption = None,
     cache: CacheOption = "cold",
     db: DatabaseOption = None,
+    show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare formats for a matrix product of any M.
 
     Up to M = 16 it is measured as gemv.
     """
-    _compare((parse_size("M", M), N, K), hw, no_measure, formats, formats_file, cache, db, as_json)
+    _compare((parse_size("M", M), N, K), hw, no_measure, formats, formats_file, cache, db, show_all, as_json)
 
 
 def _compare(
@@ -121,13 +125,14 @@ def _compare(
     formats_file: Path | None,
     cache: str,
     db: str | None,
+    show_all: bool,
     as_json: bool,
 ) -> None:
     if cache not in ("cold", "flushed", "warm"):
         raise InvalidValueError(f"--cache must be cold, flushed or warm, got {cache[:40]!r}")
     own = register_formats(formats_file)
     shape = (typed[0], parse_size("N", typed[1]), parse_size("K", typed[2]))
-    request = CompareRequest(shape, hw, split_list(formats), db, cache, as_json)
+    request = CompareRequest(shape, hw, split_list(formats), db, cache, show_all, as_json)
     for name in request.formats or ():
         format_pair(name)
     if own and not no_measure:
@@ -146,7 +151,7 @@ def _compare(
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from reports.formats.answer_json import answer_json, command_json
     from reports.formats.shape_advice import shape_advice
-    from roofline_cli.predict.products import print_table
+    from roofline_cli.predict.products import print_products
     from roofline_cli.recommend.shape import print_recommendation
     from roofline_model.expected.predict import expected_times
     from roofline_model.predictions.product import predict_products
@@ -162,7 +167,7 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
         recommendation = answer_json(shape_advice(advice))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_table(table, chip, request.hw)
+    print_products(table, chip, request.hw)
     show_line()
     print_recommendation(advice)
 
@@ -191,7 +196,7 @@ def _measured(request: CompareRequest) -> tuple[Comparison, bool]:
 
 
 def _show_measured(request: CompareRequest, comparison: Comparison) -> None:
-    from roofline_cli.compare.view import comparison_json, print_comparison
+    from roofline_cli.compare.view import comparison_json, print_comparison, print_details
 
     if request.as_json:
         m, n, k = request.shape
@@ -206,3 +211,5 @@ def _show_measured(request: CompareRequest, comparison: Comparison) -> None:
         show_json(document)
         return
     print_comparison(comparison)
+    if request.show_all:
+        print_details(comparison)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
     Cell,
     Column,
@@ -13,6 +14,7 @@ from roofline_cli.screen.tables import (
     in_prefix,
     shared_prefix,
     show_line,
+    show_notes,
     show_table,
     speedup,
 )
@@ -106,8 +108,100 @@ def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
     return baseline_s / time_s if baseline_s and time_s else None
 
 
+ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table: the first options of the ranking, and the baseline."""
+_ANSWER_COLUMNS = (
+    Column("Format"),
+    Column("Kernel", drop=3),
+    Column("Ideal", "right", drop=4),
+    Column("Expected", "right", drop=1, hide_empty=True),
+    Column("Measured", "right", hide_empty=True),
+    Column("Error", "right", hide_empty=True),
+    Column("Gain", "right"),
+    *(Column(column.header, "right", drop=2, hide_empty=True) for column in LOSS_COLUMNS),
+)
+
+
 def print_comparison(comparison: Comparison) -> None:
-    """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
+    """Print what is fastest, a row for each of the first options, up to two caveats, and what to type next: a dozen lines."""
+    run = comparison.run.run_id[:8]
+    ranking = comparison.recommendations[0] if comparison.recommendations else None
+    if ranking is None or ranking.first is None:
+        show_line("Nothing was measured or predicted.", "bold red")
+    else:
+        show_line(answer_sentence(comparison, ranking), "bold")
+        show_line(f"{_question(comparison)} on {comparison.hardware_name}.", "dim")
+        show_table(_ANSWER_COLUMNS, _answer_rows(comparison, ranking), says_what_is_left_out=False)
+        over = f"Gain: over {comparison.baseline_label}. " if comparison.baseline_label else ""
+        has_error = any(row.case.measured_s is not None for row in comparison.rows)
+        show_line(f"{over}{'Error: of the prediction; negative is too fast.' if has_error else ''}".rstrip(), "dim")
+    show_notes(_caveats(comparison))
+    show_line(f"Next: roofline report --run {run}")
+    show_line(f"More: `roofline show {run}`; --all adds every kernel and why.", "dim")
+
+
+def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
+    """Return what is first, by which time, in one sentence."""
+    text = best_sentence(comparison, ranking)
+    is_named = ranking.first is not None and text.startswith(ranking.first.label)
+    return f"Fastest: {text}." if is_named else f"{text[:1].upper()}{text[1:]}."
+
+
+def _question(comparison: Comparison) -> str:
+    """Return the shape and its cache state in a line."""
+    if not comparison.rows:
+        return f"run {comparison.run.run_id[:8]} (no case)"
+    row = comparison.rows[0]
+    return f"{row.case.op} {row.case.shape_label}, {row.summary.regime}"
+
+
+def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cell]]:
+    options = list(ranking.options[:ANSWER_ROW_COUNT])
+    if ranking.baseline is not None and not any(map(ranking.is_baseline, options)):
+        options[-1] = ranking.baseline
+    by_record = {row_id: row for row in comparison.rows for row_id in (each.record_id for each in row.summary.rows)}
+    pairs = [(option, by_record[option.record_ids[0]]) for option in options if option.record_ids]
+    prefix = shared_prefix(*([row.case.ideal_s, row.case.expected_s, row.case.measured_s] for _, row in pairs))
+    return [
+        [
+            row.case.precision,
+            row.case.kernel,
+            in_prefix(row.case.ideal_s, prefix),
+            in_prefix(row.case.expected_s, prefix),
+            f"{in_prefix(row.case.measured_s, prefix)}{' !' if doubts_of(row.case) else ''}",
+            format_percent(
+                row.case.error_ratio if row.case.expected_error_ratio is None else row.case.expected_error_ratio,
+                signed=True,
+            ),
+            speedup(option.speedup_ratio),
+            *loss_cells(option),
+        ]
+        for option, row in pairs
+    ]
+
+
+def _caveats(comparison: Comparison) -> list[str]:
+    """Return what loses too much, what speed-ups lack, what failed, and which flags put times in doubt."""
+    from reports.ranking.words import loss_limit_text
+    from roofline_model.core.finding import code_text
+
+    notes = [text for ranking in comparison.recommendations[:1] if (text := loss_limit_text(ranking))]
+    if comparison.baseline_label is None:
+        notes.append("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)")
+    failed = [row.case for row in comparison.rows if row.case.status == "failed"]
+    if failed:
+        others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        notes.append(f"failed: {failed[0].label}{others}: {failed[0].reason or 'no reason stored'}")
+    flags = dict.fromkeys(flag for row in comparison.rows for flag in sorted(doubts_of(row.case)))
+    notes += [f"! {flag}: {code_text(flag)}" for flag in flags]
+    if not comparison.is_measured:
+        reasons = dict.fromkeys(row.case.reason for row in comparison.rows if row.case.status == "predicted")
+        notes += [f"nothing was measured: {reason}" for reason in reasons if reason]
+    return notes
+
+
+def print_details(comparison: Comparison) -> None:
+    """Print every kernel, the reasons of what did not run, and the ranking."""
     from roofline_cli.runs.show import plus_minus_cell, print_flag_meanings, print_interval_meaning, print_reasons
 
     doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
@@ -150,13 +244,8 @@ def print_comparison(comparison: Comparison) -> None:
         ]
         for row, (ideal, likely, time) in zip(rows, shown_times, strict=True)
     ]
-    shape = comparison.rows[0].case if comparison.rows else None
-    what = (
-        f"{shape.op} {shape.shape_label}, {comparison.rows[0].summary.regime}"
-        if shape
-        else f"run {comparison.run.run_id[:8]} (no case)"
-    )
-    show_table(columns, cells, title=f"{what} on {comparison.hardware_name}")
+    show_line()
+    show_table(columns, cells)
     if comparison.baseline_label is None:
         show_line("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)", "yellow")
     else:
@@ -169,9 +258,7 @@ def print_comparison(comparison: Comparison) -> None:
     print_flag_meanings([row.summary for row in comparison.rows])
     for recommendation in comparison.recommendations:
         show_line()
-        _print_ranking(recommendation, comparison)
-    run = comparison.run.run_id[:8]
-    show_line(f"run {run}: `roofline show {run}`, `roofline report --run {run}`")
+        _print_ranking(recommendation)
 
 
 def doubts_of(case: CaseRow) -> frozenset[str]:
@@ -209,7 +296,7 @@ def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
     return "!" if is_doubtful else "" if doubtful else "–"
 
 
-def _print_ranking(recommendation: ShapeRanking, comparison: Comparison) -> None:
+def _print_ranking(recommendation: ShapeRanking) -> None:
     from reports.cases.rows import saved_ratio
     from reports.ranking.words import shape_reason
 
@@ -240,7 +327,6 @@ def _print_ranking(recommendation: ShapeRanking, comparison: Comparison) -> None
     show_table(
         columns, cells, title=f"Ranking, {recommendation.phase or recommendation.op} {recommendation.shape_label}"
     )
-    show_line(f"Best: {best_sentence(comparison, recommendation)}", "bold")
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

@@ -34,7 +34,8 @@ def export_run(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; none: search all runs."
+            metavar="RUN",
+            help="Id prefix, label, latest or latest~1, several joined by commas; without one, search all runs.",
         ),
     ] = None,
     case: Annotated[
@@ -62,7 +63,7 @@ def export_run(
 ) -> None:
     """Write a run or cases of many: JSON, CSV or Parquet.
 
-    JSON is complete; CSV and Parquet have a row per case. Without RUN give --case, --since or --until: what they find in all runs is written.
+    JSON is complete; CSV and Parquet have a row per case. Without RUN, --case, --since or --until select from all runs.
     """
     from results.store.query import RecordQuery
 
@@ -99,7 +100,7 @@ def _format(given: str | None, output: Path | None) -> str:
     if wanted not in FORMATS:
         raise InvalidValueError(f"--format must be json, csv or parquet, got {wanted[:40]!r}")
     if wanted == "parquet" and output is None:
-        raise InvalidValueError("--format parquet is no text for a terminal: give -o FILE.parquet")
+        raise InvalidValueError("--format parquet is binary, not for a terminal: give -o FILE.parquet")
     return wanted
 
 

@@ -95,7 +95,7 @@ def check(
 
 @app.command("stats")
 def stats(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
-    """Show how much the database holds and what takes the room."""
+    """Show how much the database holds and what takes the space."""
 
     from results.operations.stats import stats_of
 

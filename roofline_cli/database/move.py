@@ -100,7 +100,7 @@ def deliver_results(
 ) -> None:
     """Send results that waited for their server.
 
-    Runs keep on disk what a PostgreSQL server that is away does not take.
+    Runs keep on disk what an unreachable PostgreSQL server does not take.
 
     Sending a file twice stores nothing twice. Exit code 1 when a file could not be sent; it stays.
     """

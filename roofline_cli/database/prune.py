@@ -31,7 +31,7 @@ _SHOWN_KEPT = 3
 
 def prune(
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="AGE", help="Of runs older than this: 90d, 12w, 6m or 2y.")
+        str, typer.Option("--older-than", metavar="AGE", help="Prune runs older than this: 90d, 12w, 6m or 2y.")
     ],
     keep_latest: Annotated[
         int,
@@ -50,7 +50,7 @@ def prune(
     protect: Annotated[
         list[Path] | None,
         typer.Option(
-            "--protect", metavar="FILE", help="Runs named in this file (a list of baselines, say) keep everything."
+            "--protect", metavar="FILE", help="Runs named in this file, e.g. a list of baselines, keep everything."
         ),
     ] = None,
     ignore_label: Annotated[
@@ -58,18 +58,18 @@ def prune(
         typer.Option(
             "--ignore-label",
             metavar="PATTERN",
-            help="Labels that keep nothing, such as 'night *'; labels with a date in them never do.",
+            help="Labels that keep nothing, such as 'nightly *'; labels with a date in them never do.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    vacuum: Annotated[bool, typer.Option("--vacuum", help="Give the room back to the disk afterwards.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be dropped.")] = False,
+    vacuum: Annotated[bool, typer.Option("--vacuum", help="Return the space to the disk afterwards.")] = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Drop raw samples of old runs, keep every statistic.
 
     Sensor readings go with them.
-    Kept whole: the newest complete runs of each machine, chip and branch, the newest run of each label (but of dated
+    Kept whole: the newest complete runs of each machine, chip and branch, the newest run of each label (except dated
     ones), and runs named with --keep or in a --protect file.
     """
     import datetime

@@ -61,7 +61,7 @@ def import_files(
 ) -> None:
     """Store exported runs, or what other programs measured.
 
-    Records the database already has are recognised and left alone. Tokens/s of a model are set beside `predict model`.
+    Records that are already stored are left alone. Tokens/s of a model are compared with `predict model`.
     """
     from results.exchange.importing import read_any, store_read
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from results.history.case_history import HistoryOptions
 
 COMMANDS = {
-    "history": ("history", "Show a case over its nights: steps, drifts, and why."),
+    "history": ("history", "Show a case over its runs: steps, drifts, and why."),
 }
 
 CaseArgument = Annotated[
@@ -39,16 +39,16 @@ def history(
         typer.Option(
             "--since",
             metavar="DATE|DAYSd",
-            help="Show nights from this day on: 2026-09-01, or 90d for the last 90 days; all are searched.",
+            help="Show runs from this day on: 2026-09-01, or 90d for the last 90 days; all are searched.",
         ),
     ] = None,
     branch: Annotated[
         str | None,
-        typer.Option("--branch", metavar="NAME|all", help="Whose nights count; default: the branch with most nights."),
+        typer.Option("--branch", metavar="NAME|all", help="Whose runs count; default: the branch with most runs."),
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option("--annotations", metavar="FILE.toml", help="What is expected: such a change is no alert."),
+        typer.Option("--annotations", metavar="FILE.toml", help="Expected changes, which raise no alert."),
     ] = None,
     quarantine: Annotated[
         Path | None, typer.Option("--quarantine", metavar="FILE.toml", help="Cases that raise no alert; as for diff.")
@@ -57,9 +57,9 @@ def history(
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a case over its nights: steps, drifts, and why.
+    """Show a case over its runs: steps, drifts, and why.
 
-    One alert per change, not per night; it ends when the change is undone or annotated.
+    One alert per change, not per run; it ends when the change is undone or annotated.
     """
     from roofline_cli.diff.history_view import show_all, show_case
 

@@ -41,7 +41,7 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
         show_line(f"quarantined, raises no alert: {history.quarantine_reason}", "yellow")
     number = 0
     if history.since is not None:
-        show_line(f"nights from {history.since[:10]} on; all are searched", "dim")
+        show_line(f"runs from {history.since[:10]} on; all are searched", "dim")
     for place, segment in enumerate(history.segments):
         standing = (change for change in history.changes if change.status != "withdrawn")
         changes = [change for change in standing if change.segment_index == place]
@@ -79,7 +79,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
             Column("Case", is_prose=True, least=14),
             Column("Format", is_prose=True, least=8, drop=1),
             Column("Kernel", is_prose=True, least=10, drop=2),
-            Column("Nights", "right", drop=5),
+            Column("Runs", "right", drop=5),
             Column("Trend", drop=6),
             Column("Change", "right"),
             Column("Since", drop=3),
@@ -130,14 +130,14 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
     chip = segment.hardware_key or "unknown chip"
     method = f", method {segment.method_version}" if segment.method_version else ""
     doubtful = f", {hollow} of them doubtful (hollow)" if hollow else ""
-    show_line(f"{chip}{method}: {counted(len(shown), 'night')} from {first} to {last}{of}{doubtful}")
+    show_line(f"{chip}{method}: {counted(len(shown), 'run')} from {first} to {last}{of}{doubtful}")
     if segment.split:
         change = (
             ""
             if segment.split_change_value is None
             else f"; level {change_text(segment.split_change_value, metric)}, not judged"
         )
-        show_line(f"not compared with the nights before: {'; '.join(segment.split)}{change}", "yellow")
+        show_line(f"not compared with the runs before: {'; '.join(segment.split)}{change}", "yellow")
     reasons = sorted({doubts_text(night.doubts) for night in shown if night.doubts})
     if reasons:
         show_line(f"hollow: {'; '.join(reasons)}", "dim")
@@ -145,7 +145,7 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
         from results.history.change_points import LEAST_NIGHTS
 
         show_line(
-            f"too short: {len(segment.used)} of the {LEAST_NIGHTS} nights that it takes to look for a step", "yellow"
+            f"too short: {len(segment.used)} of the {LEAST_NIGHTS} runs that it takes to look for a step", "yellow"
         )
 
 
@@ -166,7 +166,7 @@ def _show_change(number: int, change: Change, metric: Metric) -> None:
     arrow = f"{value_text(change.before_value, metric)} → {value_text(change.after_value, metric)}"
     what = f"[{number}] {change.started_at[:10]}  {change_text(change.change_value, metric)}"
     if change.kind == "drift":
-        what += f" drift over {counted(change.night_count, 'night')}"
+        what += f" drift over {counted(change.night_count, 'run')}"
     status = change.status + (f" on {change.fixed_at[:10]}" if change.fixed_at else "")
     sure = "" if change.is_confirmed or change.status == "withdrawn" else ", not yet confirmed"
     found_on = f"; found {change.found_at[:10]}{sure}" if change.kind == "step" else ""
@@ -177,7 +177,7 @@ def _show_change(number: int, change: Change, metric: Metric) -> None:
         shown = list(change.changed[:_MOST_CHANGED])
         more = len(change.changed) - len(shown)
         text = "; ".join(shown) if shown else "nothing that is recorded: not the driver, the software, nor the commit"
-        show_line(f"    changed that night: {text}{f'; and {more} more' if more > 0 else ''}")
+        show_line(f"    changed in that run: {text}{f'; and {more} more' if more > 0 else ''}")
     if change.clock_ratio is not None:
         show_line(
             f"    SM clock {change_text(change.clock_ratio - 1, metric, is_ratio=True)}{_by_the_clock(change, metric)}"
@@ -194,7 +194,7 @@ def _by_the_clock(change: Change, metric: Metric) -> str:
 
 def _show_summary(history: CaseHistory) -> None:
     alerts, branch = history.alerts, f", branch {history.branch}" if history.branch else ""
-    nights = f"{counted(len(history.points), 'night')}{branch}"
+    nights = f"{counted(len(history.points), 'run')}{branch}"
     show_line(f"{nights}: {counted(len(alerts), 'alert')} open", "bold red" if alerts else "")
 
 

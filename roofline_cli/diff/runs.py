@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from results.records.records import RunInfo
 
 COMMANDS = {
-    "diff": ("diff_runs", "Say what changed between two runs by more than noise."),
+    "diff": ("diff_runs", "Show what changed between two runs by more than noise."),
 }
 
 FORMATS = ("text", "md", "json", "junit")
@@ -67,14 +67,14 @@ def diff_runs(
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option("--annotations", metavar="FILE.toml", help="What is expected: such a slow-down fails nothing."),
+        typer.Option("--annotations", metavar="FILE.toml", help="Expected changes, which fail nothing."),
     ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
             "--allow",
             metavar="FACT",
-            help="Compare although this fact of the environment differs, e.g. driver; repeat it.",
+            help="Compare although this fact of the environment differs, e.g. driver; repeatable.",
         ),
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="List the cases that are the same, too.")] = False,
@@ -87,7 +87,7 @@ def diff_runs(
     db: DatabaseOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Say what changed between two runs by more than noise.
+    """Show what changed between two runs by more than noise.
 
     Exit codes: 0 nothing worse, 1 regression, 2 bad input, 3 too much is ambiguous, 4 not comparable, 5 machine state.
     """

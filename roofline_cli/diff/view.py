@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_table
+from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_notes, show_table
 from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
 from roofline_model.core.units import format_quantity
 
@@ -14,33 +14,91 @@ if TYPE_CHECKING:
     from results.diff.gate import GateResult
     from results.diff.rules import Verdict
 
-MOST_ROWS = 40
-"""Rows of one verdict; the rest is counted and in --all and --json."""
 _STYLES = {"SLOWER": "bold red", "FASTER": "green", "GONE": "red", "INVALID": "yellow", "AMBIGUOUS": "yellow"}
 _HEADLINE_STYLES = {0: "bold green", 1: "bold red"}
 
 
+ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table: the gravest verdicts first."""
+_ANSWER_COLUMNS = (
+    Column("Verdict"),
+    Column("Case", is_prose=True, least=14),
+    Column("Format"),
+    Column("Kernel", drop=3),
+    Column("Before", "right", drop=1),
+    Column("After", "right", drop=2),
+    Column("Change", "right"),
+)
+
+
 def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) -> None:
-    """Print a diff for people."""
+    """Print the verdict, the gravest cases, up to two caveats, and what to type next: a dozen lines; `show_all`: the rest."""
     from results.diff.gate import EXIT_NOT_COMPARABLE
-    from results.diff.rules import REASONS
-    from results.text.diff_text import common_text, counts_text, listed_headline, run_text, sensitivity_text, time_text
+    from results.text.diff_text import common_text, counts_text, listed_headline, sensitivity_text
 
     show_line(listed_headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
     if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
         show_line(f"exit code {result.exit_code}: {findings_text(result.reasons)}", "bold")
+    before, after = (", ".join(run.short_name for run in runs) for runs in (diff.before, diff.after))
+    if min(run.started_at for run in diff.before) > max(run.started_at for run in diff.after):
+        show_line("The first side is the newer one: SLOWER here means that it was slower earlier.", "yellow")
+    if result.exit_code == EXIT_NOT_COMPARABLE:
+        _show_environment(diff)
+    moved = [case for verdict in _order(False) for case in diff.of(verdict)]
+    if moved:
+        _show_moved(moved[:ANSWER_ROW_COUNT])
+    show_line(f"{before} → {after}: {counts_text(diff) or 'no case on both sides'}.", "dim")
+    if result.exit_code != EXIT_NOT_COMPARABLE:
+        notes = [f"differs: {difference.text}" for difference in diff.permitted]
+        notes += [subject_text(item) for item in diff.unused_quarantine]
+        notes += [text for text in (common_text(diff), sensitivity_text(diff)) if text]
+        show_notes(notes)
+    show_line(f"Next: roofline report --run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}")
+    hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
+    show_line(f"More: --all lists {hidden}.", "dim")
+    if show_all:
+        show_line()
+        _show_details(diff, result)
+
+
+def _show_moved(cases: Sequence[CaseDiff]) -> None:
+    """Print the cases that changed, a row each."""
+    from results.records.case_names import case_title
+    from results.text.diff_text import change_text, short
+
+    before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
+    rows: list[list[Cell]] = [
+        [
+            Styled(case.verdict, _STYLES.get(case.verdict, "")),
+            short(case_title(case.case.op, case.case.shape), 60),
+            short(case.case.precision_label or "–", 40),
+            short(case.case.kernel, 40),
+            first,
+            second,
+            change_text(case) if case.change_ratio is not None else "–",
+        ]
+        for case, first, second in zip(cases, before, after, strict=True)
+    ]
+    show_table(_ANSWER_COLUMNS, rows, says_what_is_left_out=False)
+
+
+def _show_details(diff: SuiteDiff, result: GateResult) -> None:
+    """Print the runs, what differs between them, and every case."""
+    from results.diff.gate import EXIT_NOT_COMPARABLE
+    from results.diff.rules import REASONS
+    from results.text.diff_text import common_text, run_text, sensitivity_text, time_text
+
     for word, runs in (("before", diff.before), ("after ", diff.after)):
         for run in runs:
             show_line(f"{word} {run_text(run)}")
-    if min(run.started_at for run in diff.before) > max(run.started_at for run in diff.after):
-        show_line("the first side is the newer one: SLOWER here means that it was slower earlier", "yellow")
-    _show_environment(diff)
-    shown = [case for verdict in _order(show_all) for case in _limited(diff.of(verdict), show_all)]
+    if result.exit_code != EXIT_NOT_COMPARABLE:
+        _show_environment(diff)
+    shown = [case for verdict in _order(True) for case in diff.of(verdict)]
     if shown:
         show_line()
         show_cases(shown)
         _show_remarks(shown)
-    lines = [text for text in (counts_text(diff), sensitivity_text(diff), common_text(diff)) if text]
+    lines = [text for text in (sensitivity_text(diff), common_text(diff)) if text]
     if lines:
         show_line()
     for text in lines:
@@ -146,12 +204,3 @@ def _order(show_all: bool) -> tuple[Verdict, ...]:
     from results.diff.rules import VERDICTS
 
     return VERDICTS if show_all else tuple(verdict for verdict in VERDICTS if verdict != "SAME")
-
-
-def _limited(cases: Sequence[CaseDiff], show_all: bool) -> Sequence[CaseDiff]:
-    if show_all or len(cases) <= MOST_ROWS:
-        return cases
-    show_line(
-        f"{len(cases)} cases are {cases[0].verdict}, the {MOST_ROWS} largest changes are listed; --all lists all", "dim"
-    )
-    return cases[:MOST_ROWS]

@@ -43,24 +43,23 @@ def calibrate(
             metavar="SECONDS",
             min=5,
             max=600,
-            help="How long to look, about (75; 40 for ceilings alone). The kernels take 45 at least.",
+            help="About how long to measure (75; 40 for ceilings alone). The kernels take at least 45.",
         ),
     ] = None,
     kernels: Annotated[
         bool, typer.Option("--kernels/--no-kernels", help="Time a CPU's kernels, too (default), or its ceilings alone.")
     ] = True,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Start anew instead of keeping the best value ever seen.")
+        bool, typer.Option("--forget", help="Start again instead of keeping the best value so far.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine's real ceilings and constants.
 
-    Memory and cache bandwidth, each format's products, fixed costs, casts, bandwidth against active cores, each with its
-    spread; on a CPU then every kernel at a few sizes, none of them a benchmark's, from which its time at other sizes is
-    expected. Later runs here use them by themselves and say so; a ceiling is the best this machine has shown, so a busy
-    moment never lowers one, and of a kernel the median of the last five looks counts. FILE.toml is read by --hw and, in
-    pytest, by --roofline-profile-file.
+    Measures memory and cache bandwidth, products per format, fixed costs, casts, and bandwidth against active cores, each
+    with its spread. On a CPU it then times every kernel at a few sizes, for expected times at other sizes. Later runs here
+    use the results. A ceiling is the best that this machine has shown; of a kernel the median of the last five calibrations
+    counts. --hw reads FILE.toml, and in pytest --roofline-profile-file.
     """
     from plugin.calibrate.profile_file import profile_text
     from plugin.machine.facts import find_machine
@@ -119,7 +118,7 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
     chip, why = machine.match()
     if chip is None:
         raise UnsupportedError(
-            f"{why}; constants stand beside a datasheet, so describe this chip in a TOML file first "
+            f"{why}; constants need a datasheet: describe this chip in a TOML file first "
             "(start: `roofline hardware show gb10 --toml`)"
         )
     return gpu_device(machine, chip, _report, forget=forget, budget_s=seconds)

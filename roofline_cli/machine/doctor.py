@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
-from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_cli.screen.tables import CAVEAT_COUNT, Cell, Column, Styled, brief, show_json, show_line, show_table
+from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption
+from roofline_model.core.units import counted
 
 COMMANDS = {
-    "doctor": ("doctor", "Say what this machine has, what is missing, how to install it."),
+    "doctor": ("doctor", "Show what this machine has, what is missing, how to install it."),
 }
 
 _STYLES = {"ok": "green", "info": "", "warn": "yellow", "error": "bold red"}
@@ -38,9 +39,10 @@ def doctor(
         str | None,
         typer.Option("-k", metavar="EXPRESSION", help="With --noise: only cases whose names match, as in pytest."),
     ] = None,
+    show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what this machine has, what is missing, how to install it.
+    """Show what this machine has, what is missing, how to install it.
 
     Exits 1 when something is broken, 0 otherwise.
     """
@@ -59,25 +61,52 @@ def doctor(
     if as_json:
         show_json({"is_ok": not broken, "checks": [check.to_dict() for check in checks]})
     else:
-        _print_checks(checks, len(broken))
+        _print_answer(checks, len(broken))
+        if show_all:
+            show_line()
+            _print_checks(checks)
     if broken:
         raise typer.Exit(1)
 
 
-def _print_checks(checks: list[Any], broken_count: int) -> None:
-    columns = (Column("Check"), Column("State"), Column("Found", is_prose=True))
+ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table: what is broken, then warnings, then what a measurement stands on."""
+_FIRST = ("nvidia device", "torch", "chip", "calibration", "database")
+"""Checks that stand in the answer when nothing is wrong with them."""
+_COLUMNS = (Column("Check"), Column("State"), Column("Found", is_prose=True))
+
+
+def _print_answer(checks: list[Any], broken_count: int) -> None:
+    """Print whether this machine can measure, what is wrong, and what to type next: a dozen lines."""
+    warned = [check for check in checks if check.status == "warn"]
+    broken = [check for check in checks if check.status == "error"]
+    warnings = f"; {counted(len(warned), 'warning')}" if warned else ""
+    state = f"{broken_count} broken" if broken_count else "Nothing is broken"
+    show_line(f"{state}{warnings}.", "bold red" if broken_count else "bold")
+    first = [check for name in _FIRST for check in checks if check.name == name and check.status in ("ok", "info")]
+    rows: list[list[Cell]] = [
+        [check.name, Styled(check.status, _STYLES[check.status]), brief(check.detail)]
+        for check in [*broken, *warned, *first][:ANSWER_ROW_COUNT]
+    ]
+    show_table(_COLUMNS, rows)
+    fixes = [check for check in [*broken, *warned] if check.fix]
+    for check in fixes[:CAVEAT_COUNT]:
+        show_line(f"Fix {check.name}: {check.fix}", _STYLES[check.status])
+    if not broken:
+        is_calibrated = any(check.name == "calibration" and check.status == "ok" for check in checks)
+        step = "" if is_calibrated else "roofline calibrate, then "
+        show_line(f"Next: {step}pytest bench_cases -k gemv")
+    show_line(f"More: --all lists {len(checks)} checks and every fix.", "dim")
+
+
+def _print_checks(checks: list[Any]) -> None:
     rows: list[list[Cell]] = [
         [check.name, Styled(check.status, _STYLES[check.status]), check.detail] for check in checks
     ]
-    show_table(columns, rows)
+    show_table(_COLUMNS, rows)
     fixes = [check for check in checks if check.fix]
     if fixes:
         show_line()
         show_line("What to do", "bold")
     for check in fixes:
         show_line(f"  {check.name}: {check.fix}", _STYLES[check.status])
-    show_line()
-    if broken_count:
-        show_line(f"{broken_count} broken: see above", "bold red")
-    else:
-        show_line("nothing is broken", "green")

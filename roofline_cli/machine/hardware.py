@@ -11,14 +11,16 @@ from roofline_cli.screen.tables import (
     Cell,
     Column,
     Styled,
+    brief,
     clean,
     decimal_bytes,
     intensity,
     show_json,
     show_line,
+    show_notes,
     show_table,
 )
-from roofline_cli.shared.options import JsonOption, find_chip
+from roofline_cli.shared.options import AllOption, JsonOption, find_chip
 from roofline_model.chips.hardware import check_device, doubts_of, errors_of, list_hardware
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
@@ -81,6 +83,7 @@ def list_chips(as_json: JsonOption = False) -> None:
 def show_chip(
     name: ChipArgument,
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the chip's file: the start of a custom chip.")] = False,
+    show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show one chip: every number with status and source.
@@ -97,7 +100,10 @@ def show_chip(
     if as_json:
         show_json(command_json(hardware_detail(chip)))
         return
-    _print_chip(chip)
+    _print_answer(chip, name)
+    if show_all:
+        show_line()
+        _print_chip(chip)
 
 
 @app.command("check")
@@ -108,7 +114,7 @@ def check_chips(
     all_chips: Annotated[bool, typer.Option("--all", help="Check every chip of the registry.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check chip files for slips of unit, order and sense.
+    """Check chip files for wrong units, order and values.
 
     Exits 1 when there are errors.
     """
@@ -168,8 +174,38 @@ def _print_findings(results: list[tuple[str, list[Finding]]], error_count: int) 
     show_line(f"{len(results)} checked, {counted(error_count, 'error')}, {counted(warnings, 'warning')}")
 
 
+_ANSWER_FORMATS = ("BF16", "FP8_E4M3", "NVFP4", "INT8", "INT4")
+"""Formats whose dense rates stand in the answer, where the chip has units for them."""
+_ANSWER_PEAK_COUNT = 3
+
+
+def _print_answer(chip: Device, asked: str) -> None:
+    """Print bandwidth, memory and dense rates with what they rest on, and what to type next: a dozen lines."""
+    memory = "" if chip.capacity is None else f" to {decimal_bytes(chip.capacity.value)} of memory"
+    show_line(f"{chip.key}: {format_bandwidth(chip.bandwidth.value)}{memory}.", "bold")
+    identity = [part for part in (chip.name, chip.vendor, chip.architecture) if part]
+    identity += [f"aliases {', '.join(chip.aliases)}"] if chip.aliases else []
+    show_line(f"{', '.join(identity)}.", "dim")
+    numbers = [("memory bandwidth", chip.bandwidth), ("memory bandwidth achieved", chip.bandwidth_achieved)]
+    paths = [(name, chip.paths[name]) for name in _ANSWER_FORMATS if name in chip.paths]
+    native = [(f"dense peak {name}", path.dense) for name, path in paths if path.kind == "native"]
+    shown = [(label, quantity) for label, quantity in (*numbers, *native[:_ANSWER_PEAK_COUNT]) if quantity is not None]
+    columns = (Column("Number"), Column("Value", "right"), Column("Status"), Column("Source", is_prose=True))
+    rows = [_quantity_row(label, quantity) for label, quantity in shown]
+    show_table(
+        columns,
+        [
+            [label, value, status, brief(quantity.source, 26)]
+            for (label, value, _, status, _), (_, quantity) in zip(rows, shown, strict=True)
+        ],
+    )
+    placeholder = ["placeholder: invented numbers, for examples only"] if chip.is_placeholder else []
+    show_notes([*placeholder, *map(short_text, doubts_of(chip))])
+    show_line(f"Next: roofline predict gemv -N 4096 -K 4096 --hw {asked}")
+    show_line("More: --all shows caches, clocks, every format's path, notes and sources.", "dim")
+
+
 def _print_chip(chip: Device) -> None:
-    show_line(f"{chip.key}: {chip.name}", "bold")
     identity = [part for part in (chip.kind, chip.vendor, chip.architecture) if part]
     identity += [f"aliases {', '.join(chip.aliases)}"] if chip.aliases else []
     show_line(", ".join(identity))

@@ -133,7 +133,7 @@ def _run(plan: NoisePlan, label: str) -> bool:
         wanted = f"-k {plan.keyword}" if plan.keyword is not None else f"--shapes {plan.shapes}"
         raise UnsupportedError(f"{wanted} selects no case; `pytest bench_cases --collect-only -q` lists them")
     if exit_code not in (0, _TESTS_FAILED):
-        raise RooflineError(f"measuring stopped (pytest exit code {exit_code}); what pytest said stands above")
+        raise RooflineError(f"measuring stopped (pytest exit code {exit_code}); pytest's output is above")
     return exit_code == 0
 
 
@@ -160,7 +160,7 @@ def _stored_noise(db: str | None, label: str) -> _Found:
         floors = noise_floors(records, run.environment.class_hash, datetime.now(UTC).isoformat(timespec="microseconds"))
         if not floors:
             raise RooflineError(
-                f"no case was measured in two processes, so there is no noise to tell; `roofline show {run.run_id[:8]}` says why"
+                f"no case was measured in two processes, so the noise is unknown; `roofline show {run.run_id[:8]}` says why"
             )
         disturbed_ratio = _disturbed_ratio(records)
         is_stored = disturbed_ratio <= MOST_DISTURBED_RATIO

@@ -52,8 +52,8 @@ def fit(
 ) -> None:
     """Fit the expected-time model to a table of measured kernels.
 
-    Many rows fix the constants by themselves; a few dozen refine those that the chip or its relatives already have. Errors
-    are of rows that were not fitted (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
+    Many rows decide the constants alone; a few dozen refine those that the chip or its relatives already have. Errors are
+    of rows left out of the fit (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
     """
     from roofline_model.expected.fitting.fit import FitPlan, fit_table
     from roofline_model.expected.fitting.table import read_kernel_table
@@ -142,7 +142,7 @@ def _check_target(path: Path, table_file: Path, beside: Path | None = None) -> N
         )
     if beside is not None and path.exists() and not is_attention_file(path):
         raise InvalidValueError(
-            f"{path}, where the attention of {beside} would go, is no file of `roofline fit`: it is not overwritten; name another file with -o"
+            f"{path} (for the attention of {beside}) is not a file of `roofline fit` and is not overwritten; name another file with -o"
         )
 
 

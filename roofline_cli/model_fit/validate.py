@@ -41,7 +41,7 @@ def validate(
     ] = None,
     no_local_calibration: Annotated[
         bool,
-        typer.Option("--no-local-calibration", help="Never use what this machine measured about itself."),
+        typer.Option("--no-local-calibration", help="Never use this machine's own calibration."),
     ] = False,
     constants: Annotated[
         Path | None,

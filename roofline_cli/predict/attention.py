@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
-from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json
+from roofline_cli.predict.prediction_rows import print_answer, time_columns
+from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json, show_line
 from roofline_cli.shared.options import (
+    AllOption,
     FormatsFileOption,
     HardwareOption,
     JsonOption,
@@ -18,6 +20,7 @@ from roofline_cli.shared.options import (
     parse_size,
 )
 from roofline_model.core.units import format_time
+from roofline_model.formats.catalog import attention_name
 
 if TYPE_CHECKING:
     from roofline_model.kernels.attention_kernels import AttentionKernel
@@ -66,6 +69,7 @@ def predict_attention(
         ),
     ] = None,
     formats_file: FormatsFileOption = None,
+    show_all: AllOption = False,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -102,7 +106,10 @@ def predict_attention(
     if as_json:
         show_json(command_json(table))
         return
-    _print(request, question, table, named)
+    _print_answer(request, question, table, named)
+    if show_all:
+        show_line()
+        _print_all(request, question, table, named)
     if plot:
         _plot(table.predictions)
 
@@ -131,14 +138,25 @@ def _shape_words(question: AttentionQuestion) -> str:
     return text + (f", pages of {question.page_tokens} tokens" if question.page_tokens is not None else "")
 
 
-def _print(
+def _print_answer(
     request: Request,
     question: AttentionQuestion,
     table: PredictionTable[AttentionPrediction],
     kernel: AttentionKernel | None,
 ) -> None:
-    from roofline_cli.predict.prediction_rows import time_columns
+    whose = "" if kernel is None else f", {kernel.name}"
+    names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
+    title = f"attention {_shape_words(question)}{whose}"
+    next_step = f"pytest bench_cases -k attention --hw {request.asked} measures kernels on this machine"
+    print_answer(table.predictions, names, title, request.hardware, next_step)
 
+
+def _print_all(
+    request: Request,
+    question: AttentionQuestion,
+    table: PredictionTable[AttentionPrediction],
+    kernel: AttentionKernel | None,
+) -> None:
     rows, gained = table.predictions, row_gains(table.predictions)
     times = time_columns(rows, [row.expected for row in rows], [row.unfused_time_s for row in rows])
     cells = [
@@ -182,8 +200,7 @@ def _print(
         )
     if grown := _growth_under_a_window(request, question, rows, kernel):
         remark += f" {grown}"
-    whose = "" if kernel is None else f", {kernel.name}"
-    print_layer_table(request, table, f"attention {_shape_words(question)}{whose}", columns, cells, remark)
+    print_layer_table(request, table, columns, cells, remark)
 
 
 def _growth_under_a_window(

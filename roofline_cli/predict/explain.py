@@ -17,7 +17,7 @@ COMMANDS = {
 
 
 def explain(
-    code: Annotated[str, typer.Argument(help="code of a finding, e.g. kernel-gap; without one all are listed")] = "",
+    code: Annotated[str, typer.Argument(help="Code of a finding, e.g. kernel-gap; without one, list all.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Explain the code of a finding; without one, list all."""

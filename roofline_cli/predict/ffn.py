@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
-from roofline_cli.screen.tables import MISSING, Column, intensity, show_json
+from roofline_cli.predict.prediction_rows import print_answer, time_columns
+from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, show_line
 from roofline_cli.shared.options import (
+    AllOption,
     FormatsFileOption,
     FormatsOption,
     HardwareOption,
@@ -19,6 +21,7 @@ from roofline_cli.shared.options import (
     parse_size,
 )
 from roofline_model.core.units import counted
+from roofline_model.formats.catalog import format_name
 
 if TYPE_CHECKING:
     from roofline_model.predictions.ffn import FfnPrediction, FfnQuestion
@@ -48,6 +51,7 @@ def predict_ffn(
     hw: HardwareOption = "auto",
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
+    show_all: AllOption = False,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -69,7 +73,10 @@ def predict_ffn(
     if as_json:
         show_json(command_json(table))
         return
-    _print(request, question, table)
+    _print_answer(request, question, table)
+    if show_all:
+        show_line()
+        _print_all(request, table)
     if plot:
         _plot(table.predictions)
 
@@ -95,9 +102,17 @@ def _plot(rows: Sequence[FfnPrediction]) -> None:
     )
 
 
-def _print(request: Request, question: FfnQuestion, table: PredictionTable[FfnPrediction]) -> None:
-    from roofline_cli.predict.prediction_rows import time_columns
+def _print_answer(request: Request, question: FfnQuestion, table: PredictionTable[FfnPrediction]) -> None:
+    kind = "gated" if question.is_gated else "without a gate"
+    tokens = counted(question.tokens_count, "token")
+    sizes = f"{question.hidden_size} to {question.ffn_size} and back"
+    names = [format_name(row.weight_format, row.activation_format) for row in table.predictions]
+    title = f"ffn ({kind}) of {tokens}, {sizes}"
+    next_step = f"roofline predict model --model NAME --hw {request.asked} for a whole model"
+    print_answer(table.predictions, names, title, request.hardware, next_step)
 
+
+def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:
     rows, gained = table.predictions, row_gains(table.predictions)
     # The row with cast kernels has all the others', in the order they run.
     kernels = max(([kernel.name for kernel in row.kernels] for row in rows), key=len)
@@ -137,7 +152,5 @@ def _print(request: Request, question: FfnQuestion, table: PredictionTable[FfnPr
         Column("Bound", drop=1),
         Column("Path", drop=4),
     )
-    kind = "gated" if question.is_gated else "without a gate"
-    title = f"ffn ({kind}) of {counted(question.tokens_count, 'token')}, {question.hidden_size} to {question.ffn_size} and back,"
     remark = "Ideal is the speed of light, of each kernel and of all one after the other; AI in FLOP/byte."
-    print_layer_table(request, table, title, columns, cells, remark)
+    print_layer_table(request, table, columns, cells, remark)

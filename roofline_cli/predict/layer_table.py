@@ -78,7 +78,7 @@ def row_gains(rows: Sequence[Row]) -> Gains:
 
 
 def print_layer_table(
-    request: Request, table: Table, title: str, columns: Sequence[Column], cells: Sequence[Sequence[Cell]], remark: str
+    request: Request, table: Table, columns: Sequence[Column], cells: Sequence[Sequence[Cell]], remark: str
 ) -> None:
     """Print the rows with numbered notes, what was excluded, what the expected times rest on, and the `remark`."""
     rows: Sequence[Row] = table.predictions
@@ -89,7 +89,7 @@ def print_layer_table(
         for row, own in zip(rows, cells, strict=True)
     ]
     chip = request.hardware
-    show_table([*columns, Column("Notes")], lines, title=f"{title} on {chip.key}: {chip.name}")
+    show_table([*columns, Column("Notes")], lines)
     print_notes(notes, table.excluded)
     print_gaps((row.format, row.kernel_gap or row.engine_gap) for row in rows)
     _print_expected(rows)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import show_json
+from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.options import (
+    AllOption,
     FormatsFileOption,
     HardwareOption,
     JsonOption,
@@ -152,6 +153,7 @@ def predict_model_command(
     all_reduce_us: LatencyOption = None,
     memory_headroom: HeadroomOption = "0",
     no_group_scales: GroupScalesOption = False,
+    show_all: AllOption = False,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -208,7 +210,7 @@ def predict_model_command(
         (strategies[prediction.plan.label][0], prediction)
         for prediction in predictions[: len(strategies) * len(batches)]
     ]
-    _show(predictions, used, chip, hw, as_json)
+    _show(predictions, used, chip, hw, as_json, show_all)
     if plot:
         _plot(predictions[0], chip)
 
@@ -245,9 +247,10 @@ def _show(
     chip: Device,
     hw: str,
     as_json: bool,
+    show_all: bool,
 ) -> None:
     """Show the predictions, and of those made with a strategy (`used`) what it is, gains and claims."""
-    from roofline_cli.predict.model_view import print_comparison, print_prediction
+    from roofline_cli.predict.model_view import print_comparison, print_pass, print_passes, print_prediction
     from roofline_cli.predict.strategy import print_claims, print_gain, print_strategy, strategy_json
 
     if as_json:
@@ -257,9 +260,15 @@ def _show(
         show_json(document)
         return
     if len(predictions) > 1:
-        print_comparison(predictions, chip, hw)
+        print_passes(predictions, chip, hw)
     else:
-        print_prediction(predictions[0], chip, hw)
+        print_pass(predictions[0], chip, hw)
+    if show_all:
+        show_line()
+        if len(predictions) > 1:
+            print_comparison(predictions, chip, hw)
+        else:
+            print_prediction(predictions[0], chip, hw)
     strategies = {config.name: config for config, _ in used}.values()
     for config in strategies if len(predictions) == 1 else ():
         print_strategy(config, chip)

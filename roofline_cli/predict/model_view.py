@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.predict.prediction_rows import show_doubts
-from roofline_cli.screen.tables import Cell, Column, Styled, decimal_bytes, intensity, show_line, show_table
+from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
+from roofline_cli.recommend.model_view import GOOD_KERNELS, rate
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    Styled,
+    decimal_bytes,
+    in_prefix,
+    intensity,
+    shared_prefix,
+    show_line,
+    show_table,
+)
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_time
@@ -19,13 +31,171 @@ if TYPE_CHECKING:
     from roofline_model.operators.product import Operator
 
 
+_ANSWER_COLUMNS = (
+    Column("Operator"),
+    Column("Calls", "right", drop=1),
+    Column("Expected", "right", hide_empty=True),
+    Column("Share", "right"),
+    Column("Ideal", "right"),
+    Column("Bytes", "right", drop=2),
+    Column("Bound", drop=3),
+)
+_LARGEST_COUNT = 3
+"""Operators with a row of their own in the answer; one row more holds the others."""
+
+
+def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
+    """Print what one pass takes, where its time goes, its memory, and what to type next: a dozen lines."""
+    from roofline_model.models.step_expected import expected_step, why_no_step
+
+    expected = expected_step(prediction, chip)
+    show_line(_pass_sentence(prediction, expected), "bold")
+    show_line(f"{_title(prediction, chip)}.", "dim")
+    show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
+    _print_first_token(prediction, chip)
+    show_line(_short_memory_sentence(prediction))
+    if expected is not None:
+        show_line(GOOD_KERNELS, "dim")
+    elif not chip.is_placeholder:
+        show_line(f"Note: {no_expected_sentence(why_no_step(prediction, chip))}", "yellow")
+    _print_next(prediction, chip, asked, "every operator, launch gaps, notes and sources")
+
+
+def _print_next(prediction: ModelPrediction, chip: Device, asked: str, more: str) -> None:
+    print_caveats(chip, [])
+    show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {asked}")
+    show_line(f"More: --all shows {more}.", "dim")
+
+
+def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:
+    if expected is None:
+        took = f"ideal {format_time(prediction.time_s)} a pass (upper bound)"
+        tokens = f"At most {_tokens(prediction, prediction.time_s)}"
+    else:
+        low, high = format_time(expected.low_s), format_time(expected.high_s)
+        took = f"expected {format_time(expected.time_s)} a pass ({low} to {high})"
+        tokens = _tokens(prediction, expected.time_s)
+    fits = "" if prediction.memory.fits in (True, None) else "Does not fit. "
+    return f"{fits}{tokens}: {took}."
+
+
+def _largest_rows(prediction: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
+    """Return the operators that take longest, expected where there is such a time, then the others and the pass."""
+    whole_s = prediction.time_s if expected is None else expected.time_s
+    timed = []
+    for index, kernel in enumerate(prediction.kernels):
+        of_step = None if expected is None else expected.kernels[index]
+        if of_step is None or of_step.binding == "attention":  # inside the attention's own time
+            time_s = None if expected is not None else kernel.time_s
+        else:
+            time_s = of_step.time_s * kernel.kernel.calls_count
+        timed.append((time_s or 0.0, kernel))
+    timed.sort(key=lambda pair: -pair[0])
+    first, others = timed[:_LARGEST_COUNT], timed[_LARGEST_COUNT:]
+    rows = [
+        _largest_row(kernel.kernel.name, kernel.kernel.calls_count, time_s, [kernel], kernel.prediction.bound, whole_s)
+        for time_s, kernel in first
+    ]
+    if others:
+        kernels = [kernel for _, kernel in others]
+        calls_count = sum(kernel.kernel.calls_count for kernel in kernels)
+        rest_s = whole_s - sum(time_s for time_s, _ in first)
+        rows.append(_largest_row(f"{len(others)} others", calls_count, rest_s, kernels, "", whole_s))
+    total = _largest_row("pass", prediction.launch_count, whole_s, prediction.kernels, prediction.bound, whole_s)
+    rows.append(total)
+    if expected is None:
+        for row in rows:
+            row[2] = MISSING
+    return [*rows[:-1], [Styled(str(cell), "bold") for cell in rows[-1]]]
+
+
+def _largest_row(
+    name: str, calls_count: float, time_s: float, kernels: Sequence[KernelPrediction], bound: str, whole_s: float
+) -> list[Cell]:
+    prefix = shared_prefix([whole_s], [])
+    return [
+        name,
+        f"{calls_count:g}",
+        in_prefix(time_s, prefix, is_sum=True),
+        f"{time_s / whole_s * 100:.0f} %",
+        in_prefix(sum(kernel.time_s for kernel in kernels), prefix, is_sum=True),
+        decimal_bytes(sum(kernel.moved_bytes for kernel in kernels)),
+        bound,
+    ]
+
+
+def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+    """Print the fastest plan that fits, a row for each plan and batch, and what to type next."""
+    from roofline_model.models.step_expected import expected_step, why_no_step
+
+    steps = [expected_step(prediction, chip) for prediction in predictions]
+    times = [
+        prediction.time_s if step is None else step.time_s for prediction, step in zip(predictions, steps, strict=True)
+    ]
+    show_line(_best_sentence(predictions, steps, times), "bold")
+    show_line(f"{_title(predictions[0], chip, with_batch=False)}.", "dim")
+    prefix = shared_prefix(times, [prediction.time_s for prediction in predictions])
+    batches = {prediction.workload.batch_count for prediction in predictions}
+    columns = (
+        Column("Format"),
+        Column("Batch", "right", hide_empty=True),
+        Column("Expected", "right", hide_empty=True),
+        Column("Ideal", "right", drop=1),
+        Column("Tokens/s", "right"),
+        Column("Memory", "right"),
+        Column("Fits"),
+    )
+    rows: list[list[Cell]] = [
+        [
+            prediction.plan.name,
+            str(prediction.workload.batch_count) if len(batches) > 1 else MISSING,
+            in_prefix(None if step is None else step.time_s, prefix),
+            in_prefix(prediction.time_s, prefix),
+            f"{rate(prediction.token_count / time_s)}{'' if step is not None else ' (ideal)'}",
+            decimal_bytes(prediction.memory.total_bytes),
+            _fits(prediction),
+        ]
+        for prediction, step, time_s in zip(predictions, steps, times, strict=True)
+    ]
+    show_table(columns, rows, says_what_is_left_out=False)
+    if any(step is not None for step in steps):
+        show_line(GOOD_KERNELS, "dim")
+    elif not chip.is_placeholder:
+        show_line(f"Note: {no_expected_sentence(why_no_step(predictions[0], chip))}", "yellow")
+    _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources")
+
+
+def _best_sentence(
+    predictions: Sequence[ModelPrediction], steps: Sequence[ExpectedStep | None], times: Sequence[float]
+) -> str:
+    """Return the plan with the shortest pass among those that fit, at the smallest batch."""
+    least = min(prediction.workload.batch_count for prediction in predictions)
+    passes = [
+        (time_s, step is None, prediction)
+        for prediction, step, time_s in zip(predictions, steps, times, strict=True)
+        if prediction.workload.batch_count == least
+    ]
+    fitting = [each for each in passes if each[2].memory.fits is not False]
+    if not fitting:
+        smallest = min(predictions, key=lambda prediction: prediction.memory.total_bytes)
+        size, room = smallest.memory.total_bytes, smallest.memory.capacity_bytes
+        return f"Nothing fits: {smallest.plan.name} takes {decimal_bytes(size)} of {decimal_bytes(room)}."
+    expected = [each for each in fitting if not each[1]] or fitting
+    time_s, is_ideal, best = min(expected, key=lambda each: each[0])
+    count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
+    which = f"{best.plan.name} is {count}" if len(passes) > 1 else best.plan.name
+    at = f" at batch {least}" if len(passes) < len(predictions) else ""
+    source = "ideal (upper bound)" if is_ideal else "expected"
+    return f"{which}{at}: {source} {_tokens(best, time_s)}, {format_time(time_s)} a pass."
+
+
 def print_prediction(prediction: ModelPrediction, chip: Device, asked: str) -> None:
     """Print one pass: its operators with what bounds each, then totals, memory and where the numbers are from."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
     expected = expected_step(prediction, chip)
     rows = [*_operator_rows(prediction, expected), _total_row(prediction, expected)]
-    left_out = show_table(_COLUMNS, rows, title=_title(prediction, chip))
+    left_out = show_table(_COLUMNS, rows)
     for number, item in enumerate(prediction.findings, 1):
         show_line(f"  [{number}] {short_text(item)}")
     if "Shape" not in left_out:
@@ -36,8 +206,8 @@ def print_prediction(prediction: ModelPrediction, chip: Device, asked: str) -> N
     else:
         _print_expected(prediction, expected)
     _print_gaps([prediction], chip)
-    _print_first_token(prediction, chip)
-    _print_memory(prediction)
+    show_line(_memory_sentence(prediction))
+    show_line(_crossover_text(prediction))
     _print_sources([prediction], chip, asked)
 
 
@@ -70,7 +240,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
     for prediction in predictions:
         expected = expected_step(prediction, chip)
         is_expected = is_expected or expected is not None
-        rate = prediction.tokens_per_s if expected is None else prediction.token_count / expected.time_s
+        tokens_per_s = prediction.tokens_per_s if expected is None else prediction.token_count / expected.time_s
         unbroken_s = prediction.stream_time_s if expected is None else expected.stream_time_s
         rows.append(
             [
@@ -78,7 +248,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
                 str(prediction.workload.batch_count),
                 _shown_time(prediction.time_s, longest_s),
                 _shown_time(None if expected is None else expected.time_s, longest_s),
-                _rate(rate),
+                rate(tokens_per_s),
                 _shown_time(unbroken_s, longest_s),
                 decimal_bytes(prediction.memory.weights_bytes),
                 decimal_bytes(prediction.memory.kv_bytes),
@@ -87,7 +257,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
                 prediction.bound,
             ]
         )
-    show_table(columns, rows, title=_title(predictions[0], chip, with_batch=False))
+    show_table(columns, rows)
     show_line(
         "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by one."
     )
@@ -189,7 +359,7 @@ def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True
     devices = f" on {prediction.parallel.device_count} ×" if prediction.parallel.device_count > 1 else " on"
     formats = f", {prediction.plan.label}" if with_batch else ""
     formats += f", attention by {prediction.attention_kernel}" if prediction.attention_kernel is not None else ""
-    return f"{prediction.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}: {chip.name}"
+    return f"{prediction.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}"
 
 
 def _print_times(prediction: ModelPrediction) -> None:
@@ -205,13 +375,15 @@ def _print_times(prediction: ModelPrediction) -> None:
 
 def _tokens(prediction: ModelPrediction, time_s: float) -> str:
     """Return the tokens per second of a pass in words; of several new tokens, what keeping them all or one each gives."""
-    work, rate = prediction.workload, _rate(prediction.token_count / time_s)
+    work, tokens_per_s = prediction.workload, rate(prediction.token_count / time_s)
     if work.phase == "prefill":
-        return f"{rate} prompt tokens/s"
+        return f"{tokens_per_s} prompt tokens/s"
     if work.new_count == 1:
-        return f"{rate} tokens/s generated"
-    request_rate = _rate(work.batch_count / time_s)
-    return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {request_rate} if one is"
+        return f"{tokens_per_s} tokens/s"
+    request_rate = rate(work.batch_count / time_s)
+    return (
+        f"{tokens_per_s} tokens/s if all {work.new_count} new tokens of a sequence are kept, {request_rate} if one is"
+    )
 
 
 def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
@@ -220,10 +392,10 @@ def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
 
     first = first_token_pass(prediction, chip)
     expected = expected_step(first, chip)
-    also = "" if expected is None else f", expected {format_time(expected.time_s)}"
     tokens, batch = counted(first.workload.new_count, "prompt token"), first.workload.batch_count
     whose = tokens if batch == 1 else f"the prompts of all {batch:,} sequences in one pass, {tokens} each"
-    show_line(f"Time to first token: ideal {format_time(first.time_s)}{also} ({whose}).")
+    time_s = first.time_s if expected is None else expected.time_s
+    show_line(f"First token: {'ideal' if expected is None else 'expected'} {format_time(time_s)} ({whose}).")
 
 
 def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None:
@@ -253,7 +425,15 @@ def _all_reduce_text(prediction: ModelPrediction) -> str:
     return f"The expected time has {format_time(latency_s)} of latency for each of {count} ({source}), the ideal none."
 
 
-def _print_memory(prediction: ModelPrediction) -> None:
+def _short_memory_sentence(prediction: ModelPrediction) -> str:
+    memory = prediction.memory
+    room = "" if memory.capacity_bytes is None else f" of {decimal_bytes(memory.capacity_bytes)}"
+    parts = f"weights {decimal_bytes(memory.weights_bytes)}, KV cache {decimal_bytes(memory.kv_bytes)}"
+    each = " on each device" if prediction.parallel.device_count > 1 else ""
+    return f"Memory{each}: {decimal_bytes(memory.total_bytes)}{room} ({parts})."
+
+
+def _memory_sentence(prediction: ModelPrediction) -> str:
     memory = prediction.memory
     parts = (
         f"weights {decimal_bytes(memory.weights_bytes)} + KV cache {decimal_bytes(memory.kv_bytes)} "
@@ -266,8 +446,7 @@ def _print_memory(prediction: ModelPrediction) -> None:
         headroom = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
         verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){headroom}"
     each = " on each device" if prediction.parallel.device_count > 1 else ""
-    show_line(f"Memory{each}: {parts}; {verdict}.")
-    show_line(_crossover_text(prediction))
+    return f"Memory{each}: {parts}; {verdict}."
 
 
 def _crossover_text(prediction: ModelPrediction) -> str:
@@ -408,10 +587,6 @@ def _count(flops: float) -> str:
         if flops >= scale:
             return f"{flops / scale:.3g} {prefix}"
     return f"{flops:.3g}"
-
-
-def _rate(tokens_per_s: float) -> str:
-    return f"{tokens_per_s:,.0f}" if tokens_per_s >= 1000 else f"{tokens_per_s:.4g}"
 
 
 def _fits(prediction: ModelPrediction) -> str:

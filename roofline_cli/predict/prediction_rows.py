@@ -6,8 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import MISSING, in_prefix, shared_prefix, show_line, speedup
-from roofline_model.core.finding import Finding, finding, short_text
+from roofline_cli.screen.tables import (
+    CAVEAT_COUNT,
+    MISSING,
+    Cell,
+    Column,
+    in_prefix,
+    shared_prefix,
+    show_line,
+    show_table,
+    speedup,
+)
+from roofline_model.chips.hardware import doubts_of
+from roofline_model.core.finding import Finding, by_severity, finding, reason_text, short_text
+from roofline_model.formats.catalog import short_name
+from roofline_model.predictions.kernel import fastest
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -16,6 +29,82 @@ if TYPE_CHECKING:
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.models.step_expected import ExpectedSequence
+    from roofline_model.predictions.ffn import FfnPrediction
+    from roofline_model.predictions.kernel import KernelAnswer
+
+    KernelRow = KernelAnswer | FfnPrediction
+
+
+_ANSWER_COLUMNS = (
+    Column("Format"),
+    Column("Expected", "right", hide_empty=True),
+    Column("80 %", "right", drop=1, hide_empty=True),
+    Column("Ideal", "right"),
+    Column("Gain", "right", hide_empty=True),
+    Column("Bound", drop=2),
+    Column("Kernel", hide_empty=True),
+)
+
+
+def print_answer(rows: Sequence[KernelRow], names: Sequence[str], title: str, chip: Device, next_step: str) -> None:
+    """Print which format is fastest, a row per format, and what to type next: a dozen lines.
+
+    `names`: the name of each row's formats. `title`: the question, without the chip.
+    """
+    times = time_columns(rows, [row.expected for row in rows])
+    baseline = rows[0].baseline_format
+    timed = [row for row in rows if row.expected is not None]
+    show_line(_fastest_sentence(rows, names, times), "bold")
+    show_line(f"{title} on {chip.key}.", "dim")
+    cells: list[list[Cell]] = [
+        [
+            name,
+            times.expected[index],
+            times.intervals[index],
+            times.ideal[index],
+            gain_cell(row, is_only_ideal=not timed),
+            row.bound,
+            "none known" if row.kernel_gap is not None else "",
+        ]
+        for index, (row, name) in enumerate(zip(rows, names, strict=True))
+    ]
+    show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+    expected = "Expected: a good kernel with its launch. " if timed else ""
+    over = f" Gain: over {short_name(baseline)}." if baseline else ""
+    show_line(f"{expected}Ideal: upper bound.{over}", "dim")
+    untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
+    print_caveats(chip, untimed)
+    show_line(f"Next: {next_step}")
+    show_line("More: --all shows intensities, paths, kernels, notes and sources.", "dim")
+
+
+def print_caveats(chip: Device, notes: Sequence[str]) -> None:
+    """Print the gravest of what puts every time on a chip in doubt, after `notes`: two lines at most."""
+    invented = [f"the numbers of {chip.key} are placeholders, for examples only"] if chip.is_placeholder else []
+    doubts = [short_text(doubt) for doubt in by_severity(doubts_of(chip))]
+    for note in [*notes, *invented, *doubts][:CAVEAT_COUNT]:
+        show_line(f"Note: {note}", "yellow")
+
+
+def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: TimeColumns) -> str:
+    best = fastest(rows)
+    index, expected = rows.index(best), best.expected
+    if expected is None:
+        took = f"ideal {times.ideal[index]} (upper bound)"
+    else:
+        took = f"expected {times.expected[index]} ({times.intervals[index]})"
+    ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
+    gain = f", {speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
+    if best.format == best.baseline_format:
+        gain = f", {best.bound}-bound"
+    return f"{names[index]}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
+
+
+def gain_cell(row: KernelRow, *, is_only_ideal: bool) -> str:
+    """Return the expected speed-up of a row; the ideal one where it has no other, with its name beside expected ones."""
+    if row.expected_speedup_ratio is not None or row.speedup_ratio is None:
+        return speedup(row.expected_speedup_ratio)
+    return speedup(row.speedup_ratio) if is_only_ideal else f"{speedup(row.speedup_ratio)} (ideal)"
 
 
 def show_doubts(doubts: Iterable[Finding]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from roofline_cli.predict import prediction_rows
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
 from roofline_cli.shared.options import (
+    AllOption,
     ColumnsOption,
     FormatsFileOption,
     FormatsOption,
@@ -26,8 +27,9 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.catalog import format_pair
+from roofline_model.formats.catalog import format_name, format_pair
 from roofline_model.operators.product import GEMV_MAX_ROWS
+from roofline_model.predictions.kernel import fastest
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -47,6 +49,7 @@ def predict_gemv(
     hw: HardwareOption = "auto",
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
+    show_all: AllOption = False,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,7 +60,7 @@ def predict_gemv(
         raise InvalidValueError(
             f"predict gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline predict gemm`"
         )
-    _predict((rows, N, K), hw, formats, formats_file, plot, as_json)
+    _predict((rows, N, K), hw, formats, formats_file, show_all, plot, as_json)
 
 
 def predict_gemm(
@@ -67,11 +70,12 @@ def predict_gemm(
     hw: HardwareOption = "auto",
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
+    show_all: AllOption = False,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict C(M×N) = A(M×K)·B(K×N)."""
-    _predict((parse_size("M", M), N, K), hw, formats, formats_file, plot, as_json)
+    _predict((parse_size("M", M), N, K), hw, formats, formats_file, show_all, plot, as_json)
 
 
 def _predict(
@@ -79,6 +83,7 @@ def _predict(
     hw: str,
     formats: list[str] | None,
     formats_file: Path | None,
+    show_all: bool,
     plot: bool,
     as_json: bool,
 ) -> None:
@@ -94,13 +99,26 @@ def _predict(
     if as_json:
         show_json(command_json(table))
         return
-    print_table(table, chip, hw)
+    print_products(table, chip, hw)
+    if show_all:
+        show_line()
+        print_table(table, chip, hw)
     if plot:
         print_plot(table, chip)
 
 
+def print_products(table: PredictionTable[ProductPrediction], chip: Device, asked: str) -> None:
+    """Print the answer in a dozen lines. `asked`: the chip as it was typed."""
+    rows = table.predictions
+    first = rows[0]
+    names = [format_name(row.weight_format, row.activation_format) for row in rows]
+    title = f"{first.op} M={first.M} N={first.N} K={first.K}"
+    next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {asked}"
+    prediction_rows.print_answer(rows, names, title, chip, next_step)
+
+
 def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: str) -> None:
-    """Print the rows, the notes they refer to, and how far the numbers of the chip can be trusted.
+    """Print every column, the notes that rows refer to, and how far the numbers of the chip can be trusted.
 
     `asked`: the chip as it was typed, what `roofline hardware show` understands, too.
     """
@@ -145,8 +163,7 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: 
         Column("Path", drop=3),
         Column("Notes"),
     )
-    title = f"{first.op} M={first.M} N={first.N} K={first.K} on {first.hardware}: {first.hardware_name}"
-    show_table(columns, lines, title=title)
+    show_table(columns, lines)
     prediction_rows.print_notes(notes, table.excluded)
     print_gaps((row.format, row.kernel_gap or row.engine_gap) for row in rows)
     _print_untimed(rows)
@@ -159,20 +176,15 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: 
 
 
 def print_plot(table: PredictionTable[ProductPrediction], chip: Device) -> None:
-    """Draw the rows on their roofs, with the expected roof of the row that is expected to be fastest.
-
-    Both operands narrow on a chip without a unit for them is no kernel of its own: its row has no roof if another has one.
-    """
+    """Draw the rows on their roofs, with the expected roof of the fastest row."""
     from roofline_cli.plot.predicted import PlottedPrediction, expected_roof
     from roofline_cli.plot.sources import letter_of
     from roofline_cli.plot.view import show_predicted
 
     rows = table.predictions
-    timed = [row for row in rows if row.expected is not None]
-    native = [row for row in timed if row.path == "native" or row.is_weight_only]
-    best = min(native or timed, key=lambda row: row.expected.time_s if row.expected else 0.0, default=None)
-    roof = () if best is None else expected_roof(best.N, best.K, format_pair(best.format), chip)
-    swept = "" if best is None else f"{best.format} at this N and K, M from 1 to 16,384"
+    best = fastest(rows)
+    roof = () if best.expected is None else expected_roof(best.N, best.K, format_pair(best.format), chip)
+    swept = "" if best.expected is None else f"{best.format} at this N and K, M from 1 to 16,384"
     items = [
         PlottedPrediction(letter_of(index), row.format, row.format, row, row.expected.time_s if row.expected else None)
         for index, row in enumerate(rows)

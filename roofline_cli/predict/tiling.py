@@ -10,6 +10,7 @@ import typer
 from roofline_cli.screen.output_file import check_output, written_file
 from roofline_cli.screen.tables import Column, decimal_bytes, in_prefix, shared_prefix, show_json, show_line, show_table
 from roofline_cli.shared.options import (
+    AllOption,
     ColumnsOption,
     FormatsFileOption,
     HardwareOption,
@@ -69,6 +70,7 @@ def tiling(
         typer.Option("-o", "--output", metavar="FILE.png|svg", help="Draw the efficiency against N, up to 2N."),
     ] = None,
     formats_file: FormatsFileOption = None,
+    show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
@@ -93,11 +95,44 @@ def tiling(
         return
     title = f"{'x'.join(map(str, shape))} {pair_label(pair)} on {chip.name}, weights {'in DRAM' if cache == 'cold' else 'in L2'}"
     if answer.tiling is not None:
-        _show(title, answer.tiling)
+        _show_answer(title, answer.tiling, f"-M {M} -N {N} -K {K} --hw {hw}")
+        if show_all:
+            show_line()
+            _show(title, answer.tiling)
     elif answer.tiling_reason is not None:
         show_line(f"{title}: {short_text(answer.tiling_reason)}")
     if output is not None:
         show_line(f"efficiency against N: {output}")
+
+
+_ANSWER_PART_COUNT = 3
+"""Parts of the expected time in the answer's table; the others are one row."""
+
+
+def _show_answer(title: str, tiling: Tiling, asked: str) -> None:
+    """Print what the tile costs, where the time goes, and what to type next: a dozen lines."""
+    bound = _MEANINGS.get(tiling.bound, tiling.bound)
+    interval = f"{format_time(tiling.low_s)} to {format_time(tiling.high_s)}"
+    share = format_percent(tiling.efficiency_ratio)
+    show_line(f"{share} of peak: expected {format_time(tiling.expected_s)} ({interval}), bound by {bound}.", "bold")
+    show_line(f"{title}.", "dim")
+    tile = f"{tiling.tile_m} x {tiling.tile_n} x {tiling.occupancy.tile_k}"
+    show_table(
+        (
+            Column("Part"),
+            Column("Adds", "right"),
+            Column("Share", "right"),
+            Column("What it is", is_prose=True, least=20),
+        ),
+        [[row[0], *row[2:]] for row in _part_rows(tiling)[: _ANSWER_PART_COUNT + 1]],
+        says_what_is_left_out=False,
+    )
+    waves = f"{counted(tiling.block_count, 'block')} on {tiling.sm_count} SMs in {counted(tiling.wave_count, 'wave')}"
+    show_line(
+        f"Tile {tile}: {waves}, {tiling.tail_ratio:.0%} idle in the tail, {tiling.l2_hit_ratio:.0%} L2 hits.", "dim"
+    )
+    show_line(f"Next: roofline tiling {asked} -o tiling.png draws the efficiency against N")
+    show_line("More: --all shows occupancy, padding, bytes and every part.", "dim")
 
 
 def _show(title: str, tiling: Tiling) -> None:

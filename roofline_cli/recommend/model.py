@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.screen.output_file import check_output
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.options import (
@@ -21,6 +22,8 @@ from roofline_cli.shared.options import (
 from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from roofline_model.chips.hardware import Device
     from roofline_model.models.model_shapes import ModelShape
     from roofline_model.models.strategies.config import MixedPrecisionConfig
@@ -84,7 +87,7 @@ TrafficOption = Annotated[
     typer.Option(
         "--traffic",
         metavar="PASS|FILE.json",
-        help="With --model: passes to weigh together, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file of them.",
+        help="With --model: a mix of passes, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file.",
     ),
 ]
 UniformOption = Annotated[
@@ -92,7 +95,7 @@ UniformOption = Annotated[
     typer.Option(
         "--formats",
         metavar="LIST",
-        help="With --model: uniform formats to weigh in place of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
+        help="With --model: uniform formats to rank instead of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
     ),
 ]
 StrategyOption = Annotated[
@@ -100,7 +103,7 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         metavar="NAME|FILE",
-        help="With --model: strategies to weigh in place of the six named ones; repeatable.",
+        help="With --model: strategies to rank instead of the six named ones; repeatable.",
     ),
 ]
 LayersOption = Annotated[
@@ -147,11 +150,13 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     from roofline_cli.recommend.model_view import print_model_answer, print_model_details
 
     if question.has_layers and question.losses is None:
-        raise InvalidValueError(
-            "--layers shows what the search chose, and there is no search without --losses FILE.json"
-        )
+        raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
     if question.output is not None:
         check_output(question.output, None)
+    names = chip_names(hw)
+    if len(names) > 1:
+        _recommend_on_chips(question, names, as_json=as_json)
+        return
     chip = find_chip(hw)
     ranking = answer(question, chip)
     written = _written(question, ranking)
@@ -166,6 +171,27 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
         if written:
             show_line(written)
     if ranking.choice is None:
+        raise typer.Exit(1)
+
+
+def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_json: bool) -> None:
+    """Answer for a whole model on several chips; exits 1 when nothing meets the limits on any."""
+    from reports.formats.answer_json import SCHEMA_VERSION, answer_json
+    from reports.formats.model_advice import model_advice
+    from roofline_cli.recommend.model_view import workload
+    from roofline_model.recommend.plan_formats import plan_name
+
+    if question.output is not None or question.has_layers:
+        raise InvalidValueError("-o and --layers are about one chip: name one with --hw")
+    chips = {chip.key: chip for chip in map(find_chip, names)}
+    rankings = {key: answer(question, chip) for key, chip in chips.items()}
+    if as_json:
+        answers = [model_advice(ranking, chips[key], _shape(question)) for key, ranking in rankings.items()]
+        show_json({"schema_version": SCHEMA_VERSION, "answers": [answer_json(each) for each in answers]})
+    else:
+        first = next(iter(rankings.values()))
+        print_chips(workload(first), rankings, plan_name)
+    if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import (
+    CAVEAT_COUNT,
     MISSING,
     Cell,
     Column,
@@ -53,8 +54,6 @@ _COLUMNS = (
 
 ROLES = {"riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role of an alternative → its name in the first column."""
-CAVEAT_COUNT = 2
-"""Warnings printed with the answer; the others stand behind `--all`."""
 LOSS_COLUMNS = (
     Column("PPL", "right", hide_empty=True),
     Column("Tasks", "right", hide_empty=True),
@@ -81,8 +80,7 @@ def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
     named: list[tuple[str, Option]] = [("take", choice)] if choice is not None else []
     named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
     if named:
-        show_line()
-        show_table(_ANSWER_COLUMNS, _answer_rows(named, ranking))
+        show_table(_ANSWER_COLUMNS, _answer_rows(named, ranking), says_what_is_left_out=False)
         show_line(source_sentence(ranking), "dim")
     for item in caveats(ranking)[:CAVEAT_COUNT]:
         show_line(f"Note: {short_text(item)}", "yellow")
@@ -142,6 +140,8 @@ def more_sentence(ranking: Ranking, noun: str) -> str:
     return f"More: --all lists {len(ranking.options)} {noun}{excluded}."
 
 
+GOOD_KERNELS = "Times are of good kernels; an engine adds overhead and stores its own bytes."
+"""What an expected time of a whole model leaves out."""
 SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 
@@ -156,7 +156,7 @@ def source_sentence(ranking: Ranking) -> str:
         return "Times are the best that this machine's measured ceilings allow."
     if source == "measured":
         return "Times are measured."
-    return "Times are of good kernels; an engine adds overhead and stores its own bytes."
+    return GOOD_KERNELS
 
 
 def next_command(ranking: ModelRanking) -> str:
@@ -230,15 +230,20 @@ def print_model_details(ranking: ModelRanking) -> None:
 
 def title(ranking: ModelRanking, chip: Device) -> str:
     """Return model, workload and chip in a line."""
+    return f"{workload(ranking)} on {chip.key}: {chip.name}"
+
+
+def workload(ranking: ModelRanking) -> str:
+    """Return model and workload in a line."""
     from roofline_model.recommend.search.traffic_file import traffic_text
 
     model = ranking.question.name
     if len(ranking.traffic) > 1:
         mix = " + ".join(traffic_text(share) for share in ranking.traffic)
-        return f"{model}, mean pass of {mix} on {chip.key}: {chip.name}"
+        return f"{model}, mean pass of {mix}"
     work = ranking.traffic[0].workload
     new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
-    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new} on {chip.key}: {chip.name}"
+    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new}"
 
 
 def limits_sentence(ranking: ModelRanking) -> str:

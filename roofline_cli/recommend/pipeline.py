@@ -27,7 +27,7 @@ PrecisionsOption = Annotated[
     typer.Option(
         "--formats",
         metavar="LIST",
-        help="Precisions to weigh (default: all this machine really runs), e.g. INT4,INT8.INT8.",
+        help="Precisions to rank (default: all that this machine runs), e.g. INT4,INT8.INT8.",
     ),
 ]
 TextOption = Annotated[
@@ -50,7 +50,10 @@ def pipeline(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="FOLDER", help="Where model, report and state go; the same command goes on there."
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="Folder for model, report and state; the same command resumes there.",
         ),
     ],
     hw: HardwareOption = "auto",
@@ -74,7 +77,7 @@ def pipeline(
         typer.Option(
             "--max-quality-loss",
             metavar="PERCENT",
-            help="Most that perplexity may rise (default: no limit; the loss is told).",
+            help="Most that perplexity may rise (default: no limit; the loss is reported).",
         ),
     ] = None,
     candidates: Annotated[
@@ -102,7 +105,7 @@ def pipeline(
 
     Loads, recommends, quantises, benchmarks and judges; writes a report.
 
-    Exits 1 when no model keeps the limits. Interrupted, the same command goes on where it was.
+    Exits 1 when no model keeps the limits. After an interruption the same command resumes.
     """
     from roofline_cli.recommend.pipeline_progress import shown_progress
     from roofline_cli.recommend.pipeline_view import print_pipeline

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
+from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.recommend.model import (
     BatchOption,
     ContextOption,
@@ -27,7 +28,6 @@ from roofline_cli.recommend.model import (
     recommend_for_model,
 )
 from roofline_cli.recommend.model_view import (
-    CAVEAT_COUNT,
     LOSS_COLUMNS,
     ROLES,
     SOURCES,
@@ -37,6 +37,7 @@ from roofline_cli.recommend.model_view import (
     source_sentence,
 )
 from roofline_cli.recommend.stored import (
+    ForceOption,
     OperatorOption,
     StoredDatabaseOption,
     StoredOption,
@@ -44,6 +45,7 @@ from roofline_cli.recommend.stored import (
     recommend_from_database,
 )
 from roofline_cli.screen.tables import (
+    CAVEAT_COUNT,
     MISSING,
     Cell,
     Column,
@@ -86,7 +88,7 @@ _ChipOption = Annotated[
     typer.Option(
         "--hw",
         metavar="NAME|FILE|auto",
-        help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip).",
+        help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip); several to compare, as gb10,h100.",
     ),
 ]
 _PhaseOption = Annotated[
@@ -97,7 +99,7 @@ _LimitOption = Annotated[
     typer.Option(
         "--memory-limit-gb",
         metavar="GB",
-        help="Exclude what needs more decimal gigabytes (with --model, default: the chip's).",
+        help="Exclude options that need more decimal gigabytes (with --model, default: the chip's).",
     ),
 ]
 _ParametersOption = Annotated[
@@ -135,14 +137,15 @@ def recommend(
     stored: StoredOption = False,
     op: OperatorOption = None,
     db: StoredDatabaseOption = None,
+    force: ForceOption = False,
     show_all: Annotated[bool, typer.Option("--all", help="List every option, what was excluded, and why.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rank formats for a shape, a model, or by stored runs.
 
-    A shape is -M -N -K; of a model, plans for weights, activations and cache are ranked. By expected time where the chip
-    has one, else by the ideal, and says which; quality is a claim until somebody measures it. --stored ranks what the
-    runs of a database measured, and says what changed since the run before. Exits 1 when nothing keeps the limits.
+    Give a shape (-M -N -K), a whole model (--model), or --stored for what the runs of a database measured. Options are
+    ranked by expected time where the chip has one, else by ideal time. A loss is a published figure until you measure
+    it. Exits 1 when nothing keeps the limits.
     """
     shape = {"-M": M, "-N": N, "-K": K}
     of_model = {
@@ -165,13 +168,17 @@ def recommend(
         of_prediction = {
             "--model-parameters": model_parameters,
             "--formats-file": formats_file,
-            "--all": show_all or None,
         }
         check_stored_form({**of_model, **of_prediction})
-        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db)
-        recommend_from_database(request, as_json=as_json)
+        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db, force)
+        recommend_from_database(request, as_json=as_json, show_all=show_all)
         return
-    check_form({**shape, "--model-parameters": model_parameters}, model, of_model, {"--op": op, "--db": db})
+    check_form(
+        {**shape, "--model-parameters": model_parameters},
+        model,
+        of_model,
+        {"--op": op, "--db": db, "--force": force or None},
+    )
     hw = hw or "auto"
     if model is not None:
         latency_ms = parse_amount("--max-latency-ms", max_latency_ms, "milliseconds such as 30")
@@ -263,10 +270,16 @@ def recommend_for_shape(
     from roofline_model.recommend.shape import recommend_quantization
 
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
-    chip = find_chip(hw)
-    ranking = recommend_quantization(
-        chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
-    )
+    rankings = {
+        chip.key: recommend_quantization(
+            chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
+        )
+        for chip in map(find_chip, chip_names(hw))
+    }
+    if len(rankings) > 1:
+        _show_chips(rankings, as_json=as_json)
+        return
+    (ranking,) = rankings.values()
     if as_json:
         show_json(command_json(shape_advice(ranking)))
     elif ranking.choice is None:
@@ -276,6 +289,22 @@ def recommend_for_shape(
         if show_all:
             print_details(ranking)
     if ranking.choice is None:
+        raise typer.Exit(1)
+
+
+def _show_chips(rankings: Mapping[str, Ranking], *, as_json: bool) -> None:
+    """Show the choice on each of several chips; exits 1 when nothing fits on any."""
+    from reports.formats.answer_json import SCHEMA_VERSION, answer_json
+    from reports.formats.shape_advice import shape_advice
+
+    if as_json:
+        answers = [answer_json(shape_advice(ranking)) for ranking in rankings.values()]
+        show_json({"schema_version": SCHEMA_VERSION, "answers": answers})
+    else:
+        question = next(iter(rankings.values())).question
+        sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
+        print_chips(f"{question.phase} {sizes}", rankings, product_name)
+    if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 
 
@@ -338,8 +367,7 @@ def print_recommendation(ranking: Ranking) -> None:
     sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
     show_line(answer_sentence(ranking), "bold")
     show_line(f"{question.phase} {sizes} on {question.hardware}.", "dim")
-    show_line()
-    show_table(_ANSWER_COLUMNS, _answer_rows(ranking))
+    show_table(_ANSWER_COLUMNS, _answer_rows(ranking), says_what_is_left_out=False)
     show_line(source_sentence(ranking), "dim")
     for line in _caveats(ranking)[:CAVEAT_COUNT]:
         show_line(f"Note: {line}", "yellow")

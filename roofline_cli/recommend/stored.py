@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 StoredOption = Annotated[
     bool,
-    typer.Option("--stored", help="Recommend from the stored runs: measured where they measured, and what changed."),
+    typer.Option("--stored", help="Recommend from stored runs, with what changed since the run before."),
 ]
 OperatorOption = Annotated[
     str | None,
     typer.Option("--op", metavar="NAME", help="With --stored: this operator only, e.g. gemv, gemm, attention."),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="With --stored: name a result although its times were disturbed or cannot be."),
 ]
 StoredDatabaseOption = Annotated[
     str | None,
@@ -49,13 +53,14 @@ class StoredRequest:
     max_quality_loss: str | None
     losses: Path | None
     db: str | None
+    is_forced: bool = False
 
 
-def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
+def recommend_from_database(request: StoredRequest, *, as_json: bool, show_all: bool = False) -> None:
     """Answer from the database; exits 1 when nothing is left to recommend."""
     from reports.formats.ranking_json import recommendations_json
     from reports.stored import recommend_from_store
-    from roofline_cli.recommend.stored_view import print_stored
+    from roofline_cli.recommend.stored_view import print_stored, print_stored_details
 
     with reading(request.db) as store:
         recommendations = recommend_from_store(store, question_of(request, store))
@@ -63,6 +68,8 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
         show_json(recommendations_json(recommendations))
     else:
         print_stored(recommendations)
+        if show_all:
+            print_stored_details(recommendations)
     if not any(ranking.options for ranking in recommendations.rankings):
         raise typer.Exit(1)
 
@@ -87,6 +94,7 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
         memory_limit_bytes=None if limit_gb is None else limit_gb * 1e9,
         max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
         losses=() if request.losses is None else (read_losses(request.losses),),
+        is_forced=request.is_forced,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, SOURCES, loss_cells
 from roofline_cli.screen.tables import (
     MISSING,
     Cell,
@@ -14,11 +15,12 @@ from roofline_cli.screen.tables import (
     decimal_bytes,
     plus_minus,
     show_line,
+    show_notes,
     show_table,
     speedup,
 )
 from roofline_model.core.answer import Loss, Option, Trust
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import finding, has_code, short_text
 from roofline_model.core.units import counted
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
@@ -54,18 +56,151 @@ _COLUMNS = (
     Column("Run", drop=6, hide_empty=True),
     Column("Why", is_prose=True, least=36, drop=7),
 )
+ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table."""
+_ANSWERS = (
+    Column("What", is_prose=True, least=24),
+    Column("Take"),
+    Column("Time", "right", drop=2),
+    Column("From", drop=1),
+    Column("Gain", "right"),
+)
+_ANSWER_COLUMNS = (
+    Column("Format"),
+    Column("Time", "right"),
+    Column("±", "right", drop=3, hide_empty=True),
+    Column("From"),
+    Column("Gain", "right"),
+    Column("Memory", "right", drop=1),
+    *LOSS_COLUMNS,
+)
 _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 
 def print_stored(recommendations: StoredRecommendations) -> None:
+    """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines."""
+    rankings = recommendations.rankings
+    if not rankings:
+        for text in (*recommendations.notes, *recommendations.missing):
+            show_line(f"missing: {text}", "yellow")
+        return
+    if len(rankings) == 1:
+        _print_answer(rankings[0])
+    else:
+        _print_answers(rankings)
+    notes = [*recommendations.notes, *recommendations.missing] if len(rankings) > 1 else _notes(recommendations)
+    show_notes(notes)
+    show_line(f"Next: {_next_command(rankings)}")
+    hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
+    show_line(f"More: --all lists {hidden}, why, and what changed.", "dim")
+
+
+def _print_answers(rankings: Sequence[StoredRanking]) -> None:
+    """Print how many cases gain from a format, and a row for each of the first cases, those of whole models before."""
+    chips = sorted({one.hardware_name for one in rankings})
+    gaining = [one for one in rankings if one.first is not None and not one.is_baseline(one.first)]
+    show_line(
+        f"{len(gaining)} of {len(rankings)} stored cases gain from a format; the others stay as they are.", "bold"
+    )
+    show_line(f"On {', '.join(chips)}; gain over the case's own baseline.", "dim")
+    rows: list[list[Cell]] = []
+    for ranking in sorted(rankings, key=lambda one: one.subject != "model")[:ANSWER_ROW_COUNT]:
+        title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
+        best = ranking.first
+        if best is None:
+            rows.append([title, "nothing", MISSING, MISSING, MISSING])
+            continue
+        rows.append(
+            [_short_title(title), best.label, common_time([best.estimate.time_s])[0], _source(best), _speedup(best)]
+        )
+    show_table(_ANSWERS, rows, says_what_is_left_out=False)
+
+
+def _short_title(title: str) -> str:
+    """Return the title of a case in as few characters as name it: `llama-3.1-8b decode b=1, 128 tokens`."""
+    return title.replace(", batch ", " b=").replace(", decode", " decode").replace(", prefill", " prefill")
+
+
+def _print_answer(ranking: StoredRanking) -> None:
+    """Print the decision of one case, and its first options."""
+    show_line(_answer_sentence(ranking), "bold")
+    show_line(f"{ranking.title} on {ranking.hardware_name}.", "dim")
+    rows = list(ranking.options[:ANSWER_ROW_COUNT])
+    times = common_time([row.estimate.time_s for row in rows])
+    cells: list[list[Cell]] = [
+        [
+            row.label,
+            time,
+            _interval(row),
+            _source(row),
+            _speedup(row),
+            decimal_bytes(None if row.memory is None else row.memory.total_bytes),
+            *loss_cells(row),
+        ]
+        for row, time in zip(rows, times, strict=True)
+    ]
+    show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+
+
+def _answer_sentence(ranking: StoredRanking) -> str:
+    """Return what to take, by which time, and how sure it is."""
+    from reports.stored.words import short_confidence_words, summary_of
+
+    best = ranking.first
+    if best is None or best not in ranking.runnable or has_code(best.findings, "emulated"):
+        text = summary_of(ranking)
+        return f"{text[:1].upper()}{text[1:]}."
+    verb = "Stay with" if ranking.is_baseline(best) else "Take" if best.is_measured else "Try"
+    gain = ""
+    if best.speedup_ratio is not None and not ranking.is_baseline(best) and ranking.baseline_label:
+        gain = f", {_speedup(best)} {ranking.baseline_label}"
+    time = f"{SOURCES[best.estimate.source]} {common_time([best.estimate.time_s])[0]}{gain}"
+    return f"{verb} {best.label}: {time}; confidence {best.trust.confidence} ({short_confidence_words(best.trust)})."
+
+
+def _notes(recommendations: StoredRecommendations) -> list[str]:
+    """Return what loses too much, what changed since the last run, and what is missing."""
+    from reports.ranking.words import loss_limit_text
+    from reports.stored.words import change_sentence
+
+    ranking = recommendations.rankings[0]
+    best = ranking.first
+    doubt = loss_doubt(best.loss) if best is not None else None
+    texts = [loss_limit_text(ranking), "" if doubt is None else short_text(doubt)]
+    changes = [change_sentence(change) for change in ranking.changes]
+    stale = [short_text(item) for item in ranking.missing]
+    return [*filter(None, texts), *changes, *recommendations.notes, *stale, *recommendations.missing]
+
+
+def _next_command(rankings: Sequence[StoredRanking]) -> str:
+    """Return what to type: the question narrowed to one case, or how to measure it again."""
+    ranking = rankings[0]
+    if len(rankings) > 1:
+        return f"roofline recommend --stored {_narrowed(ranking)} shows one case"
+    if ranking.subject == "model":
+        return "roofline pipeline --model FOLDER -o OUT makes and measures it"
+    return f"pytest bench_cases -k {ranking.op} measures it again"
+
+
+def _narrowed(ranking: StoredRanking) -> str:
+    if ranking.subject == "model":
+        return f"--model {ranking.title.partition(',')[0]} --phase {ranking.phase}"
+    sizes = dict(ranking.question.sizes)
+    if set("MNK") <= set(sizes):
+        return " ".join(f"-{letter} {sizes[letter]}" for letter in "MNK")
+    return f"--op {ranking.op}"
+
+
+def print_stored_details(recommendations: StoredRecommendations) -> None:
     """Print the overview (of more than one ranking), the rankings, and what is missing."""
+    show_line()
     if len(recommendations.rankings) > 1:
         _print_overview(recommendations)
     detailed = recommendations.rankings if len(recommendations.rankings) <= DETAILED_COUNT else ()
     for ranking in detailed:
         if len(recommendations.rankings) > 1:
             show_line()
-        _print_ranking(ranking)
+        _print_ranking(ranking, is_only=len(detailed) == 1)
     if not detailed:
         _print_reasons(recommendations.rankings)
         for ranking in recommendations.rankings:
@@ -73,11 +208,11 @@ def print_stored(recommendations: StoredRecommendations) -> None:
     if recommendations.rankings:
         show_line()
         show_line(
-            f"From {recommendations.basis_words}: the newest comparable nights of each case.",
+            f"From {recommendations.basis_words}: the newest comparable runs of each case.",
             "dim",
         )
         show_line(
-            "measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful (at a speed-up: its baseline); old: stale.",
+            "measured: over these runs; expected: what a good kernel takes; ideal: upper bound. ! doubtful (at a speed-up: its baseline); old: stale.",
             "dim",
         )
         if detailed and any(
@@ -109,10 +244,12 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
     has_chips = len({one.hardware_key for one in recommendations.rankings}) > 1
     for ranking in recommendations.rankings:
         title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
-        best = ranking.first
+        best = ranking.result
         moved = str(len(ranking.changes)) if ranking.changes else MISSING
         if best is None:
-            rows.append([title, "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved])
+            rows.append(
+                [title, "no result" if ranking.first else "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved]
+            )
             continue
         rows.append(
             [
@@ -137,7 +274,7 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
     if len(rankings) > REASONED_COUNT:
         return
     for ranking in rankings:
-        best = ranking.first
+        best = ranking.result
         if best is None:
             show_line(f"  {ranking.title}: {summary_of(ranking)}")
             continue
@@ -149,7 +286,7 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
         )
 
 
-def _print_ranking(ranking: StoredRanking) -> None:
+def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
     from reports.ranking.words import excluded_texts, stale_text
     from reports.stored.words import reason_text, summary_of
 
@@ -192,7 +329,8 @@ def _print_ranking(ranking: StoredRanking) -> None:
         if item.code != "stale":  # said row by row above
             show_line(f"  missing: {short_text(item)}", "yellow")
     _print_changes(ranking, has_title=False)
-    show_line(f"→ {summary_of(ranking)}", "bold")
+    if not is_only:
+        show_line(f"→ {summary_of(ranking)}", "bold")
 
 
 def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[str]:

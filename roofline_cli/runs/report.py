@@ -15,6 +15,7 @@ from roofline_cli.screen.output_file import (
     is_stream,
     one_line_errors,
     write_text,
+    written_file,
     written_together,
 )
 from roofline_cli.screen.tables import json_text, show_json, show_line
@@ -61,19 +62,27 @@ FiguresOption = Annotated[
     Path | None,
     typer.Option("--figures", metavar="FOLDER", help="Write every figure there, too, as PNG and SVG."),
 ]
+CardOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--card",
+        metavar="FILE.png",
+        help="Write one picture to share, too, 1200x630: answer, roofline, chip and date.",
+    ),
+]
 BaselineOption = Annotated[
     str | None,
     typer.Option(
         "--baseline",
         metavar="WHICH",
-        help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
+        help="Show what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the runs.",
     ),
 ]
 HistoryOption = Annotated[
     bool | None,
     typer.Option(
         "--history/--no-history",
-        help="With what all stored runs of the same shapes and models recommend, and what moved (default: where there are others).",
+        help="Add what all stored runs of the same shapes and models recommend (default: if there are others).",
         show_default=False,
     ),
 ]
@@ -87,6 +96,7 @@ def write_run_report(
     format_name: FormatOption = "html",
     output: OutputOption = None,
     figures: FiguresOption = None,
+    card: CardOption = None,
     baseline: BaselineOption = None,
     history: HistoryOption = None,
     is_static: StaticOption = False,
@@ -95,7 +105,7 @@ def write_run_report(
 ) -> None:
     """Write the report of a run: a page, Markdown, JSON or print.
 
-    The dual roofline lies beside the page as PNG and SVG.
+    The dual roofline is written beside the page as PNG and SVG.
     """
     from roofline_cli.runs.report import (
         all_runs,
@@ -113,6 +123,8 @@ def write_run_report(
         check_output(place, database)
     if figures is not None:
         check_figures_folder(figures)
+    if card is not None:
+        _check_card(card, database, place)
     with reading(db) as store:
         info = store.resolve_run(run)
         comparison = None if baseline is None else _comparison(store, info, baseline)
@@ -124,9 +136,28 @@ def write_run_report(
         drawn = None
         if figures is not None:
             drawn = write_all_figures(stored_view(store, info, with_samples=True), figures, database, place)
+        if card is not None:
+            _write_card(stored_view(store, info, with_samples=False), card)
+            paths = {**paths, "card_path": card}
     if place is None or is_stdout(place):
         return  # it is printed; nothing is said into it
     _tell(info, format_name, paths, comparison, drawn, as_json)
+
+
+def _check_card(card: Path, database: Path | None, report: Path | None) -> None:
+    """Raise `InvalidValueError` for a place that no picture can be written to."""
+    if card.suffix.lower() != ".png":
+        raise InvalidValueError(f"--card writes a PNG; name a file that ends in .png, got {str(card)[:160]}")
+    check_output(card, database, "--card")
+    if report is not None and card.absolute() == report.absolute():
+        raise InvalidValueError(f"{card} is the report itself (-o); name another file with --card")
+
+
+def _write_card(view: ReportView, card: Path) -> None:
+    from reports.document.card import card_png
+
+    with written_file(card, "--card") as temporary:
+        temporary.write_bytes(card_png(view))
 
 
 def _check_options(format_name: str, output: Path | None, baseline: str | None, is_static: bool, as_json: bool) -> None:
@@ -168,10 +199,13 @@ def _tell(
         return
     if comparison is not None:
         show_line(_against_line(comparison))
+    card = paths.pop("card_path", None)
     first, *others = paths.values()
     show_line(f"report of run {info.run_id[:8]}: {first}")
     if others:
         show_line(f"plots: {', '.join(map(str, others))}")
+    if card is not None:
+        show_line(f"card: {card}")
     if figures:
         show_line(f"figures: {len(figures) // 2}, each as PNG and SVG, in {figures[0].parent}")
 

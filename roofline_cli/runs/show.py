@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reports.text.display_text import prefixed, shown
-from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, plus_minus, show_json, show_line, show_table
+from roofline_cli.screen.tables import (
+    Cell,
+    Column,
+    Styled,
+    paired_times,
+    plus_minus,
+    show_json,
+    show_line,
+    show_notes,
+    show_table,
+)
 from roofline_cli.shared.database import reading
-from roofline_cli.shared.options import DatabaseOption, JsonOption, PlotOption, check_plot
+from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption, PlotOption, check_plot
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import format_achieved, format_percent, format_time
 
 if TYPE_CHECKING:
+    from reports.cases.errors import ErrorSummary
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
     from results.records.records import RunInfo
+    from results.verdicts.model_results import ModelResult
 
 COMMANDS = {
     "show": ("show_run", "Show one run: measured, predicted, error, bound, rate."),
@@ -39,14 +51,15 @@ _STATUS_STYLES = {"measured": "green", "predicted": "yellow", "skipped": "yellow
 def show_run(
     run: RunArgument,
     cases: CasesArgument = None,
+    show_all: AllOption = False,
     plot: PlotOption = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show one run: measured, predicted, error, bound, rate.
 
-    With CASE, words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): everything about the cases that
-    have all of them; of several CASE, about those that match one.
+    CASE is words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): shows everything about the cases
+    that have all of them. With several CASE, a case has to match one.
     """
     from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
@@ -91,6 +104,13 @@ def show_run(
             }
         )
         return
+    _print_answer(info, summaries, models, [*state.restarts, *doubts], state.canary_sentence if state.slow else "")
+    if plot:
+        show_run_plots(plotted_chips(info, records, profiles, floors))
+    if not show_all:
+        show_unpredicted(records)
+        return
+    show_line()
     _print_run(info, _held(summaries))
     if canaries:
         show_line(state.canary_sentence, "yellow" if state.slow else "")
@@ -107,9 +127,98 @@ def show_run(
         print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
     print_models(models)
     show_unpredicted(records)
-    if plot:
-        show_run_plots(plotted_chips(info, records, profiles, floors))
     _print_legend(summaries, info)
+
+
+ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table: the operators with most cases."""
+_ANSWER_COLUMNS = (
+    Column("Operator"),
+    Column("Cases", "right"),
+    Column("Ideal error", "right"),
+    Column("Exp. error", "right", hide_empty=True),
+    Column("In 80 %", "right", hide_empty=True),
+    Column("Worst case", is_prose=True, least=20, drop=1),
+)
+
+
+def _print_answer(
+    run: RunInfo, summaries: Sequence[CaseSummary], models: Sequence[ModelResult], doubts: Sequence[str], slow: str
+) -> None:
+    """Print how good the predictions were, or what the run decided of a model, and what to type next: a dozen lines."""
+    from reports.cases.errors import overall_error
+
+    pooled = [case.pooled for case in summaries if not is_of_model(case)]
+    overall = overall_error(pooled)
+    verdicts = _model_verdicts(models)
+    if overall is not None:
+        show_line(_error_sentence(overall), "bold")
+    for sentence in verdicts[: 2 if overall is None else 1]:
+        show_line(f"{sentence}.", "bold")
+    if overall is None and not verdicts:
+        show_line("Nothing was both measured and predicted.", "bold")
+    chip = shown(run.hardware_key, 60) or "–"
+    show_line(
+        f"Run {run.run_id[:8]} {shown(run.label, 60)}".rstrip() + f" on {chip}: {_held(tuple(summaries))}.", "dim"
+    )
+    if overall is not None:
+        rows = _error_rows(pooled)
+        show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
+        inside = " In 80 %: measured within the expected interval." if overall.expected_count else ""
+        show_line(f"Errors are medians of their size.{inside}", "dim")
+    failed = [row for row in pooled if row.status == "failed"]
+    notes = [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
+    notes += (
+        [f"{_counted(len(failed))} failed, such as {failed[0].label}: {failed[0].reason or 'no reason stored'}"]
+        if failed
+        else []
+    )
+    show_notes([*notes, *([slow] if slow else []), *doubts])
+    short = run.run_id[:8]
+    show_line(f"Next: roofline report --run {short}")
+    show_line(f"More: --all lists every case; `roofline show {short} CASE` shows one whole.", "dim")
+
+
+def is_of_model(case: CaseSummary) -> bool:
+    """Return whether a case is a pass of a whole model."""
+    from results.records.case_names import is_model_case
+
+    return is_model_case(case.lead.record.case)
+
+
+def _error_sentence(overall: ErrorSummary) -> str:
+    ideal = f"ideal times by {format_percent(overall.median_abs_error_ratio, 0)}"
+    if overall.median_abs_expected_ratio is None:
+        return f"I{ideal[1:].replace('times by', 'times missed the measured ones by')} (median of {_counted(overall.case_count)})."
+    expected = f"Expected times missed the measured ones by {format_percent(overall.median_abs_expected_ratio, 0)}"
+    return f"{expected} (median of {_counted(overall.expected_count)}), {ideal}."
+
+
+def _error_rows(rows: Sequence[CaseRow]) -> list[list[Cell]]:
+    """Return a row of errors for each operator, those with most cases first."""
+    from reports.cases.errors import overall_error
+
+    names = {row.case_id: f"{row.shape_label} {row.precision}" for row in rows}
+    titles = dict.fromkeys(row.op_title for row in rows)
+    by_title = ((title, overall_error(row for row in rows if row.op_title == title)) for title in titles)
+    found = sorted(((title, each) for title, each in by_title if each), key=lambda pair: -pair[1].case_count)
+    return [
+        [
+            title,
+            str(each.case_count),
+            format_percent(each.median_abs_error_ratio, 0),
+            format_percent(each.median_abs_expected_ratio, 0),
+            f"{each.inside_count} of {each.interval_count}" if each.interval_count else "–",
+            f"{names.get(each.worst_case_id, each.worst_case_id)} ({format_percent(each.worst_error_ratio, 0, signed=True)})",
+        ]
+        for title, each in found
+    ]
+
+
+def _model_verdicts(models: Sequence[ModelResult]) -> list[str]:
+    from results.text.model_text import verdict_lines
+
+    return [sentence.rstrip(".") for model in models for sentence in verdict_lines(model)]
 
 
 def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:

@@ -83,7 +83,7 @@ def relabel(
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give one run another label; nothing else of it changes."""
+    """Give one run another label."""
     from results.operations.run_care import relabel_run
 
     with writing(db, create=False) as store:
@@ -100,7 +100,7 @@ def relabel(
 def delete(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, or a label that one run has; never latest.")],
     is_sure: Annotated[
-        bool, typer.Option("--yes", help="Delete it; without this it is only said what would go.")
+        bool, typer.Option("--yes", help="Delete it; without this, only show what would be deleted.")
     ] = False,
     is_unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Even a run that is not finished; it may be measuring right now.")
@@ -110,7 +110,7 @@ def delete(
 ) -> None:
     """Delete one run for good: its cases, samples and predictions.
 
-    Without --yes nothing goes. `roofline export RUN -o run.json` keeps a copy that `roofline import` brings back whole.
+    Without --yes nothing is deleted. `roofline export RUN -o run.json` keeps a copy that `roofline import` brings back whole.
     """
     from results.operations.run_care import delete_run, rows_of_run, run_to_delete
 

@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,6 +29,8 @@ from plugin.terminal.table import (
 from roofline_model.core.units import DECIMAL_PREFIXES, format_memory, format_time
 
 MIN_WIDTH = 40
+CAVEAT_COUNT = 2
+"""Warnings printed with an answer; the others stand behind `--all`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,22 @@ def show_line(text: str = "", style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
+NOTE_LENGTH = 140
+"""Characters of a note in an answer: two lines at 80 columns. `--all` prints it whole."""
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """Print the first notes of an answer, each as long as two lines hold."""
+    for note in list(notes)[:CAVEAT_COUNT]:
+        show_line(f"Note: {brief(note)}", "yellow")
+
+
+def brief(text: str, most: int = NOTE_LENGTH) -> str:
+    """Return a text of at most `most` characters, cut between words."""
+    text = clean_line(text)
+    return text if len(text) <= most else f"{text[: most - 1].rpartition(' ')[0].rstrip(',;:(')} …"
+
+
 def show_pieces(pieces: Sequence[tuple[str, str]]) -> None:
     """Print one line made of pieces of text, each with its rich style; it is printed as it is, not folded."""
     texts = [(clean(text), style) for text, style in pieces]
@@ -105,8 +123,13 @@ def has_unicode() -> bool:
     return True
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "") -> tuple[str, ...]:
-    """Print a table and return the headings of the columns that the screen had no room for, named in a line below, too."""
+def show_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "", says_what_is_left_out: bool = True
+) -> tuple[str, ...]:
+    """Print a table and return the headings of the columns that the screen had no room for.
+
+    A line below names them, except where `says_what_is_left_out` is False: of an answer whose `--all` shows everything.
+    """
     width = screen_width()
     if title:
         show_line(title, style="bold")
@@ -120,7 +143,7 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tit
     positions = fitting_columns(columns, texts, width)
     left_out = tuple(column.header for i, column in enumerate(columns) if i not in positions)
     _write_laid_out([columns[i] for i in positions], _only(texts, positions), _only(styles, positions), width)
-    if left_out:
+    if left_out and says_what_is_left_out:
         show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
     return left_out
 

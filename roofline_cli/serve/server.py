@@ -41,7 +41,7 @@ def serve(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Address to listen at; elsewhere than on this machine a token is asked for.",
+            help="Address to listen at; any other than this machine's needs a token.",
         ),
     ] = "127.0.0.1",
     port: Annotated[

@@ -42,6 +42,7 @@ FormatsFileOption = Annotated[
     typer.Option("--formats-file", metavar="FILE.toml", help="Register your own formats from a TOML file first."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Add every column, note and source.")]
 PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the roofline in text, too.")]
 DatabaseOption = Annotated[
     str | None,

@@ -19,7 +19,9 @@ Source = Literal["measured", "expected", "ceilings", "ideal"]
 lower bound of kernels that nobody timed. ideal: speed of light, `max(bytes / bandwidth, FLOPs / peak)`."""
 BOUNDS: frozenset[Source] = frozenset({"ceilings", "ideal"})
 """Sources that bound a time from below."""
-NO_CHOICE = ("nothing-fits", "nothing-runs", "nothing-known-to-fit", "nothing-has-kernel")
+NO_RESULT = ("disturbed-result", "disturbed-results", "implausible-gain", "implausible-baseline")
+"""Codes that say why measured times make no headline."""
+NO_CHOICE = ("nothing-fits", "nothing-runs", "nothing-known-to-fit", "nothing-has-kernel", *NO_RESULT)
 """Codes that say why a ranking has no choice."""
 
 NOT_IN_JSON = {"in_json": False}
@@ -343,7 +345,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A question answered."""
+    """The answer to a question: options in order, baseline, choice, alternatives, excluded options, findings."""
 
     question: Question
     options: tuple[Option, ...]

@@ -18,7 +18,7 @@ from typing import Any
 
 
 class RooflineError(Exception):
-    """A mistake the user can mend. `str(error)` is one line; `slug` names its section in docs/reference/errors.md."""
+    """An error that the user can correct. `str(error)` is one line; `slug` names its section in docs/reference/errors.md."""
 
     slug = "error"
 
@@ -35,10 +35,13 @@ class UnknownNameError(RooflineError, KeyError):
     def __init__(self, kind: str, asked: str, known_names: Iterable[str], *, fix: str = "") -> None:
         names = sorted(known_names)
         nearest = nearest_names(asked, names)
-        hint = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
-        listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
+        if nearest:
+            hint = f"Did you mean {' or '.join(nearest)}?"
+        else:
+            listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
+            hint = f"Known: {listed}."
         # An unknown name comes from a command line, so it is shown cut and quoted, never raw.
-        super().__init__(f"unknown {kind} {_quoted(asked)}. {hint}Known: {listed}.{' ' + fix if fix else ''}")
+        super().__init__(f"unknown {kind} {_quoted(asked)}. {hint}{' ' + fix if fix else ''}")
         self.slug = f"unknown-{kind.replace(' ', '-')}"
         self.nearest = tuple(nearest)
 
@@ -75,8 +78,8 @@ class MissingDependencyError(RooflineError, ImportError):
 
     slug = "missing-dependency"
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}: pip install 'roofline-bench[{extra}]'")
+    def __init__(self, package: str, extra: str, purpose: str, *, command: str = "") -> None:
+        super().__init__(f"{purpose} needs {package}: " + (command or f"pip install 'roofline-bench[{extra}]'"))
 
 
 class StoreError(RooflineError):
@@ -86,13 +89,13 @@ class StoreError(RooflineError):
 
 
 class OldSchemaError(StoreError):
-    """The database was written by an older version, and what only reads changes nothing in it."""
+    """An older version wrote the database, and a reading command does not change it."""
 
     slug = "old-schema"
 
 
 class DatabaseAwayError(StoreError):
-    """The database did not take it now, and may take it later: nothing is wrong with what was to be stored."""
+    """The database is unreachable for now. The results are sound and can be stored later."""
 
     slug = "database-away"
 

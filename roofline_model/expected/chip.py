@@ -71,7 +71,7 @@ def family_of_architecture(architecture: str) -> str:
     if family is None:
         raise UnsupportedError(
             f"no expected-time constants for architecture {architecture[:60]!r}; known families: {', '.join(FAMILIES)}. "
-            "The ideal roofline stands; `roofline calibrate` or `roofline fit` gives this chip constants of its own."
+            "The ideal time is used; `roofline calibrate` or `roofline fit` gives this chip constants of its own."
         )
     return family
 
@@ -198,5 +198,5 @@ def fitted_numbers(chip: ChipSpec, fitted: ChipSpec) -> ChipSpec:
 
 def _missing(device: Device, what: str, where: str) -> NoReturn:
     raise UnsupportedError(
-        f"no expected time for {device.key}: its file gives no {what}. Add it to {where}, with a source; the ideal roofline stands."
+        f"no expected time for {device.key}: its file gives no {what}. Add it to {where}, with a source; the ideal time is used."
     )

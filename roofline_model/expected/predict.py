@@ -65,17 +65,18 @@ def predict_expected(
     allow_ceilings: bool = False,
     ideal: Prediction | None = None,
 ) -> ExpectedPrediction | None:
-    """Return the expected prediction of `work`, or None where there is no model for it (`why_no_expected` says why).
+    """Return the expected prediction of `work` in seconds with its 80 % interval, or None without a model for it.
 
-    `cache="warm"`: calls follow each other on the same operands, so weights that fit stay in the L2; any other state is
-    cold. `kernel`: the implementation, whose own curve answers where the machine's calibration timed it; the fitted
-    models do not ask for it, and a kernel that was not timed has no expected time by having a name. `attention_kernel`:
-    a key of `ATTENTION_KERNELS`, whose model answers for attention or nothing does; None: the fitted model where the
-    chip has one, else its calibration. Raises `UnknownNameError` for one that nobody knows.
-    `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
-    `allow_ceilings`: what the ceilings of a calibrated machine allow is an answer where no kernel was timed: for those
-    who print it as a lower bound (`≥`), or make it a part of a longer time. `ideal`: what `roofline.predict` gives for
-    the same work, chip and cache state, of those who have asked for it already.
+    `why_no_expected` gives the reason of a None.
+
+    - `cache="warm"`: calls repeat on the same operands, so weights that fit stay in the L2; any other state is cold.
+    - `kernel`: the implementation. Its own curve is used where the machine's calibration timed it; the fitted models
+      ignore it.
+    - `attention_kernel`: a key of `ATTENTION_KERNELS`, whose model is used for attention. None: the fitted model where
+      the chip has one, else its calibration. Raises `UnknownNameError` for an unknown key.
+    - `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
+    - `allow_ceilings`: where no kernel was timed, return the lower bound of a calibrated machine's ceilings.
+    - `ideal`: the result of `roofline.predict` for the same work, chip and cache state, to save computing it again.
     """
     try:
         return _predicted(
@@ -466,9 +467,8 @@ def _is_product(case: Case) -> bool:
 def expected_times(device: Device) -> ExpectedTimes:
     """Return the function that gives the expected time of a product on `device`, for `recommend_quantization(times=…)`.
 
-    It answers None for what is no product (gemv, gemm), where the chip has no expected time, and where all that is
-    known are the ceilings of a calibrated machine: they do not say whether it has a kernel for the formats. The
-    recommendation then falls back to the ideal and says so.
+    The function returns None for other operators than gemv and gemm, for chips without expected times, and where only the
+    ceilings of a calibrated machine are known. The recommendation then uses the ideal time, and a finding says so.
     """
     return ExpectedTimes(device)
 

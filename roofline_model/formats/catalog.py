@@ -565,6 +565,18 @@ def format_name(weight: str, activation: str, cache: str = "") -> str:
     return f"{name} + {short_name(cache)} KV" if is_narrow_format(cache) else name
 
 
+def attention_name(cache: str, query: str) -> str:
+    """Return the one name of an attention's formats that people are shown: of the key/value cache, and of the query.
+
+    >>> attention_name("BF16", "BF16"), attention_name("FP8_E4M3", "BF16"), attention_name("FP8_E4M3", "FP8_E4M3")
+    ('BF16', 'FP8 KV', 'FP8 Q+KV')
+    """
+    if cache == query:
+        return f"{short_name(cache)} Q+KV" if is_narrow_format(cache) else short_name(cache)
+    names = [f"{short_name(key)} {what}" for key, what in ((cache, "KV"), (query, "Q")) if is_narrow_format(key)]
+    return ", ".join(names) or f"{short_name(cache)} KV, {short_name(query)} Q"
+
+
 def operands_label(weight: str, activation: str) -> str:
     """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4.
 

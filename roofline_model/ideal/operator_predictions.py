@@ -36,7 +36,8 @@ def predict_attention(
 ) -> Prediction:
     """Return the ideal prediction of fused attention: `seq_len` new tokens against `kv_len` keys (default: as many).
 
-    Decode is seq_len=1 with kv_len=context. `num_kv_heads` defaults to `num_heads` (no grouping).
+    Q is (B, Hq, Sq, D), K and V are (B, Hkv, Skv, D). Decode is seq_len=1 with kv_len=context. `num_kv_heads` defaults to
+    `num_heads` (no grouping).
     """
     work = attention(
         batch,

@@ -29,7 +29,7 @@ class PartPrediction:
 
 @dataclass(frozen=True, slots=True)
 class SequencePrediction(SeedNames):
-    """The ideal prediction of kernels in sequence. A kernel starts when the one before has ended."""
+    """The ideal prediction of kernels in sequence: each starts when the one before has ended. All SI."""
 
     DERIVED: ClassVar = (
         "time_s",

@@ -82,7 +82,7 @@ def memory_roof(device: Device, total_bytes: Numbers, cache: str) -> MemoryRoof:
 
 @dataclass(frozen=True, slots=True)
 class Prediction(SeedNames):
-    """What the ideal roofline says of one call. All SI."""
+    """The ideal prediction of one call: time, bound, FLOPs, bytes, findings. All SI."""
 
     DERIVED: ClassVar = ("intensity_flop_per_byte", "critical_intensity_flop_per_byte", "rate_flops_per_s")
 
@@ -177,9 +177,10 @@ def error_ratio(predicted_s: float | None, measured_s: float | None) -> float | 
 def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "cold") -> Prediction:
     """Return the ideal prediction of `work` on a chip.
 
-    `cache="warm"` uses the last-level cache's bandwidth when the operands take at most `WARM_CACHE_SHARE` of it and
-    that bandwidth is known; where it is not known, or where they take more but still fit, the DRAM roof stands and a
-    finding says that the case may run faster. Raises `UnsupportedError` when the chip cannot compute in the format,
+    Time is max(bytes / bandwidth, FLOPs / dense peak), in seconds (Williams, Waterman, Patterson, CACM 52(4), 2009).
+    `cache="warm"` uses the last-level cache's bandwidth when it is known and the operands take at most
+    `WARM_CACHE_SHARE` of the cache. Otherwise the DRAM roof is used, and where the operands fit a finding says that the
+    case may run faster. Raises `UnsupportedError` when the chip cannot compute in the format,
     `InvalidValueError` for FLOPs without a format.
     """
     device = get_hardware(hardware)
@@ -226,7 +227,11 @@ def predict_gemm(
     weight_precision: str | NumberFormat | None = None,
     output_precision: str | NumberFormat | None = None,
 ) -> Prediction:
-    """Return the ideal prediction of C(M×N) = A(M×K)·B(K×N), both operands in `precision` unless told otherwise."""
+    """Return the ideal prediction of C(M×N) = A(M×K)·B(K×N): seconds, FLOPs, bytes.
+
+    Both operands have `precision` unless `weight_precision` names B's. Raises `UnknownNameError` for a chip or format,
+    `InvalidValueError` for a size, `UnsupportedError` where the chip cannot compute in the format.
+    """
     return predict(gemm(M, N, K, a=precision, b=weight_precision, c=output_precision), hardware)
 
 
@@ -240,7 +245,10 @@ def predict_gemv(
     weight_precision: str | NumberFormat | None = None,
     output_precision: str | NumberFormat | None = None,
 ) -> Prediction:
-    """Return the ideal prediction of y(M×N) = x(M×K)·W(K×N), the product of a decode step."""
+    """Return the ideal prediction of y(M×N) = x(M×K)·W(K×N), the product of a decode step: seconds, FLOPs, bytes.
+
+    Arguments and errors as of `predict_gemm`.
+    """
     return predict(gemv(N, K, M=M, a=precision, b=weight_precision, c=output_precision), hardware)
 
 

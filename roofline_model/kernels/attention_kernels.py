@@ -38,7 +38,7 @@ class ChipRange:
 
 @dataclass(frozen=True, slots=True)
 class AttentionKernel:
-    """One library's attention kernel."""
+    """One library's attention kernel: name, compute capabilities, source."""
 
     key: str
     """What a user types: `fa3`."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.formats.catalog import NumberFormat, format_name, get_format
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
 from roofline_model.operators.product import with_group_scales
@@ -126,6 +126,13 @@ class FormatPlan:
     """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
     them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps
     them."""
+
+    @property
+    def name(self) -> str:
+        """What people are shown: `FP8 (W8A8) + FP8 KV`; of a published or mixed plan its label."""
+        if self.exceptions or self.label.startswith(AS_PUBLISHED):
+            return self.label
+        return format_name(self.base.weights, self.base.activations, self.kv)
 
     def of(self, name: str, layer: int | None = None) -> PartFormats:
         """Return the formats of a part in a layer, or of a group whose parts agree there.
@@ -349,7 +356,7 @@ def checked_plan(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
     for key in caches:
         if get_format(key).element_bits > wide.element_bits:
             raise InvalidValueError(
-                f"kv={key} contradicts activations of {wide.key}: a cache wider than what is written into it holds nothing more"
+                f"kv={key} contradicts activations of {wide.key}: a cache wider than its content holds nothing more"
             )
     for exception in plan.exceptions:
         if shape.experts is None and set(exception.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:

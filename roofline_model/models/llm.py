@@ -302,7 +302,7 @@ def predict_model(
 def first_token_pass(prediction: ModelPrediction, hardware: Device | str) -> ModelPrediction:
     """Return the pass whose last token's logits give the first new token: prefill of the tokens before the new ones.
 
-    Of a prefill, and of a decode step without a prompt, it is the pass itself.
+    For a prefill, and for a decode step without a prompt, it is the pass itself.
     """
     workload = prediction.workload
     prompt = workload.context_count - workload.new_count
@@ -386,7 +386,7 @@ def kv_crossover_tokens(
 ) -> float | None:
     """Return the context from which on a decode step reads more cache than weights; None when it never does.
 
-    It may lie beyond the model's own maximum. Llama-3 8B: 114,512 tokens with weights and cache of the same width,
+    In tokens; it may lie beyond the model's own maximum. Llama-3 8B: 114,512 tokens with weights and cache of the same width,
     202,173 with FP8 weights and an NVFP4 cache. It falls as 1/batch in a dense model.
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:

@@ -73,7 +73,7 @@ class LinearPath:
 
 @dataclass(frozen=True, slots=True)
 class HostTime:
-    """What the framework spends on the host in one pass, between the kernels. Seconds, with the spread that was seen."""
+    """Time of the framework on the host between the kernels of one pass. Seconds, with its measured spread."""
 
     time_s: float
     low_s: float

@@ -99,7 +99,7 @@ class KernelExpectation:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSequence:
-    """Kernels one after the other. The interval adds up the kernels' own: errors of one chip's constants do not average out."""
+    """The expected time of kernels in sequence, in seconds. Intervals add up: errors of a chip's constants do not average out."""
 
     DERIVED: ClassVar = ("time_s", "low_s", "high_s", "parts", "binding", "findings", "provenance", "model_version")
 

@@ -25,7 +25,7 @@ ALL_REDUCE_LATENCY_SOURCE = "NCCL issue 1259: two H100, NVLink SHARP, in a CUDA 
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """How many devices share the model, and how fast one sends to the others."""
+    """Tensor parallelism: number of devices, link bandwidth in bytes/s, all-reduce latency in seconds."""
 
     device_count: int = 1
     link_bytes_per_s: float | None = None

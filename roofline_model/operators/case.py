@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import container_bits, format_name
+from roofline_model.formats.catalog import attention_name, container_bits, format_name
 
 CacheState = Literal["cold", "flushed", "warm", "none"]
 CACHE_STATES: tuple[str, ...] = ("cold", "flushed", "warm", "none")
@@ -83,11 +83,13 @@ class Case:
 
     @property
     def precision_label(self) -> str:
-        """What people call the precision: `INT4 (W4A16)`, `BF16`, `FP8 (W8A8) + FP8 KV`; may be empty.
+        """What people call the precision: `INT4 (W4A16)`, `BF16`, `FP8 (W8A8) + FP8 KV`, `FP8 KV` of attention; may be empty.
 
-        The formats of operators that are no products are joined by +.
+        The formats of other operators are joined by +.
         """
         formats = dict(self.formats)
+        if "q" in formats and "kv" in formats:
+            return attention_name(formats["kv"], formats["q"])
         if "a" not in formats or "b" not in formats:
             return self.format_label.replace(".", "+")
         return format_name(formats["b"], formats["a"], formats.get("kv", ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from roofline_model.chips.hardware import Device, doubt_of_ideals, doubts_of
 from roofline_model.core.answer import Exclusion
@@ -125,6 +125,35 @@ class Baseline:
 
 
 Row = TypeVar("Row")
+
+
+class TimedRow(Protocol):
+    """A row of a `PredictionTable` of one kernel or block."""
+
+    @property
+    def time_s(self) -> float:
+        """Ideal time, seconds."""
+
+    @property
+    def expected(self) -> Any:
+        """What good kernels take, or None."""
+
+    @property
+    def kernel_gap(self) -> Finding | None:
+        """Why no kernel is known, or None."""
+
+
+Timed = TypeVar("Timed", bound=TimedRow)
+
+
+def fastest(rows: Sequence[Timed]) -> Timed:
+    """Return the row that takes least: by its expected time where any row has one, else by its ideal one.
+
+    Formats that no kernel is known to run take part only where there are no others.
+    """
+    runnable = [row for row in rows if row.kernel_gap is None] or rows
+    expected = [row for row in runnable if row.expected is not None]
+    return min(expected or runnable, key=lambda row: row.expected.time_s if expected else row.time_s)
 
 
 @dataclass(frozen=True, slots=True)

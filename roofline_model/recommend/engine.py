@@ -51,7 +51,7 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class IntegratedQuantConfig:
-    """Everything that has to be set up together to run the recommendation."""
+    """Settings that run the recommendation: strategy, attention kernel, cache, run-time quantisation."""
 
     strategy_name: str
     mixed_precision: MixedPrecisionConfig
@@ -66,7 +66,7 @@ class IntegratedQuantConfig:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationRecommendation:
-    """The answer. The properties are the names of the original document 004."""
+    """The engine's answer: ranking, settings, prediction, confidence. Properties have the names of document 004."""
 
     ranking: Ranking
     """Its options are the strategies, by name; policy `quality`."""
@@ -152,7 +152,7 @@ class _Strategy:
 
 
 class IntegratedQuantizationEngine:
-    """Recommends for one chip (seeds' name)."""
+    """Recommends a mixed-precision strategy for one chip (seeds' name)."""
 
     def __init__(self, hardware: Device | str) -> None:
         self.hardware = get_hardware(hardware)

@@ -75,13 +75,15 @@ def recommend_model(
 ) -> ModelRanking:
     """Return the ranked plans of a model on a chip, what was excluded and why, and the plan to take.
 
-    `phase`, `batch`, `context` (default 4096 tokens, or the model's longest) as in `predict_model`, or `traffic`, a mix of
-    passes, in their place. Limits: memory (default the chip's; `memory_headroom_ratio` of it stays free), the time of a pass,
-    and the loss in percent of perplexity (`max_loss_pct`, default 3, measured or published alike; of task accuracy where no
-    perplexity was published). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
-    `formats`: uniform plans in place of the usual ones, `extra_formats`: beside them; `strategies`:
-    in place of the six named. `estimate`: prediction of a pass → a better time than the ideal, or None (default: the expected
-    time). `is_runnable`: label of a plan or format → empty, or why the caller's device cannot run it.
+    - `phase`, `batch`, `context` (default 4096 tokens, or the model's longest): as in `predict_model`. `traffic` is a mix of
+      passes instead.
+    - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass, and the loss
+      in percent of perplexity (`max_loss_pct`, default 3). Where no perplexity was published it is of task accuracy.
+    - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
+    - `formats`: uniform plans instead of the usual ones; `extra_formats`: beside them; `strategies`: instead of the six named.
+    - `estimate`: prediction of a pass → its `Estimate`, or None (default: the expected time).
+    - `is_runnable`: label of a plan or format → empty, or the reason why the caller's device cannot run it.
+
     Raises a `RooflineError` naming the field: unknown chip, model or format, a context beyond the model's, a bad limit.
     """
     if losses is not None and not isinstance(losses, MeasuredLosses):

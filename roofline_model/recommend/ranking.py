@@ -7,7 +7,7 @@ predictions that can be held against the baseline's time, then the others (an id
 
 - *Predictions* are held to the upper end of their 80 % interval, which nine of ten stay below: it is late where a kernel was
   never timed on such a chip, and such a one has to promise more than one that was. Those whose end is within `LEVEL_RATIO` of
-  the earliest go by time; those whose time is within it of the fastest of these are level.
+  the earliest go by time; those whose time is within it of the fastest of these are tied.
 - *Measured* options go by time; level are those whose 95 % intervals overlap, at most `LEVEL_LIMIT_RATIO` apart.
 - What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that is not
   surely faster.
@@ -59,7 +59,7 @@ of several hundred percent; calling a kernel level that took 1.7 times as long w
 seen. A judgement: a gain of a tenth that noise may explain is not worth more loss, a larger one is the likelier truth. It is
 not worth the step from no loss to some: what loses nothing goes before whatever is not surely faster."""
 UNKNOWN_LEVEL_RATIO = 0.05
-"""Measured times closer than this are level where one has too few samples for an interval: these say nothing of a smaller
+"""Measured times closer than this are tied where one has too few samples for an interval: these say nothing of a smaller
 difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
 MAX_LOSS_PCT = 3.0
 """Default limit of the loss, measured or published alike. What was published of 8-bit weights and activations with an 8-bit
@@ -224,7 +224,7 @@ def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> lis
 
 
 def are_level_predictions(first: Standing, second: Standing) -> bool:
-    """Return whether two predictions are level: their times and the ends of their intervals within `LEVEL_RATIO`."""
+    """Return whether two predictions are tied: their times and the ends of their intervals within `LEVEL_RATIO`."""
     return _is_near(first.time_s, second.time_s) and _is_near(first.prudent_s, second.prudent_s)
 
 
@@ -248,7 +248,7 @@ def are_level_measured(faster: Standing, slower: Standing) -> bool:
 def maybe_faster(ordered: Sequence[Item], of: Callable[[Item], Standing]) -> Item | None:
     """Return the fastest measured item that stands behind the first for its loss alone; None where there is none.
 
-    It is faster by more than what is level, with an interval that overlaps the first's. `ordered`: measured items in order.
+    It is faster by more than what is tied, with an interval that overlaps the first's. `ordered`: measured items in order.
     """
     pairs = [(of(item), item) for item in ordered]
     if not pairs or not pairs[0][0].is_lossless:
@@ -510,7 +510,7 @@ def _why_stay(baseline: _Placed, others: Sequence[_Placed]) -> Finding:
 
 
 def _why_not_faster(choice: _Placed, others: Sequence[_Placed]) -> list[Finding]:
-    """Return what is level or faster and stands behind the choice, and why."""
+    """Return what is tied or faster and stands behind the choice, and why."""
     key, ours, loss_pct = choice.option.key, choice.standing, choice.option.loss.pct
     level: list[str] = []
     unknown: list[str] = []
@@ -596,7 +596,7 @@ def _misses_loss_alone(option: Option, missing: Sequence[Exclusion]) -> bool:
 
 
 def _is_faster(each: _Placed, choice: _Placed) -> bool:
-    """Return whether an option is expected to be faster than the choice by more than what is level."""
+    """Return whether an option is expected to be faster than the choice by more than what is tied."""
     is_alike = is_comparable(each.source, choice.source)
     return is_alike and each.standing.time_s * (1 + LEVEL_RATIO) < choice.standing.time_s
 

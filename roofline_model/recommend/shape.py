@@ -35,7 +35,7 @@ def recommend_quantization(
     `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each option's case,
     or for all of them at once where it has a method `many` (`roofline_model.expected.predict.expected_times` gives the
     expected ones, and has it). Without it the ideals are ranked (policy `ideal`).
-    Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for a chip or format nobody knows,
+    Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for an unknown chip or format,
     `UnsupportedError` for a chip without a 16-bit rate.
     """
     device = get_hardware(hardware)

@@ -114,7 +114,7 @@ class _Columns:
 def predict_table(
     table: KernelTable, given: KnownConstants | None = None, *, progress: Callable[[int], None] | None = None
 ) -> TablePrediction:
-    """Return ideal and expected times of each row; `progress` is told how many rows are done."""
+    """Return ideal and expected times of each row in seconds; `progress` gets the number of rows done."""
 
     constants = given or KnownConstants()
     columns = _Columns(table)

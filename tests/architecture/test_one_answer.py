@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import warm_start
+from trained_run import as_trained
 from typer.testing import CliRunner
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
@@ -237,9 +238,10 @@ def assert_one_answer(answers: dict[str, ShapeAnswers]) -> None:
 @pytest.fixture(scope="module")
 def model_run(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a database with the passes of a whole model under `examples/`."""
-    path = str(tmp_path_factory.mktemp("model") / "results.db")
+    folder = tmp_path_factory.mktemp("model")
+    path = str(folder / "results.db")
     with open_store(path) as store:
-        import_file(store, EXAMPLES / "model_quant.json")
+        import_file(store, as_trained(EXAMPLES / "model_quant.json", folder))
     return path
 
 

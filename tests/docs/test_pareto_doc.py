@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from trained_run import as_trained
 
 from roofline_cli.main import app
 from roofline_model.recommend.engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
@@ -22,6 +23,12 @@ EXAMPLES = [textwrap.dedent(block) for block in BLOCKS if "import" in block]
 LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
 
 
+def example_with(text: str) -> str:
+    """Return the page's one example that has this text."""
+    (example,) = [example for example in EXAMPLES if text in example]
+    return example
+
+
 def run(example: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     exec(compile(example, "docs/theory/pareto.md", "exec"), found)
@@ -29,7 +36,7 @@ def run(example: str) -> dict[str, Any]:
 
 
 def test_the_search_example_keeps_its_budgets(capsys):
-    found = run(EXAMPLES[0])
+    found = run(example_with("choose_formats("))
     answer = found["answer"]
     assert answer.plan.time_s <= 0.75 * found["wide_s"] * (1 + 1e-9)
     assert answer.plan.memory_bytes <= 24e9
@@ -39,12 +46,12 @@ def test_the_search_example_keeps_its_budgets(capsys):
 
 
 def test_the_engine_example_runs(capsys):
-    answer = run(EXAMPLES[1])["answer"]
+    answer = run(example_with("IntegratedQuantizationEngine("))["answer"]
     assert answer.config.strategy_name in capsys.readouterr().out
 
 
 def test_the_example_of_a_whole_model_finds_a_plan_by_search(capsys):
-    found = run(EXAMPLES[2])["found"]
+    found = run(example_with("recommend_model("))["found"]
     assert found.choice.kind == "search"
     assert found.choice.estimate.time_s <= 0.05
     fastest = found.option("pareto-fastest").estimate.time_s
@@ -97,9 +104,9 @@ def test_the_example_of_stored_runs_prints_what_the_examples_measured(tmp_path, 
     from results.exchange.exported.load import import_file
 
     with open_store(str(tmp_path / "results.db")) as store:
-        import_file(store, Path(__file__).parents[2] / "examples" / "runs" / "cpu-amd-epyc-2t" / "model_quant.json")
+        run_file = Path(__file__).parents[2] / "examples" / "runs" / "cpu-amd-epyc-2t" / "model_quant.json"
+        import_file(store, as_trained(run_file, tmp_path))
     monkeypatch.chdir(tmp_path)
-    (example,) = [one for one in EXAMPLES if "recommend_from_store" in one]
-    assert run(example)["found"].rankings[0].options
+    assert run(example_with("recommend_from_store("))["found"].rankings[0].options
     assert "decode, batch 1, 128 tokens take INT8 (W8A16)" not in (printed := capsys.readouterr().out)
     assert "seeded-llama-156m, decode, batch 1, 128 tokens stay at BF16: measured 25.23 ms" in printed

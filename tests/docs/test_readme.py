@@ -22,6 +22,7 @@ HOW_TO = tuple(ROOT / "docs" / "how_to" / f"{name}.md" for name in ("whole_model
 PAGES = (README, START, *HOW_TO)
 SLOW = {
     "calibrate": "times every kernel of a CPU for minutes",
+    "demo": "measures a trained model for minutes; tests/roofline_cli/recommend/test_cli_demo.py runs it on a small one",
     "pipeline": "measures a model for minutes; tests/roofline_cli/recommend/test_cli_pipeline.py runs it",
     "serve": "runs until it is stopped",
     "compare": "measures",
@@ -160,9 +161,10 @@ def test_the_readme_is_short() -> None:
     assert len(README.read_text(encoding="utf-8").split()) <= 1200
 
 
-def test_readme_and_get_started_keep_the_style() -> None:
+def test_every_page_finding_and_screen_keeps_the_style() -> None:
     check_words = script("check_words")
-    assert [line for page in (README, START) for line in check_words.problems(page)] == []
+    broken = [f"{path.name}: {line}" for path in check_words.files() for line in check_words.problems(path)]
+    assert broken == []
 
 
 @pytest.mark.parametrize(

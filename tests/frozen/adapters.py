@@ -1246,10 +1246,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"^failed: |^failed in run ", "failed"),
     (r"^skipped: ", "skipped"),
     (r"more than the limit of|GB, the limit is|more than there is", "limit:memory"),
-    (r"what it needs in memory is not known", "limit:memory-unknown"),
+    (r"what it needs in memory is not known|its memory is unknown", "limit:memory-unknown"),
     (r"^loses .* the limit is|; loses .* the limit is|: above the limit of", "limit:quality"),
     (
-        r"its loss is not known, and a limit|loss unknown: measure it|its loss is neither measured nor claimed",
+        r"its loss is (?:not known|unknown), and a limit|loss unknown: measure it|its loss is neither measured nor claimed",
         "limit:quality-unknown",
     ),
     (r"nothing to gain", "not-narrower"),

@@ -28,7 +28,7 @@ def test_every_marker_of_the_page_is_filled(script, tmp_path, monkeypatch, capsy
     assert script.main([str(table)]) == 0
     text = page.read_text(encoding="utf-8")
     names = re.findall(r"^<!-- (?!end)(\w+) -->$", text, re.MULTILINE)
-    assert names == ["file", "summary", "shipped", "groups", "sizes", "chips", "drift", "few"]
+    assert names == ["summary", "file", "shipped", "groups", "sizes", "chips", "drift", "few"]
     blocks = dict(re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", text, re.DOTALL))
     assert "`t.csv`, 160 rows, SHA-256" in blocks["file"]
     assert blocks["groups"].count("| h100-sxm | BF16 |") == 2  # decode and prefill

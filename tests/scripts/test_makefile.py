@@ -25,7 +25,7 @@ script = '#!/bin/sh\\necho "$@" >> calls.txt\\ncase "$*" in *pytest*) exit ${PYT
 (binary / "python").write_text(script)
 (binary / "python").chmod(0o755)
 """
-TWO_AT_A_TIME = "-m pytest -n 2 --dist loadfile --no-loadscope-reorder"
+AT_A_TIME = "-m pytest -n 3 --dist loadfile --no-loadscope-reorder"
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_test_installs_dev_which_serves_bench_too(project):
     make(project, "bench")
     assert [line for line in calls(project) if "pytest" in line or "install" in line] == [
         "install --venv .venv --extra dev --torch ",
-        f"{TWO_AT_A_TIME} --timeout 300 -x",
+        f"{AT_A_TIME} --timeout 300 -x",
         "-m pytest bench_cases -k gemv --roofline-require-measured",
     ]
     assert make(project, "test", PYTEST_EXIT="1").returncode != 0
@@ -133,7 +133,7 @@ def test_a_choice_of_torch_or_python_is_asked_each_time(project):
 
 def test_full_tests_get_the_full_counts(project):
     make(project, "test-full")
-    assert calls(project)[-1] == f"{TWO_AT_A_TIME} --timeout 3000 -m full or not full"
+    assert calls(project)[-1] == f"{AT_A_TIME} --timeout 3000 -m full or not full"
 
 
 def test_check_runs_every_check_although_one_fails(project):

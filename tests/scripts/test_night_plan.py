@@ -115,7 +115,7 @@ def test_an_address_of_a_package_without_a_password_is_none(packages):
         (["--against", "branch:"], "needs the name of a branch"),
         (["--against", ""], "--against is empty"),
         (["--max-ambiguous", "x"], "--max-ambiguous takes a whole number"),
-        (["--quarantine", "missing.toml"], "missing.toml is no file"),
+        (["--quarantine", "missing.toml"], "missing.toml is not a file"),
         (["--annotations", "bad.toml"], "bad.toml is not TOML"),
         (["--pytest-options=--roofline-keep 'unb"], "close the quotation"),
         (["--pytest-options=--roofline-keep 1"], "--roofline-keep, which pytest does not know"),

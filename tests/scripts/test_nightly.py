@@ -196,7 +196,7 @@ def test_the_summary_says_what_ran(monkeypatch):
     answering(monkeypatch)
     nightly.main(["--out", "n", "--label", "night-1"])
     text = Path("n/summary.md").read_text(encoding="utf-8")
-    assert "Night `night-1`, run `abababab` on gb10, commit `cccccccccccc` with local changes" in text
+    assert "`night-1`, run `abababab` on gb10, commit `cccccccccccc` with local changes" in text
     assert "Cases: 12 measured, 1 skipped, 1 failed, 3 processes each" in text
     assert "- failed: t.py::softmax: wrong result" in text
     assert "- doctor: warn: persistence: off (sudo nvidia-smi -pm 1)" in text

@@ -216,7 +216,7 @@ def test_exit_codes(monkeypatch, answer, code, capsys):
     ("words", "said"),
     [
         (["--rounds", "1"], "2 or more"),
-        (["--base", "nowhere"], "is no folder"),
+        (["--base", "nowhere"], "is not a folder"),
         (["--out", "head"], "is not empty"),
         (["--pytest-options=-k 'x"], "close the quotation"),
         (["--pytest-options=--roofline-db=x.db"], "rounds are kept in --out"),

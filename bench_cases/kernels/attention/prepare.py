@@ -47,7 +47,7 @@ class BuiltAttention:
     fn: Callable[..., Tensor]
     """Called with `args`; returns O (B, Hq, Sq, Dv). Everything a user of the kernel pays per call is inside."""
     args: tuple[Tensor, ...]
-    """Q and the cache, copied for rotation. A mask is no part of them: all layers of a model share one."""
+    """Q and the cache, copied for rotation. A mask is not a part of them: all layers of a model share one."""
     q: HeldMatrix
     k: HeldMatrix
     v: HeldMatrix
@@ -82,7 +82,7 @@ def prepare_attention(spec: CaseSpec, device: str) -> PreparedKernel:
 
 
 def attention_error(built: BuiltAttention, reference: AttentionReference, output: object) -> float:
-    """Return the error of an output against the reference; NaN for one that is no tensor in the kernel's format."""
+    """Return the error of an output against the reference; NaN for one that is not a tensor in the kernel's format."""
     if not isinstance(output, Tensor):
         return math.nan
     try:

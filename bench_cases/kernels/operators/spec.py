@@ -108,5 +108,5 @@ def whole_heads(head_size: int) -> OperatorRule:
     return lambda sizes: (
         None
         if sizes["width"] % head_size == 0
-        else f"rotates heads of {head_size}, and width {sizes['width']} is no multiple of that"
+        else f"rotates heads of {head_size}, and width {sizes['width']} is not a multiple of that"
     )

@@ -158,4 +158,6 @@ def _check_names(asked: list[str], linears: Mapping[str, nn.Linear]) -> None:
         if name not in linears:
             near = nearest_names(str(name), linears)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise InvalidValueError(f"{str(name)[:80]!r} is no nn.Linear of the model.{hint} It has {len(linears)}.")
+            raise InvalidValueError(
+                f"{str(name)[:80]!r} is not an nn.Linear of the model.{hint} It has {len(linears)}."
+            )

@@ -78,7 +78,7 @@ def check_format(format_key: str, inner_size: int) -> None:
     block = fmt.block_elems
     if block is not None and inner_size % block:
         raise UnsupportedError(
-            f"{fmt.key} has blocks of {block} elements, and K = {inner_size} is no multiple of {block}; choose a format without "
+            f"{fmt.key} has blocks of {block} elements, and K = {inner_size} is not a multiple of {block}; choose a format without "
             "blocks (FP8_E4M3, INT8) or pad the layer"
         )
 

@@ -109,7 +109,7 @@ def read_report(folder: str | Path) -> dict[str, Any]:
         described = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         raise DefinitionError(
-            f"{folder} is no saved quantised model: it has no {REPORT_FILE} (see save_quantized)"
+            f"{folder} is not a saved quantised model: it has no {REPORT_FILE} (see save_quantized)"
         ) from None
     except (ValueError, RecursionError) as error:
         raise DefinitionError(f"{path} is damaged: {one_line(error)}; save the model again") from None
@@ -179,7 +179,7 @@ def _fill(model: nn.Module, values: Mapping[str, Tensor], source: Path) -> None:
         elif last in owner._buffers:
             places.append((owner._buffers, last, value))
         else:
-            raise InvalidValueError(f"{source} does not fit the model: {name} is no tensor of its; it is unchanged")
+            raise InvalidValueError(f"{source} does not fit the model: {name} is not a tensor of its; it is unchanged")
     for value_owner, last, value in places:
         value_owner[last] = value
     _remember_ties(model)

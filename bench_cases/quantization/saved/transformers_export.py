@@ -43,7 +43,7 @@ def export_transformers(
     """
     target = refuse_filled_folder(folder)
     if not hasattr(model, "save_pretrained"):
-        raise UnsupportedError(f"{type(model).__name__} is no transformers model: save_quantized keeps any module")
+        raise UnsupportedError(f"{type(model).__name__} is not a transformers model: save_quantized keeps any module")
     for layer in result.quantized:
         if layer.tensor not in SAFETENSORS_CLASSES:
             raise UnsupportedError(

@@ -84,7 +84,7 @@ def read_weights(
         raise DefinitionError(f"{path} holds no saved model: save the model again")
     for name, value in (*document["state"].items(), *document["buffers"].items()):
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise DefinitionError(f"{path} holds something that is no tensor with a name: save the model again")
+            raise DefinitionError(f"{path} holds something that is not a tensor with a name: save the model again")
         if value.layout != torch.strided or any(part.is_meta for part in inner_tensors(value)):
             raise DefinitionError(f"{path}: {name} has a shape but no values of its own: save the model again")
     return document["state"], document["buffers"]
@@ -101,7 +101,9 @@ def check_layers(state: Mapping[str, Tensor], described: Mapping[str, Any], fold
             name, shape, method = str(layer["name"]), (layer["N"], layer["K"]), layer["method"]
             became, tensor = layer["became"], layer["tensor"]
         except (TypeError, KeyError):
-            raise DefinitionError(f"{folder}: its report has an entry that is no layer; save the model again") from None
+            raise DefinitionError(
+                f"{folder}: its report has an entry that is not a layer; save the model again"
+            ) from None
         value = state.get(f"{name}.weight" if name else "weight")
         if value is None and not method:
             continue  # a computed weight is saved under the names of its parts

@@ -57,7 +57,7 @@ def whole_folder(target: Path, last: str) -> Iterator[Path]:
         if isinstance(error, RooflineError) or not isinstance(error, Exception):
             raise
         raise InvalidValueError(
-            f"{target} cannot be written: {one_line(error)}; nothing was left there, mend that and save again"
+            f"{target} cannot be written: {one_line(error)}; nothing was left there, fix that and save again"
         ) from None
 
 

@@ -43,7 +43,7 @@ def _chips() -> Mapping[str, Device]:
 def asked_chip(request: Request, name: str, field: str = "hardware_key", location: Location = "query") -> str:
     """Return what `find_chip` takes for the chip of a request: its key, or what stands for this machine's.
 
-    This machine's is `auto`, and its own key where that is no chip of the catalog. Ends the request with a problem that names
+    This machine's is `auto`, and its own key where that is not a chip of the catalog. Ends the request with a problem that names
     the field where there is no such chip.
     """
     asked = _squeezed(name)

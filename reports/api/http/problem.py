@@ -173,7 +173,7 @@ async def on_roofline_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
-    """Answer a request that does not fit its model: 400 for what is no JSON, else 422 naming the fields."""
+    """Answer a request that does not fit its model: 400 for what is not JSON, else 422 naming the fields."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()
     if any(one["type"] == "json_invalid" for one in errors):

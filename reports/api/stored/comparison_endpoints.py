@@ -49,7 +49,7 @@ SideName = Annotated[
 @router.get(
     "/api/cases/{case_key}/history",
     response_model="reports.formats.history_answer:HistoryAnswer",
-    summary="A case over its nights",
+    summary="A case over its runs",
 )
 def history(
     request: Request, case_key: CaseKey, metric: MetricName = "time", branch: Branch = None, since: Since = None

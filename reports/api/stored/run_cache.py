@@ -60,7 +60,7 @@ class RunCache:
 
 
 def change_mark(path: Path | None) -> Mark | None:
-    """Return what changes whenever a SQLite database is written; None for one that is no file."""
+    """Return what changes whenever a SQLite database is written; None for one that is not a file."""
     if path is None:
         return None
     found = []

@@ -38,7 +38,7 @@ class StoredRowBody(ConfigurationModel):
 
     evidence: list[EvidenceBody] = Field(description="runs behind it, oldest first; empty for what nobody ran")
     history_url: str | None = Field(
-        description="path of this API: the case over its nights; null for what was not measured"
+        description="path of this API: the case over its runs; null for what was not measured"
     )
 
 

@@ -106,6 +106,6 @@ export function explain(place, figure) {
 }
 
 function fillLegend(place, figure) {
-  const entries = legendOf(figure, isDark()).filter((entry) => !entry.is_for_narrow || isNarrow());
+  const entries = legendOf(figure, isDark());
   fill(place, ...entries.map((entry) => el("span", { class: "mark" }, entry.mark, entry.text)));
 }

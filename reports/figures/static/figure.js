@@ -3,9 +3,7 @@
 const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const NARROW_MARKS = 0.75;
 const ROOM_LINES = 60; // spots along a line that labels keep clear of where they can
-const LABEL_COLUMNS = 30;
-const LABEL_ROWS = 24; // places that are tried for a callout
-const MARK_AIR = 9; // pixels around a mark that stay free
+const FARTHER = [[1, 28, "left"], [1, -28, "left"], [-1, 28, "right"], [-1, -28, "right"], [0, 36, "center"], [0, -36, "center"]];
 const MOST_MARKS = 400; // of more, a part tells where they are
 const hasWebGl = (() => {
   try {
@@ -92,8 +90,8 @@ function placedLabels(plot, labels, data, layout, ground) {
   const along = (axis, value) => ((axis.type === "log" ? Math.log10(value) : value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
   const pixel = (x, y) => [along(layout.xaxis, x) * size[0], (1 - along(layout.yaxis, y)) * size[1]];
   const plane = { size, pixel, marks: markSpots(data, pixel), taken: markBoxes(data, pixel), lines: lineSpots(data, pixel), ground, narrow: isNarrow(plot), bottom: -Infinity };
-  const writers = { margin: inMargin, along: alongLine, callout: asCallout, top: atTop, around: aroundMark };
-  const order = ["top", "margin", "along", "callout", "around"];
+  const writers = { margin: inMargin, along: alongLine, top: atTop, around: aroundMark };
+  const order = ["top", "margin", "along", "around"];
   const found = [...labels].sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place));
   return found.flatMap((label) => {
     const note = writers[label.place](label, plane, found);
@@ -152,8 +150,15 @@ function alongLine(label, plane, labels) {
   const angle = Math.atan2(stop[1] - start[1], stop[0] - start[0]);
   const spots = Array.from({ length: 41 }, (_, at) => [start[0] + ((stop[0] - start[0]) * at) / 40, start[1] + ((stop[1] - start[1]) * at) / 40]).filter((spot) => isSeen(spot, plane.size));
   if (spots.length < 2 || Math.hypot(spots[0][0] - spots.at(-1)[0], spots[0][1] - spots.at(-1)[1]) < 150) return null;
-  const clear = ([x, y]) => plane.marks.reduce((least, [px, py]) => Math.min(least, Math.hypot(px - x, py - y)), 90);
-  const shares = [0.3, 0.38, 0.22, 0.46, 0.54, 0.62, 0.15, 0.7, 0.78].map((share) => spots[Math.round(share * (spots.length - 1))]);
+  const half = [3 * label.lines[0].length * Math.cos(angle), 3 * label.lines[0].length * Math.sin(angle)];
+  const lifted = ([x, y]) => [x + 10 * Math.sin(angle), y - 10 * Math.cos(angle)];
+  const clear = (spot) => {
+    const [x, y] = lifted(spot);
+    const letters = [-1, -0.5, 0, 0.5, 1].map((share) => [x + share * half[0], y + share * half[1]]);
+    if (!letters.every((letter) => isSeen(letter, plane.size))) return -1;
+    return plane.marks.reduce((least, [px, py]) => Math.min(least, ...letters.map(([lx, ly]) => Math.hypot(px - lx, py - ly))), 24);
+  };
+  const shares = [0.3, 0.38, 0.22, 0.46, 0.54, 0.62, 0.15, 0.7, 0.78, 0.86, 0.1].map((share) => spots[Math.round(share * (spots.length - 1))]);
   const [x, y] = shares.reduce((a, b) => (clear(b) > clear(a) + 1 ? b : a));
   const value = (axis, share) => axis.range[0] + share * (axis.range[1] - axis.range[0]);
   return (layout) => ({
@@ -163,76 +168,31 @@ function alongLine(label, plane, labels) {
 }
 
 // Beside, below or above its mark, on the nearest side that is free; nowhere where none is.
-function aroundMark(label, plane) {
+function aroundMark(label, plane, labels) {
+  const isOnlyOne = labels.filter((one) => one.place === "around").length === 1; // others would be taken for each other's
   const [x, y] = plane.pixel(label.x, label.y);
   const long = label.lines[0].length * 6.4;
   const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
-  const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"]];
+  const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"],
+    ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : [])];
   const cellAt = ([across, down, anchor]) => {
     const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
     return [left, y + down - 8, left + long, y + down + 8];
   };
-  const place = places.find((one) => {
+  const isFree = (one) => {
     const [left, top, right, bottom] = cellAt(one);
     const isInside = left > 2 && right < plane.size[0] - 2 && top > 0 && bottom < plane.size[1];
     return isInside && plane.taken.every((box) => right < box[0] || left > box[2] || bottom < box[1] || top > box[3]);
-  });
+  };
+  const isOffLines = (one) => {
+    const [left, top, right, bottom] = cellAt(one);
+    return plane.lines.every(([px, py]) => px < left || px > right || py < top || py > bottom);
+  };
+  const free = places.filter(isFree);
+  const place = free.find(isOffLines) || free[0];
   if (!place) return null;
   plane.taken.push(cellAt(place));
   return () => ({ xanchor: place[2], yanchor: "middle", xshift: place[0], yshift: -place[1], text: label.lines[0], font: { size: 11.5, color: label.color } });
-}
-
-// In a box with an arrow to its point: the box covers no mark, and the arrow crosses none. A phone has no room for it.
-function asCallout(label, plane) {
-  const target = plane.pixel(label.x, label.y);
-  if (plane.narrow || !isSeen(target, plane.size)) return null;
-  const half = [8 + 3.4 * Math.max(...label.lines.map((line) => line.length)), 8 + 8 * label.lines.length];
-  const place = bestPlace(target, half, plane);
-  if (!place) return null;
-  return () => ({
-    ax: place[0] - target[0], ay: place[1] - target[1], axref: "pixel", ayref: "pixel", text: label.lines.join("<br>"), font: { size: 11.5, color: label.color },
-    bgcolor: plane.ground, bordercolor: label.color, borderwidth: 1, borderpad: 6, showarrow: true, arrowhead: 2, arrowsize: 0.9, arrowwidth: 1.2, arrowcolor: label.color, standoff: 13,
-  });
-}
-
-function bestPlace(target, half, { size, marks, lines }) {
-  const others = marks.filter(([px, py]) => Math.hypot(px - target[0], py - target[1]) > 5);
-  const covers = (spots, [cx, cy], air) => spots.filter(([px, py]) => Math.abs(px - cx) < half[0] + air && Math.abs(py - cy) < half[1] + air).length;
-  let best = null;
-  for (const { place, away } of calloutPlaces(target, half, size)) {
-    if (best && away >= best.cost) break;
-    const edge = edgeOf(place, half, target);
-    const crossed = others.filter((spot) => awayFrom(spot, edge, target) < MARK_AIR).length;
-    const cost = 400 * covers(marks, place, MARK_AIR) + 150 * crossed + 12 * covers(lines, place, 3) + away;
-    if (!best || cost < best.cost) best = { cost, place };
-  }
-  return best && best.place;
-}
-
-// The places for a box, the nearest first: once its way alone costs more than the best place, no farther one is better.
-function calloutPlaces(target, half, size) {
-  const places = [];
-  for (let column = 0; column <= LABEL_COLUMNS; column += 1) {
-    for (let row = 0; row <= LABEL_ROWS; row += 1) {
-      const place = [half[0] + 4 + ((size[0] - 2 * half[0] - 8) * column) / LABEL_COLUMNS, half[1] + 4 + ((size[1] - 2 * half[1] - 8) * row) / LABEL_ROWS];
-      const isClear = Math.abs(place[0] - target[0]) >= half[0] + 22 || Math.abs(place[1] - target[1]) >= half[1] + 22;
-      if (isClear) places.push({ place, away: Math.hypot(place[0] - target[0], place[1] - target[1]) });
-    }
-  }
-  return places.sort((a, b) => a.away - b.away);
-}
-
-// Where a line from the middle of a box leaves the box towards a target.
-function edgeOf([cx, cy], half, [tx, ty]) {
-  const share = 1 / Math.max(Math.abs(tx - cx) / half[0], Math.abs(ty - cy) / half[1], 1);
-  return [cx + (tx - cx) * share, cy + (ty - cy) * share];
-}
-
-// Pixels between a point and the line from one place to another.
-function awayFrom([px, py], [ax, ay], [bx, by]) {
-  const [dx, dy] = [bx - ax, by - ay];
-  const along = Math.min(Math.max(((px - ax) * dx + (py - ay) * dy) / (dx * dx + dy * dy || 1), 0), 1);
-  return Math.hypot(px - ax - along * dx, py - ay - along * dy);
 }
 
 // --- legend: a small drawing of each look, and its meaning
@@ -244,7 +204,7 @@ const DRAWN = {
 };
 const STROKES = new Set(["dash", "bar", "thin-plus", "thin-cross"]);
 
-/** Return the legend of a figure as elements [drawing, text, is for narrow places only], in the colours of the theme. */
+/** Return the legend of a figure as entries with their drawing (`mark`), in the colours of the theme. */
 export function legendOf(figure, isDark) {
   return painted(figure.legend, figure.palette, isDark).map((entry) => ({ ...entry, mark: legendMark(entry, painted(figure.ground, figure.palette, isDark)) }));
 }

@@ -5,11 +5,8 @@ const POINTED = { hovermode: "closest", hoverdistance: 12, dragmode: matchMedia(
 function explain(place, figureOf) {
   const paint = () => {
     const entries = legendOf(figureOf(), isDark());
-    const list = (kind, which) => {
-      const items = entries.filter(which).map((one) => el("li", {}, one.mark, one.text));
-      return items.length ? el("ul", { class: kind }, items) : null;
-    };
-    place.replaceChildren(...[list("legend-line", (one) => !one.is_for_narrow), list("legend-line only-narrow", (one) => one.is_for_narrow)].filter(Boolean));
+    const items = entries.map((one) => el("li", {}, one.mark, one.text));
+    place.replaceChildren(...(items.length ? [el("ul", { class: "legend-line" }, items)] : []));
   };
   themeWatchers.push(paint);
   paint();

@@ -48,8 +48,8 @@ function caseFilter(chip) {
   }
 
   const facets = FACETS.map(([key, title]) => facet(key, title)).filter(Boolean);
-  const folded = el("details", { class: "filters", open: innerWidth > 640 }, el("summary", {}, WORDS.filter), el("div", { class: "facets" }, facets));
-  filter.element = el("div", {}, facets.length ? folded : null, el("div", { class: "facet" }, status, reset));
+  const folded = el("details", { class: "filters", open: false }, el("summary", {}, WORDS.filter), el("div", { class: "facets" }, facets));
+  filter.element = el("div", { class: "filter" }, facets.length ? folded : null, el("div", { class: "facet" }, status, reset));
   changed();
   return filter;
 }

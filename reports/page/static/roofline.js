@@ -28,7 +28,7 @@ function drawRoofline(chip, place) {
   }
 
   chip.select = select;
-  place.append(chip.filter.element, plot, legend, card, toolbar("roofline", () => chip.filter.rows(), plot));
+  place.append(plot, legend, card, chip.filter.element, toolbar("roofline", () => chip.filter.rows(), plot));
   const first = draw();
   explain(legend, () => chip.roofline);
   plot.on("plotly_hover", (event) => {

@@ -7,7 +7,7 @@ const WORDS = {
   reset: "Reset zoom",
   samples: "Samples of the chosen case in the order they were taken, and the share of samples below a time.",
   sample: "Sample {number} of {count}",
-  history: "One case over its nights, with its levels and the steps between them; the table lists every change.",
+  history: "One case over its runs, with the steps between them; the table lists every change.",
   case: "Case",
   showAll: "Show all",
   filterBy: "Filter by {facet}",

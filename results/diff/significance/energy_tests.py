@@ -40,15 +40,15 @@ def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRu
         tests, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=rules.limit_ratio, ranks=ranks
     )
     changes = {}
-    for index, (key, (before, after)) in enumerate(logs.items()):
+    for index, (key, (old_logs, new_logs)) in enumerate(logs.items()):
         verdict, reason = verdicts[index]
         changes[key] = MetricChange(
             "energy",
             "energy_j",
             "J",
             False,
-            _mean(before),
-            _mean(after),
+            _mean(old_logs),
+            _mean(new_logs),
             math.expm1(float(samples.change_log[index])),
             ratio_of(float(tests.low_log[index])),
             ratio_of(float(tests.high_log[index])),

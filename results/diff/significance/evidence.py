@@ -199,7 +199,9 @@ def adjusted(p_values: Floats) -> Floats:
 
 def ratio_of(log: float | None) -> float | None:
     """Return the change as (after − before) / before; None where it is not known."""
-    return None if log is None or not math.isfinite(log) else math.expm1(min(log, 300.0))  # exp() of more is no number
+    return (
+        None if log is None or not math.isfinite(log) else math.expm1(min(log, 300.0))
+    )  # exp() of more is not a number
 
 
 def rank_p_value(lower: Sequence[float], higher: Sequence[float]) -> float | None:

@@ -21,9 +21,9 @@ def load_frame(
 ) -> pandas.DataFrame:
     """Return one row per record, columns as in the CSV export; the database is only read.
 
-    `run` as everywhere, None for all runs. Not given, it is all runs where `case`, `since` or `until` asks a question of
-    them, as in `roofline export`, else `latest`. Nothing found is a frame without rows. Raises `StoreError` where there is
-    no database or no run, `UnknownNameError` for a run nobody knows, `InvalidValueError` for what is no date.
+    `run`: id, label, `latest`, …; None for all runs. By default `latest`, or all runs where `case`, `since` or `until` is
+    given. Times are seconds, other units end the column names. Nothing found is a frame without rows. Raises `StoreError` where there is
+    no database or no run, `UnknownNameError` for a run nobody knows, `InvalidValueError` for what is not a date.
     """
     import pandas
 

@@ -47,7 +47,7 @@ def run_in_utc(exported: ExportedRun) -> ExportedRun:
 
 
 def record_in_utc(record: Record, where: str) -> Record:
-    """Return a record with its dates in UTC. Raises `FormError` for what is no date."""
+    """Return a record with its dates in UTC. Raises `FormError` for what is not a date."""
     process: ProcessInfo = _in_utc(record.process, f"{where}.process", "started_at")
     return replace(_in_utc(record, where, "created_at"), process=process)
 

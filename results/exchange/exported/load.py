@@ -140,7 +140,7 @@ def parse_exports(document: Any) -> list[ExportedRun]:
         try:
             exported = parse_export(run_document)
             if exported.run.run_id in exports:
-                raise FormError(f"run {exported.run.run_id[:12]} stands in the file twice")
+                raise FormError(f"run {exported.run.run_id[:12]} is in the file twice")
         except NewerFormError:
             raise
         except FormError as error:

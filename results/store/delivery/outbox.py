@@ -176,7 +176,7 @@ def _locked(path: Path) -> Iterator[bool]:
         raise StoreError(f"{path} cannot be read ({error.strerror})") from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StoreError(f"{path} is no regular file: no run of ours wrote it; remove it")
+            raise StoreError(f"{path} is not a regular file: no run of ours wrote it; remove it")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

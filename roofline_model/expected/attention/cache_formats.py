@@ -96,11 +96,11 @@ def uses_8bit(chip: AttentionChip, phase: str, activation: NumberFormat, kv: Num
     if activation.element_bits not in (8, 16) or activation.kind != "float" or activation.scales:
         raise UnsupportedError(
             f"no expected attention with {activation.key} activations: BF16, FP16 and FP8 kernels were measured. "
-            "The ideal prediction stands."
+            "The ideal time is used."
         )
     if kv.element_bits > 16:
         raise UnsupportedError(
-            f"no expected attention with a {kv.key} cache: 16-bit and 8-bit caches were measured. The ideal prediction stands."
+            f"no expected attention with a {kv.key} cache: 16-bit and 8-bit caches were measured. The ideal time is used."
         )
     if phase == "decode":
         return kv.element_bits <= 8

@@ -76,7 +76,7 @@ def expected_attention(
     shapes = AttentionShapes.of(B, Hq, Hkv, Sq, Skv, D, causal=causal, window=window)
     if (largest := int(shapes.head_dim.max(initial=0))) > LARGEST_HEAD:
         raise UnsupportedError(
-            f"no expected attention with D {largest}: heads up to {LARGEST_HEAD} were measured. The ideal prediction stands."
+            f"no expected attention with D {largest}: heads up to {LARGEST_HEAD} were measured. The ideal time is used."
         )
     activation = get_format(activation_format)
     kv = activation if kv_format is None else get_format(kv_format)

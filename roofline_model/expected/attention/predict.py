@@ -48,12 +48,12 @@ def predict_attention(
     if sizes.get("Dv", sizes["D"]) != sizes["D"]:
         raise UnsupportedError(
             f"no expected time for attention with Dv {sizes['Dv']} and D {sizes['D']}: kernels with one head size were measured. "
-            "The ideal prediction stands."
+            "The ideal time is used."
         )
     if "p" in formats:
         raise UnsupportedError(
             f"no expected time for attention with scores in {formats['q']} and values in {formats['p']}: kernels with one format for "
-            "both products were measured. The ideal prediction stands."
+            "both products were measured. The ideal time is used."
         )
     chosen = ATTENTION_KERNELS[DEFAULT_KERNEL] if kernel is None else find_attention_kernel(kernel)
     model = FITTED_MODEL if kernel is None else _model_on(chosen, device)
@@ -71,7 +71,7 @@ def _model_on(kernel: AttentionKernel, device: Device) -> str:
     if model is None:
         raise UnsupportedError(
             f"no expected time for {kernel.name} attention on {device.key}, where it is not known to run ({kernel.source}). "
-            "The ideal prediction stands."
+            "The ideal time is used."
         )
     return model
 

@@ -77,7 +77,7 @@ class TableFit:
 
 @dataclass(frozen=True, slots=True)
 class FitPlan:
-    """How a table is fitted."""
+    """Settings of a fit: date, source, chips, starting values, cross-validation."""
 
     date: str
     """ISO date that the evidence carries."""
@@ -110,7 +110,7 @@ def fit_table(
 ) -> TableFit:
     """Fit constants to every chip and kernel family of a table.
 
-    `progress` is told (what, steps done, all steps). Raises `InvalidValueError` when no row can be fitted.
+    `progress` gets (what, steps done, all steps). Raises `InvalidValueError` when no row can be fitted.
     """
     sets, left_out = planned_sets(table, plan)
     total = sum(1 + (FOLDS if has_folds(planned.rows, plan) else 0) for planned in sets)

@@ -185,7 +185,7 @@ def _parquet_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], l
         raise MissingDependencyError("pyarrow", "parquet", "reading a Parquet table") from None
     except Exception as error:  # pyarrow's own tree; the file is the user's and the message says what is wrong with it
         raise InvalidValueError(
-            f"kernel table {_cut(str(file))} is no readable Parquet file: {_cut(str(error))}; or save it as CSV"
+            f"kernel table {_cut(str(file))} is not a readable Parquet file: {_cut(str(error))}; or save it as CSV"
         ) from None
     columns = [[_plain_cell(value) for value in frame[name].tolist()] for name in frame.columns]
     rows = [list(cells) for cells in zip(*columns, strict=True)]

@@ -34,7 +34,7 @@ _CHUNK_ELEMS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class TensorError:
-    """What a tensor lost. None: undefined for this tensor."""
+    """The error of a quantised tensor: SQNR, relative and maximum error. None: undefined for this tensor."""
 
     element_count: int
     sqnr_db: float | None
@@ -48,7 +48,7 @@ class TensorError:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpread:
-    """How hard a tensor is, whatever the format: how far its largest values lie from the others."""
+    """The outliers of a tensor: how far its largest magnitudes lie from the others, whatever the format."""
 
     element_count: int
     absmax_value: float
@@ -98,7 +98,7 @@ def format_error(
     options: CodecOptions = DEFAULTS,
     **changes: Any,
 ) -> TensorError:
-    """Quantise a tensor and measure what it lost; arguments as of `quantize`."""
+    """Quantise a tensor and return its error; arguments as of `quantize`."""
     quantized = quantize(values, format, axis=axis, absmax=absmax, options=options, **changes)
     return tensor_error(values, dequantize(quantized), bits_per_element=quantized.bits_per_element)
 

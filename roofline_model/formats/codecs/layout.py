@@ -87,7 +87,7 @@ def with_changes(options: CodecOptions, changes: dict[str, Any]) -> CodecOptions
     """Return `options` with the named choices changed; an unknown name is an error that lists the known ones."""
     for name in changes:
         if name not in _NAMES:
-            raise InvalidValueError(f"{name!r} is no option of a codec; known: {', '.join(_NAMES)}")
+            raise InvalidValueError(f"{name!r} is not an option of a codec; known: {', '.join(_NAMES)}")
     return replace(options, **changes) if changes else options
 
 

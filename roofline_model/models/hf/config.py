@@ -122,7 +122,7 @@ def _head_dim(config: Config, hidden: int, heads: int) -> int:
         return given
     if hidden % heads:
         raise DefinitionError(
-            f"{config.where}: head_dim is missing and hidden_size {hidden} is no multiple of num_attention_heads {heads}; add head_dim"
+            f"{config.where}: head_dim is missing and hidden_size {hidden} is not a multiple of num_attention_heads {heads}; add head_dim"
         )
     return hidden // heads
 

@@ -81,7 +81,7 @@ class StrategyCheck:
 
 
 def check_strategy(config: MixedPrecisionConfig, hardware: Device | str) -> StrategyCheck:
-    """Return the path of every operator; raises for a chip nobody knows, never for one that cannot run the strategy."""
+    """Return the path of every operator. Raises `UnknownNameError` for the chip, never for one that cannot run the strategy."""
     device = get_hardware(hardware)
     paths = [
         _path(config, device, operator, formats, first, last)

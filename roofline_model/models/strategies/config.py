@@ -21,7 +21,7 @@ UNNAMED_WIDE = "FP16"
 
 @dataclass(frozen=True, slots=True)
 class StrategyClaims:
-    """What a document says a strategy gains. Never used in a prediction: no source stands behind these figures."""
+    """The gains that a document claims for a strategy, without a source. Never used in a prediction."""
 
     speedup: float
     quality_loss: str

@@ -27,7 +27,7 @@ def modules_plan(
 ) -> FormatPlan:
     """Return the plan of a model by the full names of its Linears; what is not named stays in `wide`.
 
-    Raises `UnsupportedError` for a narrow module that is no part of the decoder model (an adapter, a vision tower), and
+    Raises `UnsupportedError` for a narrow module that is not a part of the decoder model (an adapter, a vision tower), and
     for two modules of one part and layer with different formats; `InvalidValueError` for layers the model does not have.
     """
     formats_by_part: dict[tuple[str, int | None], PartFormats] = {}
@@ -52,7 +52,7 @@ def modules_plan(
 
 
 def _parts_of(name: str, shape: ModelShape, *, is_narrow: bool) -> list[tuple[str, int | None]]:
-    """Return the parts of the decoder model that a module computes; none for a wide module that is no part of it."""
+    """Return the parts of the decoder model that a module computes; none for a wide module that is not a part of it."""
     operators, layer = operators_of_module(name)
     if operators == (OperatorType.EMBEDDINGS,):
         return [(_HEAD, None)]

@@ -71,7 +71,7 @@ def find_strategy(name: str | Path | MixedPrecisionConfig, *, num_layers: int | 
 
 
 def read_strategy(path: str | Path) -> MixedPrecisionConfig:
-    """Read a strategy from a TOML or JSON file, told apart by the suffix; raises `DefinitionError` naming the field."""
+    """Return the strategy of a TOML or JSON file, by its suffix; raises `DefinitionError` naming the field."""
     file = user_path(path)
     kind = _kind(file)
     text = read_definition_text(

@@ -31,7 +31,7 @@ PRICES = 48
 
 @dataclass(frozen=True, slots=True)
 class FormatAssignment:
-    """One plan: a choice for every group, and what it costs altogether."""
+    """One plan: a format for every group, with total loss, seconds and bytes."""
 
     labels: tuple[str, ...]
     """Format of every group, in the problem's order."""

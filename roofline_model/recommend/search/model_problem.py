@@ -316,7 +316,7 @@ def _part_and_layer(name: str) -> tuple[str, int | None]:
     head, _, part = name.rpartition(".")
     word, _, number = head.partition(".")
     if head and (word != "layers" or not number.isdecimal()):
-        raise InvalidValueError(f"{name[:60]!r} is no part of a decoder model, e.g. layers.3.qkv_proj or lm_head")
+        raise InvalidValueError(f"{name[:60]!r} is not a part of a decoder model, e.g. layers.3.qkv_proj or lm_head")
     if part not in PARTS and part not in GROUPS:
         raise UnknownNameError("part", part, [*PARTS, *GROUPS])
     return part, int(number) if head else None

@@ -17,7 +17,7 @@ CONFIDENCES = ("high", "medium", "low")
 
 @dataclass(frozen=True, slots=True)
 class FormatChoice:
-    """One format for one group, and what it costs there."""
+    """One format for one group: its loss, seconds and bytes there."""
 
     label: str
     """The format as everywhere, `WEIGHT.ACTIVATION` or one name for both."""
@@ -69,7 +69,7 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What a plan may take; None: any amount."""
+    """Limits of a plan: seconds of the mean pass, bytes of the largest. None: no limit."""
 
     time_s: float | None = None
     memory_bytes: float | None = None
@@ -85,7 +85,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class ParetoProblem:
-    """Everything the search knows."""
+    """The input of a search: groups with their choices, time and bytes of the rest, source of the losses."""
 
     groups: tuple[LayerGroup, ...]
     fixed_time_s: float = 0.0

@@ -51,7 +51,7 @@ class BudgetMiss:
 
 @dataclass(frozen=True, slots=True)
 class ParetoChoice:
-    """The answer for given budgets."""
+    """The plan for given budgets: its choices, what it costs, and how far it may be from the optimum."""
 
     problem: ParetoProblem
     budgets: Budgets

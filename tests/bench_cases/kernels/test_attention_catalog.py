@@ -214,7 +214,9 @@ def test_scores_that_are_held_whole_need_memory():
 
 def test_rope_rotates_whole_heads():
     spec = operator_spec("rope", "eager", sizes=(("rows", 8), ("width", 200)))
-    assert spec.kernel.reason_against(spec.case) == "eager: rotates heads of 128, and width 200 is no multiple of that"
+    assert (
+        spec.kernel.reason_against(spec.case) == "eager: rotates heads of 128, and width 200 is not a multiple of that"
+    )
 
 
 def test_selecting_imports_neither_torch_nor_numpy():

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from bench_cases.models.held_models import HeldModels
+from bench_cases.models.held_models import HeldModel, HeldModels
 from bench_cases.models.host_time import host_time, loaded_reference
 from bench_cases.models.model_cases import model_cases
 from bench_cases.models.model_step import compiled, make_step, step_ids, vocabulary_size
@@ -97,7 +97,7 @@ def bert():
 def test_an_encoder_is_compared_by_its_embeddings(bert):
     loaded = LoadedModel("bert", "folder", bert, None, 1)
     text = quality_text(loaded, 512, "cpu", None)
-    quality = measured_quality(loaded, loaded, text)
+    quality = measured_quality(HeldModel(loaded, None), HeldModel(loaded, None), text)
     assert quality["embedding_cosine_ratio"]["value"] == pytest.approx(1)
     assert quality["rank_agreement_ratio"]["value"] == pytest.approx(1)
     assert (quality["sentences_count"], "kl_nats_per_token" in quality) == (64, False)
@@ -193,8 +193,8 @@ def test_quality_says_on_what_it_was_measured(small):
     text = quality_text(reference.loaded, 512, "cpu", None)
     assert (text.source, text.is_language) == ("random tokens", False)
     assert not torch.equal(text.windows.ids, text.calibration.ids)
-    quality = measured_quality(reference.loaded, int4.loaded, text)
-    same = measured_quality(reference.loaded, reference.loaded, text)
+    quality = measured_quality(reference, int4, text)
+    same = measured_quality(reference, reference, text)
     assert same["kl_nats_per_token"]["value"] == 0
     assert quality["kl_nats_per_token"]["low"] > 0
     assert quality["tokens_count"] == text.windows.scored_count

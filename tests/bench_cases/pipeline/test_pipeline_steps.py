@@ -252,7 +252,7 @@ def test_a_quantised_model_is_no_start(tmp_path, finished):
         ({"max_latency_ms": -1}, "latency limit must be a positive number"),
         ({"memory_limit_gb": float("nan")}, "memory limit must be a positive number"),
         ({"max_quality_loss": float("inf")}, "must be a percentage"),
-        ({"text": "/no/such/text"}, "is no file"),
+        ({"text": "/no/such/text"}, "is not a file"),
     ],
 )
 def test_wrong_input_is_one_line(tmp_path, monkeypatch, given, said):

@@ -85,6 +85,7 @@ def test_the_script_prints_what_was_found(checks, problem):
         assert (weights, caches) == (4 * 4 + 1, 4)
 
 
+@pytest.mark.full
 def test_brute_force_confirms_the_choice(decoder, parts):
     """Two layers × three formats and FP16: all sixteen plans are priced, and all are measured as a whole."""
     losses = measured_losses(decoder.loaded.model, parts[0].thinned(1), FORMATS, wide="FP16")  # the times need no more

@@ -229,7 +229,7 @@ def test_layers_that_cannot_take_the_format_stay_float_or_refuse(model) -> None:
     assert all("forward" not in module.__dict__ for module in model.modules())
     report = quantizer("NVFP4").attach(model)
     assert set(report.kept) == {"layers.1.mlp.down_proj", "layers.0.self_attn.o_proj", "layers.0.self_attn.v_proj"}
-    assert "K = 155 is no multiple of 16" in report.kept["layers.1.mlp.down_proj"]
+    assert "K = 155 is not a multiple of 16" in report.kept["layers.1.mlp.down_proj"]
     assert "its weight is all zero" in report.kept["layers.0.self_attn.o_proj"]
     assert "its weight holds NaN" in report.kept["layers.0.self_attn.v_proj"]
 
@@ -270,8 +270,8 @@ class OwnLinear(nn.Linear):
         (lambda: nn.Sequential(nn.ReLU()), {}, "Sequential has no nn.Linear: nothing to attach to"),
         (lambda: nn.Sequential(OwnLinear(8, 8)), {}, "has no nn.Linear"),
         (lambda: "model", {}, "model must be an nn.Module, got a str"),
-        (lambda: nn.Sequential(nn.Linear(8, 8)), {"skip": ("lm_head",)}, "'lm_head' is no nn.Linear of the model"),
-        (lambda: nn.Sequential(nn.Linear(8, 8)), {"precisions": {"1": "INT8"}}, "'1' is no nn.Linear of the model"),
+        (lambda: nn.Sequential(nn.Linear(8, 8)), {"skip": ("lm_head",)}, "'lm_head' is not an nn.Linear of the model"),
+        (lambda: nn.Sequential(nn.Linear(8, 8)), {"precisions": {"1": "INT8"}}, "'1' is not an nn.Linear of the model"),
         (lambda: nn.Sequential(nn.Linear(8, 8)), {"precisions": {"0": "FP9"}}, "unknown format 'FP9'"),
     ],
 )

@@ -186,7 +186,7 @@ def test_no_memory_is_not_taken_for_a_missing_kernel(monkeypatch: pytest.MonkeyP
     ("key", "inner", "words"),
     [
         ("FP64", 64, "dynamic quantisation knows no FP64. Known: INT8"),
-        ("NVFP4", 100, "NVFP4 has blocks of 16 elements, and K = 100 is no multiple of 16"),
+        ("NVFP4", 100, "NVFP4 has blocks of 16 elements, and K = 100 is not a multiple of 16"),
         ("MXFP4", 48, "blocks of 32 elements, and K = 48"),
         ("FP9", 64, "unknown format 'FP9'"),
     ],

@@ -154,7 +154,7 @@ def test_damaged_folders(tmp_path, capsys):
     with pytest.raises(DefinitionError, match="is damaged"):
         load_quantized(folder, model=model)
     torch.save({"state": {"0.weight": 3}, "buffers": {}}, folder / WEIGHTS_FILE)
-    with pytest.raises(DefinitionError, match="is no tensor"):
+    with pytest.raises(DefinitionError, match="is not a tensor"):
         load_quantized(folder, model=model)
     torch.save({"0.weight": torch.ones(1)}, folder / WEIGHTS_FILE)
     with pytest.raises(DefinitionError, match="holds no saved model"):
@@ -172,7 +172,7 @@ def test_damaged_folders(tmp_path, capsys):
     (folder / REPORT_FILE).write_text('{"folder_version": 99}')
     with pytest.raises(DefinitionError, match="folder_version 99, this version reads 1"):
         load_quantized(folder, model=model)
-    with pytest.raises(DefinitionError, match="is no saved quantised model"):
+    with pytest.raises(DefinitionError, match="is not a saved quantised model"):
         load_quantized(tmp_path / "nowhere")
 
 

@@ -122,7 +122,7 @@ def test_tensors_that_are_not_what_was_saved(folder, name, value, kind, said):
         ({"packed_for": "martian"}, "packed_for 'martian'"),
         ({"packed_for": "any"}, "holds weights packed for cpu, its report says any"),
         ({"result": None}, "lists no layers"),
-        ({"result": {"layers": [3]}}, "an entry that is no layer"),
+        ({"result": {"layers": [3]}}, "an entry that is not a layer"),
         ({"folder_version": True}, "folder_version True"),
     ],
 )

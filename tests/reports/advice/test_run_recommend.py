@@ -121,7 +121,7 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
     (found,) = recommend_from_run(near, None)
-    assert "level with INT8 (W8A8) · int_mm within the intervals" in shape_summary(found)
+    assert "tied with INT8 (W8A8) · int_mm within the intervals" in shape_summary(found)
     assert [row.label for row in found.options] == ["BF16 · matmul", "INT8 (W8A8) · int_mm"]  # level: the smaller loss
     assert "level" not in shape_summary(recommend_from_run(far, None)[0])
 

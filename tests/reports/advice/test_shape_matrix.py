@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
-from reports.document.advice_blocks import matrix_blocks, to_do
-from reports.document.blocks import TableBlock, plain_text
+from reports.advice.what_to_do import actions
+from reports.document.advice_blocks import matrix_blocks
+from reports.document.answer_blocks import answer_section
+from reports.document.blocks import TableBlock, plain_text, text_blocks
 from reports.document.report import Report
 from reports.page.html import render_page
 from reports.ranking.shape_ranking import recommend_from_run
@@ -132,36 +134,79 @@ def test_every_ranked_shape_of_the_matrix_leads_to_its_ranking(page):
     assert page.count('<details class="ranking" open>') == 1
 
 
-def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
-    verdict = re.search(r'<section aria-labelledby="verdict".*?</section>', page, re.DOTALL)[0]
-    todo = verdict.index("What to do")
-    others = [
-        verdict.find(name) for name in ("Not measured, and why", "What this report cannot say", '<ul class="findings"')
-    ]
-    assert todo < min(place for place in others if place >= 0)
-    decode, prefill = view.chips[0].actions
+def lines_of(view):
+    return actions(view.chips[0].answers)
+
+
+def test_the_answer_is_the_beginning_of_the_page_and_names_options_by_role(view, page):
+    answer = re.search(r'<section aria-labelledby="verdict".*?</section>', page, re.DOTALL)[0]
+    assert answer.index("Decode: ") < answer.index("Prefill: ") < answer.index("Predictions") < answer.index("<details")
+    decode, prefill = lines_of(view)
     assert (decode.phase, prefill.phase) == ("Decode", "Prefill")
-    assert decode.take == "take INT8 (W8A16) · int8pack"
+    assert decode.take == "take INT8 (W8A8) · int_mm"
     assert "measured" in decode.evidence
-    assert "its loss is only claimed" in decode.caveat
     assert set(decode.record_ids) <= {row.record_id for row in view.rows}
-    (block,) = to_do(Report(view))
-    for (phase, text), action in zip(block.pairs, view.chips[0].actions, strict=True):
-        assert phase == action.phase
-        assert plain_text(text).lower().startswith(f"{action.take}: {action.evidence}".lower())
-        assert action.caveat in plain_text(text)
+    tables = [block for block in text_blocks([answer_section(Report(view), ())]) if isinstance(block, TableBlock)]
+    for phase, options in zip(view.chips[0].answers, tables, strict=True):
+        named = [phase.choice, *(each.option for each in phase.ranking.alternatives)]
+        assert len(options.rows) == len(named) <= 3
+        for option, row in zip(named, options.rows, strict=True):
+            label, time, gain, memory, loss = row.cells
+            assert option.precision in plain_text(label.content)
+            assert (time.value, gain.value) == (option.estimate.time_s, option.speedup_ratio)
+            assert memory.value == option.memory.weight_bytes
+            assert loss.value == option.loss.pct / 100
+
+
+def test_what_is_taken_loses_at_most_the_limit_and_what_loses_more_is_riskier(make):
+    records = [
+        make.record((1, 4096, k), b, a, "k", t, number=at)
+        for at, (k, b, a, t) in enumerate(
+            (k, *kind)
+            for k in (2048, 4096)
+            for kind in (("BF16", "BF16", 4e-4), ("INT4", "BF16", 1e-4), ("INT8", "INT8", 2e-4))
+        )
+    ]
+    (phase,) = report_view(make.run(), records).chips[0].answers
+    assert phase.choice.precision == "INT8 (W8A8)"
+    assert phase.choice.estimate.time_s == pytest.approx(4e-4)  # of both shapes
+    assert phase.choice.speedup_ratio == pytest.approx(2)
+    roles = {each.role: each.option.precision for each in phase.ranking.alternatives}
+    assert roles == {"riskier": "INT4 (W4A16)", "safest": "BF16"}
+    assert phase.choice.memory.weight_bytes == pytest.approx(4096 * (2048 + 4096))
+
+
+def test_a_format_that_ran_at_some_shapes_only_is_compared_at_these(make):
+    records = [
+        make.record((1, 4096, k), b, a, "k", t, number=at)
+        for at, (k, b, a, t) in enumerate(
+            (
+                (2048, "BF16", "BF16", 4e-4),
+                (2048, "INT8", "INT8", 2e-4),
+                (4096, "BF16", "BF16", 4e-4),
+                (8192, "BF16", "BF16", 8e-4),
+                (8192, "INT8", "INT8", 4e-4),
+                (4096, "FP32", "FP32", 9e-4),
+            )
+        )
+    ]
+    (phase,) = report_view(make.run(), records).chips[0].answers
+    assert phase.places == ("1x4096x2048", "1x4096x8192")
+    assert phase.shape_count == 3
+    assert phase.choice.speedup_ratio == pytest.approx(2)
+    assert actions([phase])[0].evidence.endswith("over 2 of 3 shapes")
 
 
 def test_predictions_alone_are_to_be_tried_and_a_single_kernel_is_no_choice(make):
     tried = [
-        make.record(DECODE, b, a, "k", number=at) for at, (b, a) in enumerate((("BF16", "BF16"), ("INT4", "BF16")))
+        make.record(DECODE, b, a, "k", number=at) for at, (b, a) in enumerate((("BF16", "BF16"), ("INT8", "INT8")))
     ]
-    (action,) = report_view(make.run(), tried, make.profiles(make.CPU)).chips[0].actions
-    assert action.take == "try INT4 (W4A16) · k"
+    (action,) = lines_of(report_view(make.run(), tried, make.profiles(make.CPU)))
+    assert action.take == "try INT8 (W8A8) · k"
     assert "nobody measured it here" in action.caveat
-    alone = report_view(make.run(), [make.record(DECODE, "BF16", "BF16", "k", 1e-3)], {}).chips[0].actions
+    alone = lines_of(report_view(make.run(), [make.record(DECODE, "BF16", "BF16", "k", 1e-3)], {}))
     assert alone[0].take.startswith("nothing to choose yet")
-    assert report_view(make.run(), [], {}).chips[0].actions == ()
+    assert report_view(make.run(), [], {}).chips[0].answers == ()
 
 
 def test_slower_formats_keep_the_baseline(make):
@@ -169,9 +214,10 @@ def test_slower_formats_keep_the_baseline(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 1e-3),
         make.record(DECODE, "INT8", "INT8", "int_mm", 3e-3, number=1),
     ]
-    (action,) = report_view(make.run(), records, make.profiles(make.CPU)).chips[0].actions
+    view = report_view(make.run(), records, make.profiles(make.CPU))
+    (action,) = lines_of(view)
     assert action.take == "stay at BF16"
-    assert "measured faster" in action.evidence
+    assert view.chips[0].answers[0].ranking.headline.code == "stay"
 
 
 @pytest.mark.parametrize(
@@ -234,29 +280,7 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
     ]
     view = report_view(make.run(), records)
     (line,) = view.headlines
-    assert "INT4 (W4A16) · k leads 2 of 2 shapes (level with INT8 (W8A8) · k at 1), measured 3.6× to 4.0× BF16" in line
-    (action,) = view.chips[0].actions
-    assert action.take == "take INT4 (W4A16) · k"
-    assert action.evidence.endswith("at 2 of 2 shapes")
-    assert action.caveat.startswith("level with INT8 (W8A8) · k at 1")
-    assert "elsewhere" not in action.caveat
-
-
-def test_what_to_do_says_where_nothing_is_clearly_faster(make):
-    wide = {"ci_low_s": 3.5e-4, "ci_high_s": 4.5e-4}
-    records = [
-        make.record((1, 4096, k), b, a, "k", t, number=at, **more)
-        for at, (k, b, a, t, more) in enumerate(
-            (
-                (2048, "BF16", "BF16", 4e-4, {}),
-                (2048, "INT4", "BF16", 1.0e-4, {}),
-                (4096, "BF16", "BF16", 4e-4, wide),
-                (4096, "INT4", "BF16", 3.9e-4, wide),
-            )
-        )
-    ]
-    (action,) = report_view(make.run(), records).chips[0].actions
-    assert action.caveat.startswith("at 1 other shape nothing is clearly faster")
+    assert "INT4 (W4A16) · k leads 2 of 2 shapes (tied with INT8 (W8A8) · k at 1), measured 3.6× to 4.0× BF16" in line
 
 
 def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(make):
@@ -275,8 +299,8 @@ def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(ma
 @pytest.mark.parametrize(("flag", "verb"), [("noisy", "take"), ("quarantined", "measure again before you take")])
 def test_nobody_is_told_to_take_what_a_disturbed_machine_measured(make, flag, verb):
     records = [
-        make.record((1, 2048, 4096), b, "BF16", "k", t, number=at, flags=(flag,))
-        for at, (b, t) in enumerate((("BF16", 4e-4), ("INT4", 1e-4)))
+        make.record((1, 2048, 4096), b, b, "k", t, number=at, flags=(flag,))
+        for at, (b, t) in enumerate((("BF16", 4e-4), ("INT8", 1e-4)))
     ]
-    (action,) = report_view(make.run(), records).chips[0].actions
-    assert action.take == f"{verb} INT4 (W4A16) · k"
+    (action,) = lines_of(report_view(make.run(), records))
+    assert action.take == f"{verb} INT8 (W8A8) · k"

@@ -10,7 +10,6 @@ import pytest
 
 from reports.figures.matplotlib_drawer import (
     Field,
-    callout_place,
     draw_figure,
     figure_png,
     figure_svg,
@@ -96,7 +95,7 @@ def test_operators_differ_by_shape_and_warm_is_half_filled(make):
 
 def test_the_best_configuration_is_annotated_once(make):
     _, figure = figure_of(make, make.cpu_records())
-    assert sum(text.startswith("Best: INT8 (W8A16) · int8pack") for text in texts_of(figure)) == 1
+    assert sum(text.startswith("Fastest: INT8 (W8A16) · int8pack") for text in texts_of(figure)) == 1
     (ring,) = lines_named(figure, "best configuration")
     assert ring.get_markeredgecolor() == ACCENT.light
 
@@ -108,7 +107,7 @@ def test_the_legend_calls_nothing_best_that_others_are_level_with(make):
         make.record((1, 8192, 8192), *row)
         for row in (("BF16", "BF16", "matmul", 4e-3), ("FP16", "FP16", "matmul", 4e-3))
     ]
-    names = ("best of its shape", "fastest, others level with it")
+    names = ("fastest of its shape", "fastest, others tied with it")
     for records, wanted in ((clear, [True, False]), (level, [False, True]), (clear + level, [True, True])):
         _, figure = figure_of(make, records)
         legend = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -163,7 +162,11 @@ def test_no_label_covers_another_nor_a_line_nor_a_point(make, kind):
     view, figure = figure_of(make, records, device)
     boxes = label_boxes(figure)
     ridges = {roof.critical_intensity_flop_per_byte for roof in view.roofs}
-    assert sum(text.startswith("ridge ") for text in boxes) == len(ridges)
+    low, high = figure.axes[0].get_xlim()
+    points = [point.intensity_flop_per_byte for point in view.points]
+    assert low < min(points) <= max(points) < high
+    assert sum(text.startswith("ridge ") for text in boxes) == sum(ridge < high for ridge in ridges)
+    assert not [one for one in figure.axes[0].texts if getattr(one, "arrow_patch", None)]  # no leader across the plot
     assert any(text.startswith("DRAM ") for text in boxes)
     for (one, a), (other, b) in itertools.combinations(boxes.items(), 2):
         assert not overlap(a, b), (one, other)
@@ -245,7 +248,7 @@ def test_the_figure_is_data_in_the_units_of_its_axes(make):
     assert series.y[0] == pytest.approx(rate / view.unit_flops_per_s)
     assert figure.x.low_value < min(x for mark in marks.values() for x in mark.x)
     assert figure.y.high_value > max(y for mark in marks.values() for y in mark.y)
-    assert {label.place for label in figure.labels} == {"beside", "along", "margin", "callout"}
+    assert {label.place for label in figure.labels} == {"beside", "along", "margin", "around"}
 
 
 def test_points_are_keyed_by_the_number_of_their_case_and_lines_by_a_card(make):
@@ -259,15 +262,16 @@ def test_points_are_keyed_by_the_number_of_their_case_and_lines_by_a_card(make):
     assert dict(figure.cards["level:0"].facts) == {"Bandwidth": "4.8 TB/s"}
 
 
-def test_peaks_that_differ_in_their_last_digits_share_one_name(make):
+def test_every_format_is_in_the_legend_in_its_own_colour_and_equal_peaks_share_their_line(make):
     from dataclasses import replace
 
     view, _ = spec_of(make, make.gpu_records(), make.GPU)
     roof = view.roofs[0]
     near = replace(roof, precision="FP16", peak_flops_per_s=roof.peak_flops_per_s * 0.9995)
     figure = roofline_figure(replace(view, roofs=(roof, near), precisions=(*view.precisions, "FP16")))
-    names = [label.lines for label in figure.labels if label.place == "margin" and label.medium == "live"]
-    assert [lines[0] for lines in names] == [f"{roof.precision}, FP16"]
+    swatches = [entry for entry in figure.legend if entry.kind == "swatch"]
+    assert {entry.text.rpartition(" ")[0] for entry in swatches} >= {roof.precision, "FP16"}
+    assert len({entry.colour for entry in swatches}) == len(swatches)
     dashes = [line.dash for line in figure.series if isinstance(line, Line) and line.name.startswith("roof ")]
     assert sorted(dashes) == [(0.0, 9.0, 9.0, 0.0), (9.0, 9.0)]
 
@@ -354,20 +358,6 @@ def test_a_label_takes_its_first_free_place_inside_the_field():
     assert first_free(field, places) == 3
     field.add(places[3], "label")
     assert first_free(field, places) is None
-
-
-def test_a_callout_goes_round_a_point_rather_than_through_it():
-    field = Field(400, 400)
-    field.add(rectangle((200, 100), (10, 10)), "mark")  # between the target and the free half beneath
-    for x in range(20, 400, 40):
-        for y in range(224, 400, 40):
-            field.add(rectangle((x, y), (40, 40)), "mark")
-    center = callout_place(field, (60, 30), (200, 180), clear=12)
-    assert center is not None
-    assert field.is_free(rectangle(center, (60, 30)))
-    end = 200 + (center[0] - 200) * 0.2, 180 + (center[1] - 180) * 0.2
-    assert not field.hits((center, end))
-    assert callout_place(field, (399, 399), (200, 180), clear=12) is None
 
 
 def test_colours_are_fixed_per_format_and_distinct():

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from trained_run import as_trained
 
 from reports.cases.errors import LABELS
 from reports.figures.errors import errors_figure
@@ -35,9 +36,10 @@ def rich(make):
 @pytest.fixture(scope="module")
 def models(pytestconfig, tmp_path_factory):
     """The records of the model run under examples/."""
-    path = tmp_path_factory.mktemp("models") / "results.db"
-    with open_store(path) as store:
-        import_file(store, pytestconfig.rootpath / "examples/runs/cpu-amd-epyc-2t/model_quant.json")
+    folder = tmp_path_factory.mktemp("models")
+    run_file = pytestconfig.rootpath / "examples/runs/cpu-amd-epyc-2t/model_quant.json"
+    with open_store(folder / "results.db") as store:
+        import_file(store, as_trained(run_file, folder))
         return store.records(store.resolve_run("latest").run_id)
 
 

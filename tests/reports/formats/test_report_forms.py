@@ -74,13 +74,13 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     text = markdown_report(rich)
     lines = text.splitlines()
     assert lines[0] == "# Roofline report: nightly"
-    assert lines[6].startswith(
-        "**Decode (gemv) at 1x28672x8192: INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured about 2.3×"
-    )
+    decode = rich.chips[0].answers[0]
+    assert lines[6].startswith("**Decode: take ")
+    assert f"take {decode.choice.label}," in lines[6]
     titles = [line for line in lines if line.startswith("## ")]
     expected = [
-        "Verdict",
-        "What to use, shape by shape",
+        "Answer",
+        "How fast each format is, shape by shape",
         "How good the predictions were",
         "All cases",
         "The machine over the run",
@@ -252,7 +252,7 @@ def test_the_page_for_paper_is_whole_and_inert(rich):
     assert all(image["alt"] and image["src"].startswith("data:image/svg+xml;base64,") for image in images)
     assert "@page" in text
     assert "table-header-group" in text  # a table's head is printed on every page
-    for heading in ("Dual roofline", "All cases", "What to use, shape by shape", "Where it ran"):
+    for heading in ("Dual roofline", "All cases", "How fast each format is, shape by shape", "Where it ran"):
         assert heading in page.text
     for case in rich.cases:
         assert case.lead.title in page.text

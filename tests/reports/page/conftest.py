@@ -53,6 +53,7 @@ class Watched:
         self.page.goto(path.as_uri())
         if wait:
             self.page.wait_for_selector("html[data-ready]", state="attached")
+            self.page.evaluate("document.querySelectorAll('.filters').forEach((one) => { one.open = true; })")
 
     def _note(self, message) -> None:
         # Of any kind: plotly's warnings are traces. How fast a driver of the machine is, is no fault of the page.

@@ -208,23 +208,21 @@ def test_a_table_that_goes_on_fades_at_its_edge_until_its_end(page):
     box.evaluate("one => { one.scrollLeft = 0; }")
 
 
-def test_the_name_of_the_best_covers_no_mark_and_its_line_crosses_none(page):
+def test_the_name_of_the_fastest_covers_no_mark_and_has_no_leader(page):
     found = page.evaluate("""() => {
         const plot = document.querySelector('.figure.tall'), {xaxis, yaxis} = plot._fullLayout;
-        const note = plot.layout.annotations.find((one) => /^Best/.test(one.text));
-        const to = [xaxis.l2p(note.x), yaxis.l2p(note.y)], from = [to[0] + note.ax, to[1] + note.ay];
+        const note = plot.layout.annotations.find((one) => /^Fastest/.test(one.text));
+        const drawn = [...plot.querySelectorAll('.annotation')].find((one) => /Fastest/.test(one.textContent)).querySelector('rect').getBoundingClientRect();
+        const frame = plot.getBoundingClientRect();
+        const box = [drawn.left, drawn.top, drawn.right, drawn.bottom].map((one, at) => one - (at % 2 ? frame.top + yaxis._offset : frame.left + xaxis._offset));
         const marks = plot.data.filter((one) => /^(measured|predicted|expected) /.test(one.name) && one.mode === 'markers')
             .flatMap((one) => one.x.map((x, at) => [xaxis.l2p(Math.log10(x)), yaxis.l2p(Math.log10(one.y[at]))]));
-        const away = ([px, py]) => {
-            const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
-            const t = Math.min(Math.max(((px - from[0]) * dx + (py - from[1]) * dy) / (dx * dx + dy * dy), 0), 1);
-            return Math.hypot(px - from[0] - t * dx, py - from[1] - t * dy);
-        };
-        const others = marks.filter(([px, py]) => Math.hypot(px - to[0], py - to[1]) > 5);
-        return [others.length, Math.min(...others.map(away))];
+        const covered = marks.filter(([x, y]) => x > box[0] && x < box[2] && y > box[1] && y < box[3]);
+        return [note.showarrow, marks.length, covered.length];
     }""")
-    assert found[0] > 20
-    assert found[1] > 7
+    assert found[0] is False
+    assert found[1] > 20
+    assert found[2] == 0
 
 
 def test_a_run_without_anything_over_time_says_so_and_samples_that_are_gone_are_said_to_be(make, open_page):

@@ -71,7 +71,7 @@ def test_the_fastest_of_a_shape_says_whether_others_are_level_with_it(make):
     ]
     assert [(row["is_best"], row["standing"]) for row in rows_of(data_of(make, records))] == [
         (False, ""),
-        (False, "fastest, level with INT8 (W8A8) · int_mm"),
+        (False, "fastest, tied with INT8 (W8A8) · int_mm"),
         (False, ""),
         (False, ""),
     ]

@@ -86,6 +86,40 @@ def test_it_opens_quietly_and_shows_what_is_live(rich, page):
     assert policy.count("'sha256-") == 2
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+@pytest.mark.parametrize("kind", ["measured", "predicted"])
+def test_the_first_screen_has_the_answer_the_roofline_and_how_good_predictions_were(
+    make, open_page, kind, width, height
+):
+    records = make.cpu_records()
+    if kind == "predicted":
+        records = [replace(one, status="predicted", measurement=None) for one in records if one.measurement]
+    watched = open_page(make, records, make.CPU, name=f"first-{kind}-{width}", width=width)
+    page = watched.page
+    page.evaluate("document.querySelectorAll('.filters').forEach((one) => { one.open = false; })")
+    page.wait_for_function("document.querySelector('.figure.tall .main-svg')")
+    found = page.evaluate("""() => {
+        const place = (one) => { const box = one.getBoundingClientRect(); return [box.top, box.bottom]; };
+        const tables = [...document.querySelectorAll('table.options')];
+        const first = document.querySelector('section.verdict .part');
+        return {
+            tables: tables.map(place), figure: place(document.querySelector('.figure.tall')), checks: place(document.querySelector('.checks')),
+            text: first.innerText, wide: tables.filter((one) => one.scrollWidth > one.closest('.scroll').clientWidth + 1).length,
+            page: document.documentElement.scrollWidth,
+        };
+    }""")
+    assert found["tables"]
+    assert all(bottom <= height for _, bottom in found["tables"])
+    assert found["checks"][1] <= height
+    assert found["figure"][0] + 150 <= height
+    assert not found["wide"]
+    assert found["page"] == width
+    assert not [one.case.id for one in records if one.case.id in found["text"]]
+    assert "Predictions" in found["text"]
+    assert "What got worse" in found["text"]
+    assert watched.faults == []
+
+
 def test_numbers_in_the_table_equal_the_records(make, page):
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
     for name, text in FORMATS.items():
@@ -188,8 +222,10 @@ def test_the_theme_changes_page_and_plot(page):
 def test_everything_can_be_reached_by_keyboard(page):
     page.evaluate("document.querySelector('h1').tabIndex = -1; document.querySelector('h1').focus()")
     reached = set()
-    for _ in range(24):
+    for _ in range(40):
         page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('.filters > summary')"):
+            page.keyboard.press("Enter")
         reached |= set(
             page.evaluate(
                 "[document.activeElement.tagName, ...document.activeElement.classList, document.activeElement.type || '']"

@@ -45,9 +45,9 @@ def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(night, recomm
     row, ranking = best_of(recommend(nights))
     assert row.estimate.time_s == pytest.approx(10e-6, rel=1e-3)
     assert row.speedup_ratio == pytest.approx(1.8)  # of 2.0, 1.6 and 1.8; the levels say 2.7
-    assert speedup_basis_text(row.trust) == "median of 3 nights, all disturbed"
+    assert speedup_basis_text(row.trust) == "median of 3 runs, all disturbed"
     assert reason_text(row, ranking).startswith("measured 1.8× BF16")
-    assert "1.8× BF16 · matmul (median of 3 nights, all disturbed)" in summary_of(ranking)
+    assert "1.8× BF16 · matmul (median of 3 runs, all disturbed)" in summary_of(ranking)
 
 
 def test_undisturbed_nights_go_before_disturbed_ones(night, recommend) -> None:

@@ -78,7 +78,7 @@ def test_highlight_says_what_how_long_and_how_much_faster(make):
         ]
     )
     assert view.highlight.lines == (
-        "Best: INT8 (W8A16) · int8pack",
+        "Fastest: INT8 (W8A16) · int8pack",
         "1x4096x4096: 1 ms measured",
         "2.0× BF16, measured",
     )
@@ -96,7 +96,7 @@ def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
         make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3),
     ]
     view = view_of(records)
-    said = "level with INT8 (W8A8) · int_mm"
+    said = "tied with INT8 (W8A8) · int_mm"
     assert view.highlight.lines[0] == "Fastest: INT8 (W8A16) · int8pack"
     assert view.highlight.lines[2:] == ("2.0× BF16, measured", said)
     assert [(point.is_best, point.standing) for point in view.points] == [
@@ -107,7 +107,7 @@ def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
     # Level with the baseline: no speed-up is told, here as in the verdict.
     near = view_of([records[0], make.record(shape, "INT8", "BF16", "int8pack", 1.999e-3)])
     assert near.highlight.lines[0].startswith("Fastest: ")
-    assert near.highlight.lines[2:] == ("level with INT8 (W8A16) · int8pack",)
+    assert near.highlight.lines[2:] == ("tied with INT8 (W8A16) · int8pack",)
 
 
 def test_one_case_is_not_called_best(make):

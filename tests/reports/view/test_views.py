@@ -168,13 +168,13 @@ def test_headlines_count_wins_per_operator_and_say_what_stays_and_what_is_level(
     (line,) = headlines(make, *shape(4096, 1e-3), *shape(2048, 0.5e-3), *shape(1024, 1.99e-3), *shape(512, 9e-3))
     assert line == (
         "Decode (gemv): INT8 (W8A16) · int8pack wins 2 of 4 shapes, measured 2.0× to 4.0× BF16 (ideal 2.0×); "
-        "BF16 stays fastest at 1; INT8 (W8A16) · int8pack only level with BF16 at 1."
+        "BF16 stays fastest at 1; INT8 (W8A16) · int8pack only tied with BF16 at 1."
     )
     (line,) = headlines(make, *shape(4096, 9e-3), *shape(2048, 9e-3, flags=("drift",)))
     assert line == "Decode (gemv): no format beats BF16 at any of 2 shapes (doubtful at 1: drift)."
-    # level behind the baseline is level, too: the baseline stays fastest at one shape only
+    # level behind the baseline is tied, too: the baseline stays fastest at one shape only
     (line,) = headlines(make, *shape(4096, 1e-3), *shape(2048, 9e-3), *shape(1024, 2.005e-3))
-    assert line.endswith("; BF16 stays fastest at 1; INT8 (W8A16) · int8pack only level with BF16 at 1.")
+    assert line.endswith("; BF16 stays fastest at 1; INT8 (W8A16) · int8pack only tied with BF16 at 1.")
 
 
 def test_a_headline_names_no_winner_that_is_level_with_the_best_sixteen_bit_kernel(make):
@@ -184,7 +184,7 @@ def test_a_headline_names_no_winner_that_is_level_with_the_best_sixteen_bit_kern
 
     (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 2.0e-3, 1.92e-3, 1.91e-3))
     assert "FP32 · matmul wins 1 of 2 shapes, measured 1.8× BF16" in line
-    assert line.endswith("; FP16 · matmul only level with FP32 · matmul at 1.")
+    assert line.endswith("; FP16 · matmul only tied with FP32 · matmul at 1.")
     (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 3.6e-3, 1.8e-3, 1e-3))
     assert "wins 2 of 2 shapes, measured 1.8× the 16-bit baseline (" in line
     assert "the best 16-bit kernel" not in line

@@ -316,7 +316,11 @@ def test_a_list_that_is_wrong_is_refused(tmp_path, text, said):
 
 def test_a_list_that_is_not_there_or_not_text_is_refused(tmp_path):
     (tmp_path / "q.toml").write_bytes(b"\xff\xfe")
-    for path, said in ((tmp_path / "none", "is no file"), (tmp_path, "is no file"), (tmp_path / "q.toml", "not UTF-8")):
+    for path, said in (
+        (tmp_path / "none", "is not a file"),
+        (tmp_path, "is not a file"),
+        (tmp_path / "q.toml", "not UTF-8"),
+    ):
         with pytest.raises(DefinitionError, match=said):
             load_quarantine(path, TODAY)
 

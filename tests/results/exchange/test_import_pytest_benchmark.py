@@ -182,7 +182,7 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         ),
         (
             broken(lambda written: written["benchmarks"][1]["options"].update(timer="ticks.counter")),
-            "benchmarks[1].options.timer is 'ticks.counter', whose unit nobody here knows",
+            "benchmarks[1].options.timer is 'ticks.counter', whose unit is unknown",
         ),
         (broken(lambda written: written.update(machine_info=[])), "machine_info is a list, not an object"),
         (broken(lambda written: written.update(datetime="soon")), "datetime is 'soon', not a date"),

@@ -221,7 +221,7 @@ def test_energy_memory_and_quality_have_series_of_their_own(make_nights):
     assert grown.change_value == pytest.approx(0.4)
     (worse,) = history_of(nights, metric="quality").alerts
     assert worse.change_value == pytest.approx(0.06)
-    with pytest.raises(InvalidValueError, match="no night with the quality of a whole model of case"):
+    with pytest.raises(InvalidValueError, match="no run with the quality of a whole model of case"):
         history_of(make_nights([1e-4] * 8), metric="quality")
     with pytest.raises(UnknownNameError, match="Did you mean"):
         history_of(make_nights([1e-4] * 8), metric="tim")

@@ -58,7 +58,7 @@ def test_a_wrong_list_is_refused(tmp_path, text, words):
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(DefinitionError, match="is no file"):
+    with pytest.raises(DefinitionError, match="is not a file"):
         load_annotations(tmp_path)
     (tmp_path / "x").write_bytes(b"\xff\xfe")
     with pytest.raises(DefinitionError, match="not UTF-8"):

@@ -71,7 +71,7 @@ DAMAGE = [
     ("environment", "class_facts", '"a"', "class_facts is text"),
     ("environment", "facts", "[null]", "facts is a list"),
     ("hardware_profile", "profile", "[]", "profile is a list"),
-    ("case", "shape", '"x"', "the shape of a case is no object"),
+    ("case", "shape", '"x"', "the shape of a case is not an object"),
     ("case", "formats", "null", ""),
     ("record", "process_id", 999, "a row that others name is missing: 999"),
     ("record", "method_id", 999, "a row that others name is missing: 999"),
@@ -129,7 +129,7 @@ def test_a_version_that_is_none_is_refused_before_anything_is_copied(path: Path,
     set_value(path, "alembic_version", "version_num", version)
     before = path.read_bytes()
     for options in ({"read_only": True}, {}):
-        with pytest.raises(StoreError, match=r"is damaged, .* is no schema version: nothing was changed"):
+        with pytest.raises(StoreError, match=r"is damaged, .* is not a schema version: nothing was changed"):
             open_store(path, **options)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir() if "backup" in file.name] == []

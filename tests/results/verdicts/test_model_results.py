@@ -121,7 +121,7 @@ def test_a_faster_one_that_loses_less_is_named_beside_the_fastest(records):
     quick = model_record("INT8", "decode", 8e-3)
     (model,) = model_results([records[0], quick, records[2]])
     assert verdict_lines(model)[0].endswith("; with less loss INT8 (W8A16): measured 1.6×, KL 2.8e-4")
-    slow = model_record("INT8", "decode", 12.85e-3)  # level with the baseline
+    slow = model_record("INT8", "decode", 12.85e-3)  # tied with the baseline
     (model,) = model_results([records[0], slow, records[2]])
     assert "with less loss" not in verdict_lines(model)[0]
 
@@ -133,7 +133,7 @@ def test_a_tie_is_no_win_and_doubts_are_said():
     ]
     (model,) = model_results(model_records)
     (line,) = verdict_lines(model)
-    assert line.startswith("decode: stay at BF16: nothing is faster; INT4 (W4A16) is level with it, expected ")
+    assert line.startswith("decode: stay at BF16: nothing is faster; INT4 (W4A16) is tied with it, expected ")
     assert line.endswith("; it holds 130.9 MB instead of 311.5 MB (doubtful: noisy)")
 
 
@@ -146,7 +146,7 @@ def test_what_is_level_with_the_winner_is_named():
     (model,) = model_results(model_records)
     (phase,) = model.phases
     assert phase.of(phase.judged.best).label == "INT8 (W8A16)"  # level, and it loses less
-    assert "; level with it: INT4 (W4A16)" in verdict_lines(model)[0]
+    assert "; tied with it: INT4 (W4A16)" in verdict_lines(model)[0]
 
 
 def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_ones():

@@ -46,7 +46,7 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
 @pytest.mark.parametrize("flag", ["quarantined", "capped", "contended", "above-roof"])
 def test_an_undisturbed_sixteen_bit_kernel_is_the_baseline_before_a_disturbed_one(flag):
     int8 = record("INT8", "INT8", "int_mm", 50e-6)
-    # BF16 is 3 % faster, and level with FP16 it would name the baseline.
+    # BF16 is 3 % faster, and tied with FP16 it would name the baseline.
     disturbed, clear = record("BF16", median_s=97e-6, flags=(flag,)), record("FP16", median_s=100e-6)
     verdict = judge([disturbed, clear, int8])
     assert (verdict.baseline.precision, verdict.doubts) == ("FP16", ())
@@ -111,7 +111,7 @@ def test_intervals_that_overlap_the_baselines_are_no_win():
     assert not near.is_win
     assert (
         verdict_text(near)
-        == "INT8 (W8A8) · int_mm is level with BF16 · matmul: ideal 2.0×, measured 1.0× within the intervals"
+        == "INT8 (W8A8) · int_mm is tied with BF16 · matmul: ideal 2.0×, measured 1.0× within the intervals"
     )
     # the same medians with intervals of ±1 %: [99, 101] and [96.5, 98.5]
     clear = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 97.5e-6)])
@@ -125,7 +125,7 @@ def test_a_noisy_kernel_does_not_hide_the_clear_gain_of_another():
     assert not judge([bf16, noisy]).is_win
     verdict = judge([bf16, noisy, record("INT8", "INT8", "int_mm", 85e-6)])
     assert (verdict.best.precision, verdict.is_win) == ("INT8 (W8A8)", True)
-    assert verdict_text(verdict).endswith("measured 1.2×; level with INT4 (W4A16) · tinygemm")
+    assert verdict_text(verdict).endswith("measured 1.2×; tied with INT4 (W4A16) · tinygemm")
 
 
 def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
@@ -133,7 +133,7 @@ def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
     assert verdict.is_level
     assert (
         verdict_text(verdict)
-        == "INT8 (W8A8) · int_mm is level with BF16 · matmul: ideal 2.0×, measured 0.99× within the intervals"
+        == "INT8 (W8A8) · int_mm is tied with BF16 · matmul: ideal 2.0×, measured 0.99× within the intervals"
     )
     wide = sentence(record("BF16", median_s=35e-6), record("INT8", "INT8", "int_mm", 100e-6, low=0.3, high=2))
     assert wide.endswith("ideal 2.0×, slower by the medians (0.35×), but their intervals overlap")
@@ -166,7 +166,7 @@ def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_
     )
     assert judged.is_level
     assert verdict_text(judged) == (
-        "BF16 · matmul stays fastest, measured 100 µs, level with FP16 · matmul; INT8 (W8A8) · int_mm ideal 2.0× BF16, measured 0.5×"
+        "BF16 · matmul stays fastest, measured 100 µs, tied with FP16 · matmul; INT8 (W8A8) · int_mm ideal 2.0× BF16, measured 0.5×"
     )
 
 
@@ -178,19 +178,19 @@ def test_two_kernels_of_one_format_are_level_or_their_ratio_is_given(b):
     label = judge([mine]).best.label
     name = label.removesuffix("mine")
     assert sentence(mine, theirs) == (
-        f"{label} and {name}theirs are level: ideal 1.0×, measured 1.0× within the intervals; {said}"
+        f"{label} and {name}theirs are tied: ideal 1.0×, measured 1.0× within the intervals; {said}"
     )
     slower = record(b, kernel="theirs", median_s=160e-6)
     assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {name}theirs; {said}"
     third = record(b, kernel="third", median_s=100.5e-6)
-    assert f"{label} and {name}third and 1 more are level" in sentence(mine, theirs, third)
+    assert f"{label} and {name}third and 1 more are tied" in sentence(mine, theirs, third)
 
 
 def test_equal_predictions_have_no_winner_by_name():
     judged = judge([record("FP32", kernel="a"), record("FP32", kernel="b")])
     assert (judged.is_win, judged.is_level) == (False, True)
     assert verdict_text(judged) == (
-        "FP32 · a and FP32 · b are level: ideal 1.0×, not measured; no narrower format was predicted"
+        "FP32 · a and FP32 · b are tied: ideal 1.0×, not measured; no narrower format was predicted"
     )
 
 

@@ -29,7 +29,7 @@ def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
     assert verdict_text(verdict) == "INT4 (W4A16) · tinygemm expected 2.6× BF16 (ideal 4.0×), measured 2.3×"
     level = expecting(record("INT4", "BF16", "tinygemm", 46e-6), 16e-6)
     assert sentence(wide, level) == (
-        "INT4 (W4A16) · tinygemm is level with BF16 · matmul: expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"
+        "INT4 (W4A16) · tinygemm is tied with BF16 · matmul: expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"
     )
     # One side without an expected time: the ideal one is all there is.
     assert (

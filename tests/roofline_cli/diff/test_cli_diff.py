@@ -239,7 +239,7 @@ def test_a_quarantined_case_is_shown_and_fails_nothing(database, tmp_path):
         (["one", "two", "--fdr", "2"], "--fdr must be a share"),
         (["one", "two", "--format", "html"], "--format must be"),
         (["one", "two", "--json", "--format", "md"], "exclude each other"),
-        (["one", "two", "--quarantine", "none.toml"], "is no file"),
+        (["one", "two", "--quarantine", "none.toml"], "is not a file"),
         (["one", "two", "--max-ambiguous", "-1"], "--max-ambiguous"),
         (["one", "two", "-o", "/"], "is a folder"),
         ([], "Missing argument"),

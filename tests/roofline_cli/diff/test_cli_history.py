@@ -86,7 +86,7 @@ def call(database, *arguments, code=0):
 def test_one_case_shows_chart_step_and_what_changed(database):
     text = call(database, "gemv", "1x8192").stdout
     assert text.startswith("gemv 1x8192x4096-w16a16-BF16.BF16-matmul-cold  (case ")
-    assert "60 nights from 2026-03-01 to 2026-04-30, 1 of them doubtful (hollow)" in text
+    assert "60 runs from 2026-03-01 to 2026-04-30, 1 of them doubtful (hollow)" in text
     assert "hollow: contended" in text
     assert "○" in text
     assert text.count("●") == 59
@@ -97,7 +97,7 @@ def test_one_case_shows_chart_step_and_what_changed(database):
     mark = next(line for line in text.splitlines() if line.strip() == "1")
     axis = next(line for line in text.splitlines() if "┤" in line).index("┤")
     assert mark.index("1") == axis + 1 + 45
-    assert text.endswith("60 nights, branch main: 1 alert open\n")
+    assert text.endswith("60 runs, branch main: 1 alert open\n")
 
 
 def test_all_is_a_line_per_changed_case(database):
@@ -140,9 +140,9 @@ def test_exit_code_for_a_gate(database, tmp_path):
 
 
 def test_short_and_since(database):
-    assert "too short: 3 of the 6 nights" in call(database, "gemm").stdout
+    assert "too short: 3 of the 6 runs" in call(database, "gemm").stdout
     text = call(database, "gemv", "1x8192", "--since", "2026-04-20").stdout
-    assert "11 nights from 2026-04-20 to 2026-04-30 (of 60)" in text
+    assert "11 runs from 2026-04-20 to 2026-04-30 (of 60)" in text
     # The alert of April 16th is open: it stays, however few nights are shown.
     assert "[1] 2026-04-16" in text
     assert "1 alert open" in text
@@ -161,10 +161,10 @@ def test_short_and_since(database):
         (["--all", "--since", "2026-02-30"], "--since must be a date"),
         (["--all", "--since", "99999d"], "--since must be a date"),
         (["--all", "--metric", "speed"], "unknown metric 'speed'"),
-        (["--all", "--annotations", "absent.toml"], "is no file"),
+        (["--all", "--annotations", "absent.toml"], "is not a file"),
         (
             ["gemv", "1x8192", "--metric", "energy"],
-            "no night with energy (--roofline-power measures it) of gemv 1x8192",
+            "no run with energy (--roofline-power measures it) of gemv 1x8192",
         ),
         (["\x1b[2J"], "unknown case"),
     ],

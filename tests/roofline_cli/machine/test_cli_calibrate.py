@@ -181,7 +181,7 @@ def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypa
         ("recommend", *whole),
         ("compare", "gemv", *shape, "--no-measure"),
     ):
-        assert f"ideal times are doubtful, most too long: {doubt}" in runner.invoke(app, asked).stdout, asked
+        assert doubt in runner.invoke(app, asked).stdout, asked
         assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["findings"]), asked
 
 
@@ -199,7 +199,7 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
     assert f"Note: {hint}\n" in said("recommend", *shape)
     whole = ("--model", "llama-3.2-1b", "--context", "512")
     assert json.loads(said("predict", "model", *whole, "--json"))["predictions"][0]["expected_reason"]["text"] == hint
-    assert f"\n{hint}\n" in said("predict", "model", *whole)
+    assert f"Note: {hint}\n" in said("predict", "model", *whole)
     assert hint in said("recommend", *whole)
 
 

@@ -16,7 +16,8 @@ runner = CliRunner()
 
 
 def invoke(*arguments):
-    done = runner.invoke(app, arguments, env={"COLUMNS": ""})
+    details = ["--all"] if arguments[0] == "predict" and "--json" not in arguments else []
+    done = runner.invoke(app, [*arguments, *details], env={"COLUMNS": ""})
     assert done.exit_code == 0, done.output
     return done.stdout
 

@@ -39,7 +39,9 @@ def _plain(monkeypatch):
 
 
 def invoke(*arguments: str) -> str:
-    result = runner.invoke(app, list(arguments))
+    """Run a command to its end; `predict` with everything that it can show."""
+    details = ["--all"] if arguments[0] == "predict" and "--json" not in arguments else []
+    result = runner.invoke(app, [*arguments, *details])
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -48,10 +50,15 @@ def read(*arguments: str) -> dict:
     return json.loads(invoke(*arguments, "--json"))
 
 
+def details(text: str) -> str:
+    """Return what `--all` adds to an answer."""
+    return text.partition("\n\n")[2]
+
+
 def test_decode_on_the_placeholder():
     text = invoke(*DECODE)
     assert "attention B=1 Hq=32 Hkv=8 Sq=1 Skv=4096 D=128, every key visible on b10" in text
-    cells = next(line.split() for line in text.splitlines() if line.startswith("FP16 "))
+    cells = next(line.split() for line in details(text).splitlines() if line.startswith("FP16 "))
     # 16,777,216 bytes of K and V and 16,384 of Q and O at 1000 GB/s
     assert cells[:5] == ["FP16", "16.78", "MB", "16.79", "µs"]
     assert cells[-3:] == ["1.0x", "memory", "native"]
@@ -151,11 +158,10 @@ def test_prefill_defaults_to_as_many_keys_as_queries_and_heads():
 def test_ffn_on_the_placeholder():
     text = invoke(*BLOCK)
     assert "ffn (gated) of 1 token, 4096 to 14336 and back, on b10" in text
-    header = next(line for line in text.splitlines() if line.startswith("Format"))
+    header, _, fp16, *_ = details(text).splitlines()
     assert header.split()[:7] == ["Format", "Operands", "Ideal", "gate_proj", "up_proj", "silu_mul", "down_proj"]
-    fp16 = next(line.split() for line in text.splitlines() if line.startswith("FP16 "))
     # weights 352,321,536 bytes, activations 196,608, at 1000 GB/s
-    assert fp16[:4] == ["FP16", "W16A16", "352.52", "µs"]
+    assert fp16.split()[:4] == ["FP16", "W16A16", "352.52", "µs"]
     assert "INT4.FP16" in text
     first = read(*BLOCK)["predictions"][0]
     assert first["expected"] is None  # a placeholder was never measured
@@ -321,7 +327,7 @@ def test_bad_input_is_one_line(arguments: list[str], words: str):
 def test_it_is_said_what_the_expected_attention_includes():
     text = invoke(*DECODE, "--hw", "h100", "--formats", "BF16")
     assert "RoPE, the append to the cache and every launch, which neither ideal has in it" in text
-    header = next(line for line in text.splitlines() if line.startswith("Format"))
+    header = details(text).splitlines()[0]
     assert header.index("Ideal") < header.index("Unfused") < header.index("Expected")  # the two ideals side by side
     assert "RoPE" not in invoke(*DECODE, "--hw", "b10", "--formats", "FP16")
 

@@ -16,7 +16,9 @@ LLAMA = ("--model", "llama-3-8b", "--hw", "gb10")
 
 
 def run(*arguments: str, columns: int | None = None):
-    return runner.invoke(app, ["predict", "model", *arguments], env={"COLUMNS": str(columns) if columns else ""})
+    return runner.invoke(
+        app, ["predict", "model", "--all", *arguments], env={"COLUMNS": str(columns) if columns else ""}
+    )
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -46,7 +46,7 @@ def test_json_holds_the_rows_with_null_for_what_is_unknown():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("-M", "1:"), "is no list of sizes"),
+        (("-M", "1:"), "is not a list of sizes"),
         (("--cache", "hot"), "--cache must be cold or warm"),
         (("-o", "x.xlsx"), "name a .csv or .parquet file"),
         (("--hw", "gb10,,h100"), "unknown hardware"),

@@ -106,7 +106,7 @@ def test_errors_are_one_line(measured, tmp_path):
     (tmp_path / "other" / "thesis.tex").write_text("x")
     for folder, options, said in (
         (tmp_path / "other", (), "it is not a pipeline's folder"),
-        (tmp_path / "new", ("--text", "/no/such"), "is no file"),
+        (tmp_path / "new", ("--text", "/no/such"), "is not a file"),
         (tmp_path / "new", ("--method", "GPTQ"), "unknown method"),
         (tmp_path / "new", ("--context", "100000"), "512"),
     ):

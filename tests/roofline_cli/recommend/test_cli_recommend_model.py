@@ -61,7 +61,7 @@ def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None
         "Limits: 128.5 GB of memory; 20 ms a pass; a loss of at most 3 % (default), of perplexity",
         "excluded: ",
         "Take pareto-fastest: ",
-        "Ranked by the end of the 80 % interval of the expected time; ends within 5 % by that time",
+        "Ranked by the end of the 80 % interval of the expected time",
         "fp16_baseline",
         "Front: 12 of the ",
         "losses: layer-wise KL, small, 2,048 tokens of a text",

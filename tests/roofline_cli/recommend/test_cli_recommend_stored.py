@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from trained_run import as_trained
 from typer.testing import CliRunner
 
 from results import open_store
@@ -18,10 +19,11 @@ RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("stored") / "results.db"
+    folder = tmp_path_factory.mktemp("stored")
+    path = folder / "results.db"
     with open_store(str(path)) as store:
-        for name in ("quick.json", "model_quant.json"):
-            import_file(store, RUNS / name)
+        import_file(store, RUNS / "quick.json")
+        import_file(store, as_trained(RUNS / "model_quant.json", folder))
     return str(path)
 
 
@@ -57,7 +59,7 @@ def test_one_ranking_shows_its_evidence(columns: int, database: str) -> None:
         "gemv 8x4096x4096 on AMD EPYC, 2 threads",
         "claimed",
         "medium: 1 process only (1, 2, 3, 4, 5, 6)",
-        "low: ideal time only, the speed of light (7, 8, 9)",
+        "low: ideal time only, a lower bound (7, 8, 9)",
         "not ranked: FP8 (W8A8) · scaled_mm_emulated: skipped",
         "→ take INT4 (W4A16) · int4pack: measured 1.562 ms, 1.2× BF16 · matmul",
     ):

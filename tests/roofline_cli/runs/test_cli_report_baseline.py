@@ -107,8 +107,9 @@ def test_the_page_has_the_verdict_first_then_the_changes(database, tmp_path):
     shown = report(database, page, "--baseline", "latest")
     text = page.read_text(encoding="utf-8")
     assert re.search(r"Against [0-9a-f]{8} night-14", shown)
-    verdict = re.search(r'<p class="headline bad">(.*?)</p>', text)[1]
+    verdict = re.search(r'What got worse</b>: (<span class="bad">.*?</span>)', text)[1]
     assert "slower" in verdict
+    assert "1x" not in verdict  # no raw case ids on the first screen
     assert text.index(verdict) < text.index('id="baseline"') < text.index('id="history"') < text.index("All cases")
     assert "Against the baseline" in text
     assert ">SLOWER<" in text
@@ -126,7 +127,7 @@ def test_json_tells_verdict_and_exit_code_and_a_report_never_fails_for_them(data
 def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared, tmp_path):
     report(database, tmp_path / "r.md", "--format", "md", "--baseline", "latest")
     text = (tmp_path / "r.md").read_text(encoding="utf-8")
-    assert text.index("Against ") < text.index("## Against the baseline") < text.index("## Over the nights")
+    assert text.index("What got worse") < text.index("## Against the baseline") < text.index("## Over the nights")
     slower, gone = compared_rows(compared)
     row = next(line for line in text.splitlines() if line.startswith("| SLOWER"))
     assert slower.change in row

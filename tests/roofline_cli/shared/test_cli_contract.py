@@ -20,6 +20,7 @@ runner = CliRunner()
 ROOT = Path(__file__).parents[3]
 
 COMMANDS = {
+    "demo",
     "doctor",
     "calibrate",
     "predict gemv",
@@ -60,6 +61,7 @@ COMMANDS = {
 }
 WITHOUT_JSON = {"export"}
 READING = {
+    "demo",
     "recommend",
     "pipeline",
     "runs",
@@ -82,7 +84,7 @@ READING = {
     "db deliver",
     "prune",
 }
-WRITING = {"recommend", "diff", "losses", "pipeline", "export", "report", "calibrate", "tiling", "sweep", "fit"}
+WRITING = {"demo", "recommend", "diff", "losses", "pipeline", "export", "report", "calibrate", "tiling", "sweep", "fit"}
 
 
 def leaves(command, prefix=""):

@@ -27,7 +27,7 @@ def test_predictions_are_level_where_times_and_ends_are_within_5_percent():
 def test_the_surer_prediction_leads_then_the_faster_then_the_smaller_loss_then_the_smaller_memory():
     sure, wide = (1.0, 1.1, 5.0, 9.0), (0.8, 1.2, 1.0, 9.0)
     assert predictions(wide, sure) == [sure, wide]
-    faster = (0.8, 1.15, 9.0, 9.0)  # its end is level with that of the surest one, its time is not
+    faster = (0.8, 1.15, 9.0, 9.0)  # its end is tied with that of the surest one, its time is not
     assert predictions(sure, faster) == [faster, sure]
     gentle, small, unknown = (1.02, 1.12, 1.0, 9.0), (1.04, 1.14, 1.0, 2.0), (1.0, 1.1, None, 1.0)
     assert predictions(unknown, sure, gentle, small) == [small, gentle, sure, unknown]

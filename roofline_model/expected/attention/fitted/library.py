@@ -281,7 +281,7 @@ def find_attention(
         measured = ", ".join(sorted({f"{fitted.chip.key} ({fitted.chip.family})" for fitted in library})) or "none"
         raise UnsupportedError(
             f"no expected {phase} attention for {chip.key} ({chip.family}): no chip of its family was measured. "
-            f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal roofline stands."
+            f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal time is used."
         )
     return lent
 

@@ -15,7 +15,7 @@ from roofline_model.operators.product import MAX_DIMENSION, check_dimension
 
 
 class FlashAttentionVersion(StrEnum):
-    """The four published kernels; `value` is the short name (`fa3`), which the seeds print in capitals."""
+    """The four published FlashAttention kernels; `value` is the short name (`fa3`), which the seeds print in capitals."""
 
     FA1 = "fa1"
     FA2 = "fa2"
@@ -32,7 +32,7 @@ VERSIONS_WITH_FP8 = (FlashAttentionVersion.FA3, FlashAttentionVersion.FA4)
 
 @dataclass(frozen=True, slots=True)
 class FlashAttentionConfig:
-    """How attention is to run. Raises `InvalidValueError` naming the field when the fields contradict each other."""
+    """Settings of one attention call. Raises `InvalidValueError` naming the field when the fields contradict each other."""
 
     version: FlashAttentionVersion = FlashAttentionVersion.FA2
     qkv_precision: str | None = None
@@ -80,7 +80,7 @@ class FlashAttentionConfig:
         query = self.query_format
         if query.key not in QUERY_FORMATS:
             raise InvalidValueError(
-                f"qkv_precision {query.key} is no input format of FlashAttention; known: {', '.join(QUERY_FORMATS)}. "
+                f"qkv_precision {query.key} is not an input format of FlashAttention; known: {', '.join(QUERY_FORMATS)}. "
                 "A narrower cache is kv_cache_precision"
             )
         cache = self.cache_format
@@ -131,7 +131,7 @@ class FlashAttentionConfig:
 
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
-    """Sizes of one attention call. Raises `InvalidValueError` naming the size that cannot be."""
+    """Sizes of one attention call: B, Hq, Hkv, Sq, Skv, D. Raises `InvalidValueError` naming the impossible size."""
 
     batch_size: int
     query_heads: int

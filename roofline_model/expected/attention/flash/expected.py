@@ -109,7 +109,9 @@ def _question(
             page_size=sizes.get("page"),
         )
     except InvalidValueError as error:
-        raise UnsupportedError(f"no expected time for {version.value} attention: {error}. The ideal stands.") from None
+        raise UnsupportedError(
+            f"no expected time for {version.value} attention: {error}. The ideal time is used."
+        ) from None
     return AttentionShape(*(sizes[name] for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D"))), config
 
 

@@ -252,8 +252,8 @@ def compare_fa_versions(
     """Return every version's prediction by its short name (`fa1` … `fa4`), in order.
 
     `seq_len_q` defaults to `seq_len` (self-attention of a prompt; 1 is a decode step). `precision` None compares each version
-    at its best as the seeds do: FP16 for fa1 and fa2, FP8 for fa3 and fa4 where the chip has FP8 units, with a note on the
-    FP8 ones, because then part of the gain is the format's; a format given is used by all. `options` are fields of `FlashAttentionConfig` (causal, window_size, kv_cache_precision, …).
+    at its best as the seeds do: FP16 for fa1 and fa2, FP8 for fa3 and fa4 where the chip has FP8 units. Then part of the
+    gain is the format's, and a finding says so. A format given is used by all. `options` are fields of `FlashAttentionConfig` (causal, window_size, kv_cache_precision, …).
     """
     device = get_hardware(hardware_key)
     roofline = FlashAttentionRoofline(device)

@@ -318,6 +318,6 @@ def find_gemm(chip: ChipSpec, kernel_family: str, lenders: tuple[FittedGemm, ...
         measured = ", ".join(sorted({fitted.family for fitted in library})) or "none"
         raise UnsupportedError(
             f"no expected time for {kernel_family} products on {chip.key}: no chip was measured with them. "
-            f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal roofline stands."
+            f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal time is used."
         )
     return lent

@@ -210,7 +210,7 @@ def test_no_surface_carries_a_product_past_the_peak():
     large, decode = priced(eager, 8192, 8192, 8192), priced(eager, 8, 8192, 8192)
     assert large.time_s[0] == pytest.approx(2 * 8192**3 / fitted.chip.peak_flops_per_s)
     assert decode.time_s[0] == pytest.approx(8192**2 * 2 / fitted.chip.bandwidth_bytes_per_s, rel=0.01)
-    # A saving is no part of its own: what follows the launch is shorter, nothing beyond the roof of its unit.
+    # A saving is not a part of its own: what follows the launch is shorter, nothing beyond the roof of its unit.
     formula = priced(replace(fitted, correction=None), 8192, 8192, 8192)
     assert large.parts["library"][0] == 0
     assert large.parts["launch"][0] == formula.parts["launch"][0]

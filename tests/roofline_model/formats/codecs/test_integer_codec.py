@@ -164,7 +164,7 @@ def test_blocks_run_along_the_named_axis():
     ("options", "said"),
     [
         ({"scale": "column"}, "scale='column' is not a choice; known: none, tensor, row, block"),
-        ({"group_size": 32}, "'group_size' is no option of a codec; known: scale, block_elems"),
+        ({"group_size": 32}, "'group_size' is not an option of a codec; known: scale, block_elems"),
         ({"block_elems": 0}, "block_elems must be a whole number"),
         ({"block_elems": 32, "scale": "row"}, "needs scale='block'"),
         ({"scale_dtype": "float8_e4m3fn"}, "scales of INT8 can be float32, float16, bfloat16"),

@@ -1,0 +1,319 @@
+"""Which formats to take for a phase of a run: its options over all of its shapes, ranked by the one policy of every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reports.advice.headlines import judged_results
+from reports.cases.rows import option_label, option_precision, weight_saved_ratio
+from reports.ranking.losses import StoredLosses, figures_loss, is_wide, pass_loss, product_loss
+from reports.ranking.model_results import model_title
+from reports.ranking.shape_ranking import phase_of
+from reports.ranking.shape_results import ShapeResult
+from reports.text.display_text import shown
+from results.verdicts.headline_evidence import gap_of_all
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from results.verdicts.shape_verdict import is_emulation
+from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Ranking, Source, Times
+from roofline_model.core.finding import Finding, finding
+from roofline_model.recommend.loss import REFERENCE
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
+
+PHASES = {"decode": "Decode", "prefill": "Prefill"}
+MOST_OTHERS = 3
+"""Other operators with an answer of their own."""
+BASELINE = "baseline"
+"""Key of the baseline over all shapes, which may be BF16 at one and FP16 at another."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRanking:
+    """The options of one phase of a run. Times and bytes are sums: one call of each of its shapes."""
+
+    title: str
+    """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
+    ranking: Ranking
+    places: tuple[str, ...]
+    """Titles of the shapes, or of the model's phase."""
+    shape_count: int
+    """Shapes of the phase with a time; more than `places` where no format has a time at all of them."""
+    caveats: tuple[Finding, ...] = ()
+    """What speaks against relying on it, beside the doubts of its times."""
+
+    @property
+    def choice(self) -> Option | None:
+        """The option to take."""
+        return self.ranking.choice
+
+    @property
+    def is_contest(self) -> bool:
+        """Whether two options at least compete."""
+        excluded = (exclusion for exclusion in self.ranking.excluded if exclusion.option is not None)
+        return len(self.ranking.options) + sum(1 for _ in excluded) > 1
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Flags that put the time of the choice, or of the baseline, in doubt."""
+        options = [option for option in (self.choice, self.ranking.baseline) if option is not None]
+        return tuple(dict.fromkeys(doubt for option in options for doubt in option.trust.doubts))
+
+    @property
+    def record_ids(self) -> tuple[str, ...]:
+        """The records behind the choice."""
+        return () if self.choice is None else self.choice.record_ids
+
+
+def phase_rankings(
+    results: Iterable[ShapeResult], models: Iterable[ModelResult], hardware: str
+) -> tuple[PhaseRanking, ...]:
+    """Return the rankings of a chip: whole models first, decode and prefill of products, then other operators with a choice.
+
+    Shapes are judged in one cache state and mode, measured ones where there are some (`judged_results`).
+    """
+    families: dict[str, list[ShapeResult]] = {}
+    for result in results:
+        if result.best is not None and not result.is_model:
+            families.setdefault(phase_of(*result.judged.key[:2]) or result.op_title, []).append(result)
+    rankings = [_of_model(model, phase, hardware) for model in models for phase in model.phases]
+    phases = [name for name in PHASES if name in families]
+    others = [name for name in families if name not in PHASES and any(one.is_contest for one in families[name])]
+    of_shapes = (
+        _of_shapes(name, judged_results(families[name]), hardware) for name in (*phases, *others[:MOST_OTHERS])
+    )
+    return tuple(ranking for ranking in (*rankings, *of_shapes) if ranking is not None)
+
+
+def _without_headline(ranking: Ranking, gap: Finding | None) -> Ranking:
+    """Return a ranking without its choice where the times behind it were disturbed or cannot be."""
+    if gap is None:
+        return ranking
+    return replace(ranking, choice=None, alternatives=(), findings=(gap, *ranking.findings))
+
+
+# --- shapes
+
+
+def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRanking | None:
+    """Return the ranking over the shapes at which any format but the baseline's has a time; those of one such format the most."""
+    shapes = _shared_shapes(results)
+    baselines = [result.baseline for result in shapes]
+    name_of, groups = _groups(shapes)
+    baseline = None
+    if all(baselines):
+        members = [each for each in baselines if each is not None]
+        baseline = _over_shapes(BASELINE, *_names(members), members, shapes)
+        groups = {key: group for key, group in groups.items() if key not in set(map(name_of, members))}
+    options = [_over_shapes(key, *_names(group), group, shapes) for key, group in groups.items()]
+    options = [_against(option, baseline) for option in ([baseline] if baseline else []) + options]
+    if not options:
+        return None
+    question = Question("shape", shown(hardware, 60), name, phase=name if name in PHASES else "")
+    ranking = rank(question, options, options[0] if baseline else None, limits=Limits(loss_pct=MAX_LOSS_PCT))
+    ranking = _without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
+    places = tuple(result.title for result in shapes)
+    return PhaseRanking(PHASES.get(name, name), ranking, places, len(results))
+
+
+def _shared_shapes(results: list[ShapeResult]) -> list[ShapeResult]:
+    """Return the shapes that options are compared at: all, or those of the narrow formats that ran at most of them."""
+    counts: dict[frozenset[int], int] = {}
+    for key, places in _places(results).items():
+        if key not in {option_precision(one.baseline) for one in results if one.baseline is not None}:
+            counts[frozenset(places)] = counts.get(frozenset(places), 0) + 1
+    if not counts or frozenset(range(len(results))) in counts:
+        return results
+    most = max(counts, key=lambda places: (len(places), counts[places], -min(places)))
+    return [results[at] for at in sorted(most)]
+
+
+def _places(results: Sequence[ShapeResult]) -> dict[str, list[int]]:
+    """Return precision → the shapes at which an option of it competes."""
+    places: dict[str, list[int]] = {}
+    for at, result in enumerate(results):
+        for precision in dict.fromkeys(map(option_precision, _competing(result))):
+            places.setdefault(precision, []).append(at)
+    return places
+
+
+def _competing(result: ShapeResult) -> list[Option]:
+    """Return the options with the best evidence of a shape: measured ones where the best was measured, else all."""
+    is_measured = result.best is not None and result.best.is_measured
+    return [option for option in result.ranked if option.is_measured or not is_measured]
+
+
+def _groups(results: Sequence[ShapeResult]) -> tuple[Callable[[Option], str], dict[str, list[Option]]]:
+    """Return an option per shape for each precision that ran at all of them: one kernel where one did, else the fastest at each.
+
+    Where there is one precision only, kernels compete. With them what names an option's group.
+    """
+    name = option_label if len(_places(results)) == 1 else option_precision
+    groups: dict[str, list[Option]] = {}
+    for key in dict.fromkeys(name(option) for result in results for option in _competing(result)):
+        members = [[option for option in _competing(result) if name(option) == key] for result in results]
+        if not all(members):
+            continue
+        shared = set.intersection(*({option.kernel for option in options} for options in members))
+        candidates = [
+            [next(option for option in options if option.kernel == kernel) for options in members] for kernel in shared
+        ]
+        fastest = [min(options, key=lambda option: option.estimate.time_s) for options in members]
+        groups[key] = min(candidates, key=_total_s, default=fastest)
+    return name, groups
+
+
+def _total_s(options: Iterable[Option]) -> tuple[float, str]:
+    members = tuple(options)
+    return sum(option.estimate.time_s for option in members), members[0].key
+
+
+def _names(group: Sequence[Option]) -> tuple[str, str]:
+    """Return the label of a group, with its kernel where it is one, and its precision: of a baseline `BF16 or FP16`."""
+    labels = dict.fromkeys(map(option_label, group))
+    precision = " or ".join(sorted({option_precision(option) for option in group}))
+    return (next(iter(labels)) if len(labels) == 1 else precision), precision
+
+
+def _over_shapes(
+    key: str, label: str, precision: str, members: Sequence[Option], shapes: Sequence[ShapeResult]
+) -> Option:
+    """Return the option over all shapes: its times and bytes added up, its interval that of times which err alike."""
+    first, last = members[0], max(members, key=lambda option: option.estimate.time_s)
+    kernels = {option.kernel for option in members}
+    evidence = tuple(
+        run for option in (last, *(each for each in members if each is not last)) for run in option.evidence
+    )
+    doubts = tuple(dict.fromkeys(doubt for option in members for doubt in option.trust.doubts))
+    is_emulated = any(is_emulation(option) and not option.is_measured for option in members)
+    return Option(
+        key=key,
+        formats=first.formats,
+        method="",
+        path=first.path,
+        bound=last.bound,
+        times=Times(*(_sum([getattr(option.times, kind) for option in members]) for kind in _KINDS)),
+        memory=_weights(members, shapes),
+        loss=_format_loss(members),
+        speedup_ratio=None,
+        ideal_speedup_ratio=None,
+        label=shown(label, 120),
+        precision=shown(precision, 60),
+        kernel=first.kernel if len(kernels) == 1 else None,
+        evidence=evidence,
+        trust=replace(first.trust, doubts=doubts),
+        findings=(finding("emulated", shown(label, 120)),) if is_emulated else (),
+        is_ranked_by_ideal=any(option.is_ranked_by_ideal for option in members),
+    )
+
+
+_KINDS: tuple[Source, ...] = ("ideal", "expected", "measured")
+
+
+def _sum(estimates: Sequence[Estimate | None]) -> Estimate | None:
+    """Return the sum of the times of all shapes; None where one is missing."""
+    known = [each for each in estimates if each is not None]
+    if not known or len(known) < len(estimates):
+        return None
+    lows = [each.low_s for each in known if each.low_s is not None]
+    highs = [each.high_s for each in known if each.high_s is not None]
+    return Estimate(
+        sum(each.time_s for each in known),
+        sum(lows) if len(lows) == len(known) else None,
+        sum(highs) if len(highs) == len(known) else None,
+        known[0].source,
+        known[0].provenance,
+        is_sample_range=any(each.is_sample_range for each in known),
+    )
+
+
+def _weights(members: Sequence[Option], shapes: Sequence[ShapeResult]) -> Memory | None:
+    """Return the weight bytes of all shapes, and what they save of 16 bit; of other operators the bytes of a call."""
+    if any(option.memory is None for option in members):
+        return None
+    total_bytes = sum(option.memory.total_bytes for option in members if option.memory is not None)
+    wide_bytes = held_bytes = 0.0
+    for option, result in zip(members, shapes, strict=True):
+        sizes = dict(result.judged.key[1])
+        saved_ratio = weight_saved_ratio(result.judged.timed[option.key][0], option.weight_format)
+        if saved_ratio is None or not {"N", "K"} <= sizes.keys():
+            return Memory(total_bytes)
+        wide_bytes += 2.0 * sizes["N"] * sizes["K"]
+        held_bytes += 2.0 * sizes["N"] * sizes["K"] * (1 - saved_ratio)
+    return Memory(total_bytes, weight_bytes=held_bytes, saved_ratio=1 - held_bytes / wide_bytes if wide_bytes else None)
+
+
+def _format_loss(members: Sequence[Option]) -> Loss:
+    """Return what is known of the loss of formats; a baseline that differs from shape to shape is wide at all of them."""
+    formats = {format_key for option in members for _, format_key in option.formats}
+    if formats and all(map(is_wide, formats)):
+        return REFERENCE
+    return product_loss(members[0].weight_format, members[0].activation_format)
+
+
+def _against(option: Option, baseline: Option | None) -> Option:
+    """Return an option with its speed-ups over the baseline, like with like."""
+    if baseline is None:
+        return option
+
+    def ratio(kind: Source) -> float | None:
+        own, base = getattr(option.times, f"{kind}_s"), getattr(baseline.times, f"{kind}_s")
+        return base / own if own and base else None
+
+    source = option.estimate.source
+    is_other = option.key != baseline.key
+    more: dict[str, Any] = {
+        "speedup_ratio": ratio(source if source in _KINDS else "ideal"),
+        "ideal_speedup_ratio": ratio("ideal"),
+        "expected_speedup_ratio": ratio("expected"),
+        "trust": replace(option.trust, is_over_doubt=is_other and option.is_measured and bool(baseline.trust.doubts)),
+    }
+    return replace(option, **more)
+
+
+# --- whole models
+
+
+def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRanking | None:
+    """Return the ranking of a phase of a model. What was measured on random tokens is no loss of quality."""
+    judged = phase.judged
+    best = judged.best
+    if best is None:
+        return None
+    if any(one.figures.is_untrained for one in phase.passes):
+        return None
+    passes = [
+        one for one in phase.passes if one.option is not None and (one.option.is_measured or not best.is_measured)
+    ]
+    options: Mapping[str, Option] = {
+        one.option.key: _of_pass(one, one.option) for one in passes if one.option is not None
+    }
+    baseline = None if judged.baseline is None else options.get(judged.baseline.key)
+    against = {key: _against(option, baseline) for key, option in options.items()}
+    question = Question("model", shown(hardware, 60), shown(model.name.model_name, 80), phase=phase.phase)
+    limits = Limits(loss_pct=MAX_LOSS_PCT)
+    ranking = rank(
+        question, tuple(against.values()), None if baseline is None else against[baseline.key], limits=limits
+    )
+    ranking = _without_headline(ranking, judged.gap)
+    title = shown(f"{model_title(model)}: {phase.phase}", 180)
+    stored_formats = dict.fromkeys(one.figures.decoded_from for one in phase.passes if one.figures.decoded_from)
+    caveats = tuple(finding("reference-decoded", stored_format=stored_format) for stored_format in stored_formats)
+    return PhaseRanking(title, ranking, (title,), 1, caveats)
+
+
+def _of_pass(one: PassResult, option: Option) -> Option:
+    figures = one.figures
+    label = shown(one.label, 120)
+    measured = figures_loss(figures) if figures.is_language or figures.rank_agreement_ratio is not None else None
+    held_bytes, original_bytes = figures.held_bytes or figures.stated_bytes, figures.original_bytes
+    saved_ratio = 1 - held_bytes / original_bytes if held_bytes is not None and original_bytes else None
+    memory = None if option.memory is None else replace(option.memory, saved_ratio=saved_ratio)
+    return replace(
+        option,
+        label=label,
+        precision=label,
+        memory=memory,
+        loss=measured or pass_loss(one, StoredLosses((), {}), ()),
+        tokens_per_s=one.tokens_per_s or one.expected_tokens_per_s,
+    )

@@ -1,0 +1,106 @@
+"""`roofline recommend --hw gb10,h100,…`: what to take on each of several chips, side by side, the fastest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, SOURCES, loss_cells, rate
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    decimal_bytes,
+    in_prefix,
+    shared_prefix,
+    show_line,
+    show_table,
+    speedup,
+)
+from roofline_model.core.answer import is_comparable
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.units import format_time
+
+if TYPE_CHECKING:
+    from roofline_model.core.answer import Option, Ranking
+
+CHIP_COUNT = 12
+"""Chips that one answer may compare."""
+_COLUMNS = (
+    Column("Chip"),
+    Column("Take"),
+    Column("Time", "right"),
+    Column("Tokens/s", "right", hide_empty=True),
+    Column("Gain", "right", drop=1),
+    Column("Memory", "right", drop=2),
+    *LOSS_COLUMNS,
+)
+
+
+def chip_names(text: str) -> list[str]:
+    """Return the names of `--hw A,B,C`, each once; raises `InvalidValueError` for an empty one or too many."""
+    if "," not in text or Path(text).exists():  # a file may have a comma in its name
+        return [text]
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InvalidValueError(f"--hw has an empty entry in {text[:60]!r}; name chips as in --hw gb10,h100")
+    if len(names) > CHIP_COUNT:
+        raise InvalidValueError(f"--hw names {len(names)} chips; at most {CHIP_COUNT} are compared at once")
+    return list(dict.fromkeys(names))
+
+
+def print_chips(subject: str, rankings: Mapping[str, Ranking], option_name: Callable[[Option], str]) -> None:
+    """Print the choice on each chip, the fastest first; chips where nothing keeps the limits stand last."""
+    ordered = sorted(rankings.items(), key=lambda item: _time_s(item[1]))
+    chosen = [(chip, ranking) for chip, ranking in ordered if ranking.choice is not None]
+    show_line(_answer(chosen, option_name), "bold" if chosen else "bold red")
+    show_line(f"{subject}. Gain: over 16 bit on the same chip.", "dim")
+    prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None], [])
+    rows = [_row(chip, ranking, prefix, option_name) for chip, ranking in ordered]
+    show_table(_COLUMNS, rows, says_what_is_left_out=False)
+    sources = {ranking.choice.estimate.source for _, ranking in chosen if ranking.choice is not None}
+    if len(sources) > 1:
+        show_line("(ideal) is an upper bound of speed: it is not compared with an expected time.", "yellow")
+    if chosen:
+        show_line(f"Next: --hw {chosen[0][0]} alone shows the alternatives and what to type")
+
+
+def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option], str]) -> str:
+    """Return the fastest chip in a sentence, with its lead over the next that it can be compared with."""
+    if not chosen:
+        return "Nothing keeps the limits on any of these chips."
+    chip, ranking = chosen[0]
+    choice = ranking.choice
+    assert choice is not None
+    time = choice.estimate
+    took = f"{option_name(choice)}, {SOURCES[time.source]} {format_time(time.time_s)}"
+    for other, theirs in chosen[1:]:
+        assert theirs.choice is not None
+        if is_comparable(time.source, theirs.choice.estimate.source):
+            lead = speedup(theirs.choice.estimate.time_s / time.time_s)
+            return f"{chip} is fastest: {took}, {lead} as fast as {other}."
+    return f"{chip}: {took}."
+
+
+def _time_s(ranking: Ranking) -> float:
+    return math.inf if ranking.choice is None else ranking.choice.estimate.time_s
+
+
+def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[[Option], str]) -> list[Cell]:
+    choice = ranking.choice
+    if choice is None:
+        return [chip, "nothing fits", *[MISSING] * (len(_COLUMNS) - 2)]
+    is_bound = choice.estimate.source != "expected"
+    time = in_prefix(choice.estimate.time_s, prefix)
+    memory = choice.memory
+    return [
+        chip,
+        option_name(choice),
+        f"{time} ({choice.estimate.source})" if is_bound else time,
+        MISSING if choice.tokens_per_s is None else rate(choice.tokens_per_s),
+        speedup(choice.speedup_ratio),
+        MISSING if memory is None else decimal_bytes(memory.total_bytes),
+        *loss_cells(choice),
+    ]

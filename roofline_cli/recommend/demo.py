@@ -1,0 +1,157 @@
+"""`roofline demo`: a trained model in every format of this machine: measured, ranked, reported."""
+
+from __future__ import annotations
+
+import importlib.util
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench_cases.models.decoded_gguf import DEMO_FORMAT, DEMO_MODEL, decode_gguf, demo_file
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    common_time,
+    decimal_bytes,
+    show_json,
+    show_line,
+    show_table,
+    speedup,
+)
+from roofline_cli.shared.database import reading
+from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
+from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption
+from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
+from roofline_model.core.finding import finding, short_text
+
+if TYPE_CHECKING:
+    from reports.stored import StoredRanking, StoredRecommendations
+
+COMMANDS = {
+    "demo": ("demo", "Measure a trained model in every format here, and rank them."),
+}
+
+_TIMEOUT_S = 600
+"""Of one case, quality included: a CPU without 16-bit units computes a thousand tokens in a minute."""
+_TESTS_FAILED = 1
+_COLUMNS = (
+    Column("", ""),
+    Column("Format", is_prose=True, least=16),
+    Column("Time", "right"),
+    Column("Tokens/s", "right"),
+    Column("vs 16-bit", "right"),
+    Column("Memory", "right"),
+    Column("Perplexity", "right"),
+)
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the model, the results and the report go.")
+    ] = Path("roofline-demo"),
+    formats: Annotated[
+        str | None,
+        typer.Option(
+            "--formats", metavar="LIST", help="Formats to measure beside BF16 (default: the usual ones here)."
+        ),
+    ] = None,
+    hw: HardwareOption = "auto",
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a trained model in every format here, and rank them.
+
+    The extra demo brings SmolLM2-135M-Instruct (93 MB, stored as Q4_1), which is decoded to BF16. A report is written, and no network is used.
+
+    Exits 1 when nothing could be ranked.
+    """
+    from reports.formats.ranking_json import recommendations_json
+    from reports.stored import StoredQuestion, recommend_from_store
+
+    check_can_measure()
+    file = demo_file()
+    for package in ("transformers", "torchao"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingDependencyError(package, "demo", "the demo")
+    if output.exists() and not output.is_dir():
+        raise InvalidValueError(f"-o {output} is not a folder; name another one")
+    model = output / DEMO_MODEL
+    if not model.is_dir():
+        typer.echo(f"Decoding {file.name} to BF16, once: about half a minute.", err=True)
+        decode_gguf(file, model, name=DEMO_MODEL, stored_format=DEMO_FORMAT, dtype="bfloat16")
+    label, database = f"demo-{uuid.uuid4().hex[:8]}", db or str(output / "results.db")
+    _measure(model, database, label, formats, hw)
+    with reading(database) as store:
+        recommendations = recommend_from_store(store, StoredQuestion(model=DEMO_MODEL, phase="decode"))
+    if as_json:
+        show_json(recommendations_json(recommendations))
+    else:
+        _show_answer(recommendations, database, label, output / "report.html")
+    if not any(ranking.options for ranking in recommendations.rankings):
+        raise typer.Exit(1)
+
+
+def _measure(model: Path, database: str, label: str, formats: str | None, hw: str) -> None:
+    """Run the cases of one decode step with pytest, its progress on stderr; raises `RooflineError` when nothing was stored."""
+    command = workload_command(
+        "-k",
+        "model_quant and decode",
+        "--roofline-model",
+        str(model.resolve()),
+        "--roofline-shapes",
+        "standard",
+        "--roofline-batch",
+        "1",
+        "--roofline-timeout",
+        str(_TIMEOUT_S),
+        "--roofline-db",
+        database,
+        "--roofline-run",
+        label,
+        "--roofline-hw",
+        hw,
+        *(() if formats is None else ("--roofline-formats", f"BF16,{formats}")),
+    )
+    exit_code, errors = run_workloads(command)
+    if exit_code not in (0, _TESTS_FAILED):
+        last = next((line for line in reversed(errors.splitlines()) if line.strip()), "it said nothing")
+        raise RooflineError(f"measuring stopped (pytest exit code {exit_code}): {last.removeprefix('ERROR: ')}")
+
+
+def _show_answer(recommendations: StoredRecommendations, database: str, label: str, report: Path) -> None:
+    """Print what to take and the table, write the report, and name what to type next."""
+    from roofline_cli.runs.report import write_run_report
+
+    for ranking in recommendations.rankings:
+        _print_ranking(ranking)
+    for text in recommendations.missing:
+        show_line(f"missing: {text}", "yellow")
+    show_line(f"Note: {short_text(finding('reference-decoded', stored_format=DEMO_FORMAT))}.")
+    write_run_report(run=label, output=report, db=database)
+    show_line(f"Next: roofline recommend --stored --db {database}")
+    show_line("      roofline pipeline --model YOUR_MODEL -o decision")
+
+
+def _print_ranking(ranking: StoredRanking) -> None:
+    from reports.stored.words import summary_of
+
+    show_line(summary_of(ranking))
+    times = common_time([option.estimate.time_s for option in ranking.options])
+    rows: list[list[Cell]] = []
+    for place, (option, time) in enumerate(zip(ranking.options, times, strict=True)):
+        loss, memory = option.loss, option.memory
+        rows.append(
+            [
+                "take" if place == 0 else "",
+                option.label,
+                time,
+                f"{1 / option.estimate.time_s:.3g}",
+                speedup(option.speedup_ratio),
+                decimal_bytes(None if memory is None else memory.total_bytes),
+                "0" if loss.source == "reference" else MISSING if loss.pct is None else f"{loss.pct:+.1f} %",
+            ]
+        )
+    show_table(_COLUMNS, rows, title=f"{ranking.title}, on {ranking.hardware_name}")

@@ -1,0 +1,95 @@
+"""`roofline predict` without `--all`: the answer, a row for each format, the next command, in a dozen lines."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.finding import finding
+from roofline_model.predictions.kernel import fastest
+from roofline_model.predictions.product import predict_products
+
+runner = CliRunner()
+GEMM = "predict gemm -M 512 -N 7168 -K 4096 --hw h100"
+GEMV = "predict gemv -N 4096 -K 4096 --hw gb10"
+ATTENTION = "predict attention --heads 32 --kv-heads 8 --head-dim 128 --kv-len 32768 --hw h100 --formats BF16,FP8.BF16"
+FFN = "predict ffn --hidden 4096 --ffn-dim 14336 --hw gb10"
+MODEL = "predict model --model llama-3.1-8b --hw gb10"
+PLANS = "predict model --model llama-3.1-70b --hw h100 --formats BF16,FP8,INT4.BF16"
+
+
+def lines(command: str, columns: int = 80) -> list[str]:
+    done = runner.invoke(app, shlex.split(command), env={"COLUMNS": str(columns)})
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()
+
+
+def document(command: str):
+    return json.loads(runner.invoke(app, [*shlex.split(command), "--json"]).stdout)
+
+
+@pytest.mark.parametrize("command", [GEMM, GEMV, ATTENTION, FFN, MODEL, PLANS])
+def test_a_dozen_lines_end_with_the_next_command(command: str) -> None:
+    shown = lines(command)
+    assert len(shown) <= 14
+    assert max(map(len, shown)) <= 80
+    assert [line.split(":")[0] for line in shown[-2:]] == ["Next", "More"]
+    assert len(lines(f"{command} --all", 200)) > len(lines(command, 200))
+
+
+@pytest.mark.parametrize("command", [GEMM, GEMV, FFN, ATTENTION])
+def test_the_fastest_has_the_shortest_expected_time_among_known_kernels(command: str) -> None:
+    rows = document(command)["predictions"]
+    timed = [row for row in rows if row["expected"] and row["kernel_gap"] is None]
+    best = min(timed, key=lambda row: row["expected"]["time_s"])
+    shown = lines(command)
+    name = shown[0].split(" is fastest: expected ")[0]
+    row = next(line for line in shown[2:] if line.startswith(name))
+    number, unit = row[len(name) :].split()[:2]
+    assert shown[0].split("expected ")[1].split()[:2] == [number, unit]
+    assert float(number) * {"ms": 1e-3, "µs": 1e-6}[unit] == pytest.approx(best["expected"]["time_s"], rel=0.02)
+
+
+def test_formats_without_a_kernel_are_fastest_only_where_there_are_no_others() -> None:
+    rows = predict_products(get_hardware("h100"), (512, 7168, 4096), ["NVFP4", "BF16"]).predictions
+    quick, wide = replace(rows[0], expected=replace(rows[1].expected, time_s=1e-9)), rows[1]
+    assert quick.kernel_gap is not None
+    assert fastest([quick, wide]) is wide
+    gap = finding("kernel-gap", hardware="h100-sxm", rule="", kernels="")
+    assert fastest([quick, replace(wide, kernel_gap=gap)]) is quick
+
+
+def test_without_expected_times_the_ideal_is_called_an_upper_bound() -> None:
+    shown = lines("predict gemv -N 4096 -K 4096 --hw b10")
+    assert shown[0] == "INT4 (W4A4) is fastest: ideal 8.40 µs (upper bound), 4.0x FP16."
+    assert not any("Expected" in line for line in shown)
+    whole = lines("predict model --model llama-3.1-8b --hw b10")
+    assert whole[0].startswith("At most 64.3 tokens/s: ideal ")
+    real = lines("predict gemv -N 4096 -K 4096 --hw mi300x")
+    reason = document("predict gemv -N 4096 -K 4096 --hw mi300x")["predictions"][0]["expected_reason"]["text"]
+    assert f"Note: {reason}"[:60] in " ".join(real)
+
+
+def test_only_plans_that_fit_are_called_fastest() -> None:
+    rows = document(PLANS)["predictions"]
+    assert [row["memory"]["fits"] for row in rows] == [False, True, True]
+    assert lines(PLANS)[0].startswith("INT4 (W4A16) is the fastest that fits: expected ")
+    none = lines("predict model --model llama-3.1-70b --hw rtx4090 --formats BF16,FP8")
+    assert none[0] == "Nothing fits: FP8 (W8A8) takes 71.9 GB of 25.76 GB."
+    assert lines("predict model --model llama-3.1-70b --hw rtx4090")[0].startswith("Does not fit. ")
+
+
+def test_the_rows_of_a_pass_add_up() -> None:
+    shown = lines(MODEL, 120)
+    head = next(index for index, line in enumerate(shown) if line.startswith("Operator"))
+    rows = [line.split() for line in shown[head + 2 : head + 7]]
+    times = [float(row[row.index("ms") - 1]) for row in rows]
+    assert sum(times[:-1]) == pytest.approx(times[-1], abs=0.03)
+    assert times[:3] == sorted(times[:3], reverse=True)
+    assert times[-1] == pytest.approx(document(MODEL)["predictions"][0]["expected"]["time_s"] * 1e3, abs=0.006)
