@@ -125,6 +125,11 @@ class ModelResult:
         return f"{self.name.model_name}, {usual.sizes_text}{mode}"
 
     @property
+    def is_untrained(self) -> bool:
+        """Whether its weights were drawn from a seed: no advice rests on it."""
+        return any(one.figures.is_untrained for one in self.passes)
+
+    @property
     def passes(self) -> tuple[PassResult, ...]:
         """All passes, decode first."""
         return tuple(model_pass for phase in self.phases for model_pass in phase.passes)
