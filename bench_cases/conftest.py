@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | list[str]:
-    """Say that sizes of products select products alone, unless products are what `-k` asked for."""
+    """Report that sizes of products select products only, unless `-k` selects products."""
     plugin = config.pluginmanager.get_plugin("roofline_pytest")
     if plugin is None or (config.option.keyword and items):
         return []

@@ -45,7 +45,7 @@ def selected_cases(
 
 
 def products_only(shapes: str) -> str | None:
-    """Return what to tell about `--roofline-shapes TEXT` when it selects products alone; None for a set of models."""
+    """Return the note on `--roofline-shapes TEXT` when it selects products only; None for a set of models."""
     if not is_product_list(shapes):
         return None
     shown = shapes if len(shapes) <= 60 else f"{shapes[:60]}…"

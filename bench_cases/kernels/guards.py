@@ -24,7 +24,7 @@ MEMORY_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """What decides which kernels run."""
+    """Machine facts that decide which kernels run."""
 
     device: str
     torch_version: str
@@ -51,11 +51,11 @@ def capability_reason(kernel: Kernel, capability: tuple[int, int] | None, who: s
     """Return why a compute capability rules the kernel out, or None; `who` has it."""
     if capability is None:
         return None
-    here = f"{capability[0]}.{capability[1]}"
+    device_capability = f"{capability[0]}.{capability[1]}"
     if kernel.min_capability is not None and capability < kernel.min_capability:
-        return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, {who} has {here}"
+        return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, {who} has {device_capability}"
     if kernel.max_capability is not None and capability > kernel.max_capability:
-        return f"{kernel.name} with {kernel.chosen_format} exists for compute capability {kernel.max_capability[0]}.x only, {who} has {here}"
+        return f"{kernel.name} with {kernel.chosen_format} exists for compute capability {kernel.max_capability[0]}.x only, {who} has {device_capability}"
     return None
 
 

@@ -35,7 +35,7 @@ clock they decide time. An H100 loses 6 % of its rate on one matrix product betw
 
 
 class Kernel(Protocol):
-    """What selection, guards and preparation ask of a kernel, whatever its operator."""
+    """Interface of a kernel of any operator, used by selection, guards and preparation."""
 
     @property
     def name(self) -> str:

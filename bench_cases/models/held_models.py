@@ -62,7 +62,7 @@ class HeldModels:
 
     @property
     def held_bytes(self) -> int:
-        """What all models of this process occupy."""
+        """Bytes of all models of this process."""
         sizes_bytes = [held[1].held_bytes for held in (self._reference, self._quantized) if held is not None]
         return sum(sizes_bytes)
 
@@ -120,11 +120,11 @@ def _quantized_copy(
         raise UnsupportedError(f"no layer of {case.model.name} became {case.precision}: {'; '.join(reasons)[:300]}")
     wrong = [layer for layer in result.quantized if layer.reason]
     if wrong and not case.plan and len(wrong) == len(result.quantized):
-        asked = parse_precision(case.precision).name
-        what = (
+        precision = parse_precision(case.precision).name
+        description = (
             f"from {case.precision} to {wrong[0].became}"
-            if wrong[0].became != asked
+            if wrong[0].became != precision
             else f"from {case.method} to {wrong[0].method}"
         )
-        raise UnsupportedError(f"every layer fell back {what}: {wrong[0].reason}")
+        raise UnsupportedError(f"every layer fell back {description}: {wrong[0].reason}")
     return HeldModel(loaded, result)

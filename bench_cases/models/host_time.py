@@ -1,4 +1,4 @@
-"""What the framework spends on the host in one pass of a model: measured on twins that have its layers and no size.
+"""Host time of the framework in one pass of a model, measured on twins with its layers and tiny sizes.
 
 A transformers model runs dozens of small operations per layer from Python, and torchao's Linears more. What that takes
 does not depend on how wide the model is. So two narrow models of the same class, with few layers and otherwise the same
@@ -121,9 +121,9 @@ def _twin(model: nn.Module, layers: int) -> nn.Module:
         config.num_key_value_heads = _HEADS if kv_heads == heads else _HEADS // 2
     if hasattr(config, "head_dim"):
         config.head_dim = _NARROW["hidden_size"] // _HEADS
-    kinds = getattr(config, "layer_types", None)
-    if kinds:
-        config.layer_types = list(kinds)[:layers]
+    layer_types = getattr(config, "layer_types", None)
+    if layer_types:
+        config.layer_types = list(layer_types)[:layers]
     config.num_hidden_layers = layers
     for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
         setattr(config, name, None)
@@ -145,8 +145,8 @@ def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device, devi
         apply_quantization(twin, case.main_precision)
     step = make_step(twin, step_ids(case.batch_count, TWIN_TOKENS, _NARROW["vocab_size"], device), workload, case.kv)
     plan = _within(work.plan, layers)
-    own = ModelPass(shape, workload, plan, work.paths).expected(chip) if chip.kind == "cpu" else None
-    return _Ready(layers, step.fn, 0.0 if own is None else own.time_s)
+    cpu_time = ModelPass(shape, workload, plan, work.paths).expected(chip) if chip.kind == "cpu" else None
+    return _Ready(layers, step.fn, 0.0 if cpu_time is None else cpu_time.time_s)
 
 
 def _within(plan: FormatPlan, layers: int) -> FormatPlan:

@@ -80,44 +80,44 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     if case.method == "AWQ" and not case.is_plain:
         reference = MODELS.reference(case.model, device).loaded
         calibration = quality_text(reference, vocabulary_size(reference.model), device, text_path).calibration
-    held = MODELS.of(case, device, calibration, has_original=has_original)
-    model = held.loaded.model
+    held_model = MODELS.of(case, device, calibration, has_original=has_original)
+    model = held_model.loaded.model
     vocabulary = vocabulary_size(model)
-    text = quality_text(held.loaded, vocabulary, device, text_path)
+    text = quality_text(held_model.loaded, vocabulary, device, text_path)
     ids = step_ids(case.batch_count, case.context_count, vocabulary, device)
     step = make_step(model, ids, case.workload, case.kv)
     original = MODELS.reference(case.model, device) if has_original else None
-    roofline.keep(_model_facts(case, held), quality=_quality(case, original, held, text))
-    known = loaded_reference(case.model, model)
-    work = _executed_work(replace(case, model=known), held, read_target(device))
+    roofline.keep(_model_facts(case, held_model), quality=_quality(case, original, held_model, text))
+    measured_model = loaded_reference(case.model, model)
+    work = _executed_work(replace(case, model=measured_model), held_model, read_target(device))
     if work is not None:
         # A compiled step leaves Python's part behind, and how much of it is nobody's to predict.
         like = model if original is None else original.loaded.model
         host = None if case.is_compiled else host_time(like, case, work, roofline.hardware, device)
         roofline.refine(replace(work, host=host))
     with compiled(model) if case.is_compiled else nullcontext():
-        roofline.keep(memory=memory_facts(held, step, measure_memory(step.fn, device), is_saved=case.is_saved))
+        roofline.keep(memory=memory_facts(held_model, step, measure_memory(step.fn, device), is_saved=case.is_saved))
         roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
 
 
-def _executed_work(case: ModelCase, held: HeldModel, target: Target) -> ModelPass | None:
+def _executed_work(case: ModelCase, held_model: HeldModel, target: Target) -> ModelPass | None:
     """Return the pass by what the layers really became, fallbacks included."""
-    if held.result is None:
+    if held_model.result is None:
         return case.work(target)
     accepted = (*PRECISIONS, *PLAIN_FORMATS)
-    became = {layer.name: layer.became for layer in held.result.layers if layer.became in accepted}
+    became = {layer.name: layer.became for layer in held_model.result.layers if layer.became in accepted}
     return case.executed_work(became, target)
 
 
-def memory_facts(held: HeldModel, step: ModelStep, memory: Any, *, is_saved: bool = False) -> dict[str, Any]:
+def memory_facts(held_model: HeldModel, step: ModelStep, memory: Any, *, is_saved: bool = False) -> dict[str, Any]:
     """Return the bytes of a case: what the model held before and after, its cache, the step's peak, and the process.
 
     `is_saved`: the model came quantised, and what it was before is not known.
     """
-    result = held.result
+    result = held_model.result
     return {
-        "original_bytes": None if is_saved else held.held_bytes if result is None else result.before_bytes,
-        "held_bytes": held.held_bytes,
+        "original_bytes": None if is_saved else held_model.held_bytes if result is None else result.before_bytes,
+        "held_bytes": held_model.held_bytes,
         "stated_bytes": None
         if result is None
         else result.after_bytes - sum(layer.held_bytes - layer.format_bytes for layer in result.quantized),
@@ -127,31 +127,31 @@ def memory_facts(held: HeldModel, step: ModelStep, memory: Any, *, is_saved: boo
     }
 
 
-def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
+def _model_facts(case: ModelCase, held_model: HeldModel) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": case.model.name,
         "precision": case.precision,
         "phase": case.phase,
         "method": _method(case),
-        "source": held.loaded.source,
+        "source": held_model.loaded.source,
         "decoded_from": case.model.decoded_from,
         "is_compiled": case.is_compiled,
-        "parameters_count": held.loaded.parameters_count,
+        "parameters_count": held_model.loaded.parameters_count,
     }
-    if held.result is not None:
-        became = Counter(layer.became for layer in held.result.layers)
+    if held_model.result is not None:
+        became = Counter(layer.became for layer in held_model.result.layers)
         facts |= {
             "layers": dict(became),
-            "kernels": sorted({layer.kernel for layer in held.result.quantized}),
-            "is_emulated": not case.is_compiled and any(layer.is_emulated for layer in held.result.quantized),
-            "fallbacks": sorted({layer.reason for layer in held.result.fallbacks})[:8],
-            "torchao_release": held.result.torchao_release,
-            "calibration_tokens_count": held.result.calibration_tokens_count,
+            "kernels": sorted({layer.kernel for layer in held_model.result.quantized}),
+            "is_emulated": not case.is_compiled and any(layer.is_emulated for layer in held_model.result.quantized),
+            "fallbacks": sorted({layer.reason for layer in held_model.result.fallbacks})[:8],
+            "torchao_release": held_model.result.torchao_release,
+            "calibration_tokens_count": held_model.result.calibration_tokens_count,
         }
     return {"model": facts}
 
 
-def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text: QualityText) -> dict[str, Any]:
+def _quality(case: ModelCase, reference: HeldModel | None, held_model: HeldModel, text: QualityText) -> dict[str, Any]:
     """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache.
 
     An untrained model has none: what it predicts is noise, which no format makes worse.
@@ -161,9 +161,9 @@ def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text
 
     if case.is_saved:
         return {"source": "none", "reason": "original-missing"}
-    if held.result is None and case.kv == case.model.wide:
+    if held_model.result is None and case.kv == case.model.wide:
         return {"source": "reference"}
-    if held.loaded.is_seeded:
+    if held_model.loaded.is_seeded:
         return {"source": "none", "reason": "untrained"}
     if reference is None:
         return {"source": "none", "reason": "original-too-large"}
@@ -172,9 +172,9 @@ def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text
         return quality_or_reason(
             lambda: measured_quality(reference, reference, text, lambda: make_kv_cache(model, case.kv))
         )
-    if held.quality is None:
-        held.quality = quality_or_reason(lambda: measured_quality(reference, held, text))
-    return held.quality
+    if held_model.quality is None:
+        held_model.quality = quality_or_reason(lambda: measured_quality(reference, held_model, text))
+    return held_model.quality
 
 
 def _chip_reason(case: ModelCase, chip: Device) -> str | None:
@@ -224,7 +224,7 @@ def _shape_reason(case: ModelCase) -> str | None:
 
 
 def pass_bytes_of(case: ModelCase) -> float:
-    """Return what a case takes beside its weights, at the least: token ids, the cache, and the logits of every token.
+    """Return the least bytes of a case beside its weights: token ids, the cache, and the logits of every token.
 
     The check of a step reads the logits of its whole sequences once; where the shape is not known, the ids alone count.
     """
@@ -242,8 +242,8 @@ def _wide_plan(case: ModelCase) -> FormatPlan:
     return FormatPlan(PartFormats(wide, wide), case.kv, wide)
 
 
-def _has_room_for_both(case: ModelCase, free: float | None, held: float, pass_bytes: float = 0.0) -> bool:
-    """Return whether the 16-bit model fits beside its quantised copy; `held` bytes of models will be given back or used again.
+def _has_room_for_both(case: ModelCase, free: float | None, held_bytes: float, pass_bytes: float = 0.0) -> bool:
+    """Return whether the 16-bit model fits beside its quantised copy; `held_bytes` of models will be given back or used again.
 
     `pass_bytes`: what the pass takes beside the weights. Raises `UnsupportedError` where not even the model alone can be
     quantised (until the hand-over, its 16-bit weights and the quantised ones exist side by side), or the pass has no room.
@@ -259,7 +259,7 @@ def _has_room_for_both(case: ModelCase, free: float | None, held: float, pass_by
     if shape is None:
         return True
     size = parameter_counts(shape).total_count * get_format(case.model.wide).traffic_bytes_per_element
-    room = HEADROOM_RATIO * free + held
+    room = HEADROOM_RATIO * free + held_bytes
     is_loaded_only = case.is_plain or case.is_saved
     needed = size if is_loaded_only else QUANTIZING_RATIO * size
     if needed > room:

@@ -82,14 +82,14 @@ class ModelCase:
 
     @property
     def kernel(self) -> str:
-        """What runs: transformers as it is, or with torchao's Linears; a method, plan or cache of its own is named."""
-        words = ["transformers" if self.is_plain else "torchao"]
-        words += [] if self.is_plain or self.method == ROUND_TO_NEAREST else [self.method.lower()]
-        words += ["saved"] if self.is_saved else []
-        words += [f"plan_{self.plan_name}"] if self.plan else []
-        words += [] if self.kv == self.model.wide else [f"kv_{self.kv}"]
-        words += ["compiled"] if self.is_compiled else []
-        return ".".join(words)
+        """Kernel name: transformers, or torchao's Linears, with the method, plan or cache where the case has its own."""
+        name_parts = ["transformers" if self.is_plain else "torchao"]
+        name_parts += [] if self.is_plain or self.method == ROUND_TO_NEAREST else [self.method.lower()]
+        name_parts += ["saved"] if self.is_saved else []
+        name_parts += [f"plan_{self.plan_name}"] if self.plan else []
+        name_parts += [] if self.kv == self.model.wide else [f"kv_{self.kv}"]
+        name_parts += ["compiled"] if self.is_compiled else []
+        return ".".join(name_parts)
 
     @property
     def op(self) -> str:
@@ -163,7 +163,7 @@ def model_cases(
     """
     if shapes not in ("quick", "standard", "full") and batches is None and contexts is None:
         return []
-    wanted = _method(method)
+    method_key = _method(method)
     cases: list[ModelCase] = []
     if model.saved_precision and (plan_paths or kv_formats or method):
         raise InvalidValueError(
@@ -180,11 +180,11 @@ def model_cases(
     )
     for precision in precisions:
         for phase in PHASES:
-            cases += [ModelCase(model, precision, phase, batch, context, wide, wanted) for batch, context in sizes]
+            cases += [ModelCase(model, precision, phase, batch, context, wide, method_key) for batch, context in sizes]
     for path in plan_paths:
         plan = read_plan(path, model)
         for phase in PHASES:
-            cases += [ModelCase(model, "plan", phase, b, c, wide, wanted, plan, plan_name(path)) for b, c in sizes]
+            cases += [ModelCase(model, "plan", phase, b, c, wide, method_key, plan, plan_name(path)) for b, c in sizes]
     narrow = tuple(kv_formats) or (KV_FORMATS if shapes == "full" and not model.saved_precision else ())
     for kv in narrow:
         _check_kv(kv)
@@ -197,7 +197,7 @@ def model_cases(
 
 
 def linear_paths(target: Target, wide: str, *, is_compiled: bool = False) -> tuple[LinearPath, ...]:
-    """Return what torchao's Linears do per call beyond one fused product, from the table of its recipes.
+    """Return the work per call of torchao's Linears beyond one fused product, from the table of its recipes.
 
     `is_compiled`: torch.compile puts a cast into the product that follows it.
     """
@@ -231,8 +231,8 @@ def _precisions(shapes: str, device: Device, formats: Sequence[str] | None, wide
     precisions = [precision for precision in runnable if _is_listed(precision, formats, wide)]
     for text in formats:
         if _is_pair(text):
-            named = parse_precision(text)
-            precisions += [] if named.reason or named.is_plain else [named.name]
+            parsed = parse_precision(text)
+            precisions += [] if parsed.reason or parsed.is_plain else [parsed.name]
         elif not any(_is_listed(precision, (text,), wide) for precision in runnable):
             precisions += _alone(text, device, wide)
     return tuple(dict.fromkeys(precisions))

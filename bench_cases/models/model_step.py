@@ -164,11 +164,13 @@ def _take_back(cache: Any, tokens: int) -> None:
     """Take one token off, and make sure that it is gone: a cache that grew from call to call would be timed at no size."""
     try:
         cache.crop(-1)
-        held = int(cache.get_seq_length())
+        cached_count = int(cache.get_seq_length())
     except (ValueError, NotImplementedError, AttributeError, RuntimeError) as error:
         raise UnsupportedError(f"{type(cache).__name__} cannot be taken back by a token: {error}") from None
-    if held != tokens:
-        raise UnsupportedError(f"{type(cache).__name__} holds {held} tokens after a step was taken back, not {tokens}")
+    if cached_count != tokens:
+        raise UnsupportedError(
+            f"{type(cache).__name__} holds {cached_count} tokens after a step was taken back, not {tokens}"
+        )
 
 
 def _parameters_of(model: Any) -> frozenset[str]:

@@ -57,7 +57,7 @@ def read_plan(path: Path, model: ModelReference) -> tuple[tuple[str, str], ...]:
 
 
 def plan_name(path: Path) -> str:
-    """Return what results call a plan: the file's name in plain letters."""
+    """Return the name of a plan in results: the file's name in plain letters."""
     return "".join(ch if ch.isalnum() and ch.isascii() else "_" for ch in path.stem)[:40] or "plan"
 
 

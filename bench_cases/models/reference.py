@@ -1,4 +1,4 @@
-"""What is known of a model before it is loaded: its name in results, and its shape for predictions. No torch here.
+"""Reference to a model that is not loaded: its name in results, and its shape for predictions. No torch here.
 
 Seeded Llamas, whose weights are drawn from a seed, are names and shapes here, too: a prediction needs no weights.
 """
@@ -54,13 +54,13 @@ def find_model(text: str | None) -> ModelReference:
     A path that does not exist is an `UnsupportedError`, before anything is collected; what else cannot be loaded (an id nobody
     has) is said when it is.
     """
-    asked = (text or DEFAULT_MODEL).strip()
-    if asked in SEEDED_LLAMAS:
-        return ModelReference(asked, asked, SEEDED_LLAMAS[asked].shape())
-    if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
-        _require_folder(asked)
+    model_name = (text or DEFAULT_MODEL).strip()
+    if model_name in SEEDED_LLAMAS:
+        return ModelReference(model_name, model_name, SEEDED_LLAMAS[model_name].shape())
+    if model_name.startswith((".", "/", "~")) or model_name.count("/") > 1:
+        _require_folder(model_name)
     try:
-        path = user_path(asked)
+        path = user_path(model_name)
         config = path / "config.json" if path.is_dir() else None
     except (RooflineError, OSError):
         config = None
@@ -70,13 +70,15 @@ def find_model(text: str | None) -> ModelReference:
             saved = _saved_precision(path)
             shape, stored_format = read_config(config, name=name), decoded_from(config)[1]
             return ModelReference(str(path), name, shape, decoded_from=stored_format, saved_precision=saved)
-        cached = cached_config(asked)
-        shape = get_model(asked) if cached is None else read_config(cached, name=asked)
-        return ModelReference(asked, _clean(asked), shape)
+        cached = cached_config(model_name)
+        shape = get_model(model_name) if cached is None else read_config(cached, name=model_name)
+        return ModelReference(model_name, _clean(model_name), shape)
     except (RooflineError, OSError) as error:
-        name = _clean(asked) if config is None else _folder_name(path, config)
+        name = _clean(model_name) if config is None else _folder_name(path, config)
         saved = "" if config is None else _saved_precision(path)
-        return ModelReference(asked if config is None else str(path), name, None, str(error), saved_precision=saved)
+        return ModelReference(
+            model_name if config is None else str(path), name, None, str(error), saved_precision=saved
+        )
 
 
 def _require_folder(text: str) -> None:
@@ -132,7 +134,7 @@ class SeededLlama:
     """Whether the head shares the embedding's weight."""
 
     def shape(self, wide: str = "BF16") -> ModelShape:
-        """Return what a prediction needs to know of it, stored in `wide`."""
+        """Return the shape of the model for predictions, stored in `wide`."""
         return ModelShape(
             name=self.name,
             source="the seeded models of bench_cases",

@@ -173,14 +173,14 @@ def _tokenizer(transformers: Any, source: str, local_only: bool) -> Any | None:
 
 
 def _unloadable(name: str, is_local: bool, error: Exception) -> str:
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if not isinstance(error, OSError | ValueError | ImportError):  # the text alone ('zzz', 'by zero') says little
-        said = f"{type(error).__name__}: {said}".removesuffix(": ")
-    said = "".join(ch if ch.isprintable() else "?" for ch in said) or type(error).__name__
+        message = f"{type(error).__name__}: {message}".removesuffix(": ")
+    message = "".join(ch if ch.isprintable() else "?" for ch in message) or type(error).__name__
     near = nearest_names(name, SEEDED_LLAMAS)
     hint = f"Did you mean {near[0]}? " if near else ""
     where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"
-    return f"cannot load model {name!r} as a {where}: {said[:200].rstrip('.')}. {hint}Without a network: a local folder, or {_seeded_names()}"
+    return f"cannot load model {name!r} as a {where}: {message[:200].rstrip('.')}. {hint}Without a network: a local folder, or {_seeded_names()}"
 
 
 def _seeded_names() -> str:

@@ -1,4 +1,4 @@
-"""What a model and one of its steps occupy: bytes held, bytes at the peak, and what the process has of the machine."""
+"""Memory of a model and one of its steps: bytes held, peak bytes, and resident bytes of the process."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _cpu_peak_bytes(step: Callable[[], Any]) -> int | None:
         for event in results.events()
         if event.name() == "[memory]" and event.device_type() == torch.autograd.DeviceType.CPU
     ]
-    peak = held = 0
+    peak = allocated = 0
     for _, change in sorted(changes, key=lambda dated_change: dated_change[0]):
-        held += change
-        peak = max(peak, held)
+        allocated += change
+        peak = max(peak, allocated)
     return peak if changes else None

@@ -1,4 +1,4 @@
-"""What quantising costs the model of a case, against its 16-bit original: plain values for the stored record."""
+"""Quality loss of a case's quantised model against its 16-bit original: plain values for the stored record."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def quality_text(loaded: LoadedModel, vocabulary: int, device: str, text_path: P
 
     Every other window of a file is for calibration, none for both. Raises `InvalidValueError` for a file that is too short.
     """
-    kind = "cuda" if device.startswith("cuda") else "cpu"
+    device_kind = "cuda" if device.startswith("cuda") else "cpu"
     large = loaded.parameters_count > LARGE_PARAMETERS_COUNT
-    count, width = (LARGE_WINDOWS_COUNT if large else WINDOWS_COUNT)[kind], WINDOW_ELEMS
+    count, width = (LARGE_WINDOWS_COUNT if large else WINDOWS_COUNT)[device_kind], WINDOW_ELEMS
     if not predicts_tokens(loaded.model):
         count, width = SENTENCES_COUNT, SENTENCE_ELEMS
     if loaded.tokenizer is None:

@@ -31,7 +31,7 @@ class OpenedModel:
         self._loaded: LoadedModel | None = None
 
     def facts(self) -> ModelFacts:
-        """Return what it is. Raises a `RooflineError` for a model that does not load or that nothing can be done for."""
+        """Return the facts of the model. Raises a `RooflineError` for one that does not load or cannot be quantised."""
         loaded = self._model()
         sites = survey_linears(loaded.model)
         find_non_finite(sites)
@@ -51,7 +51,7 @@ class OpenedModel:
         )
 
     def reference(self) -> ModelReference:
-        """Return what predictions know of it; a model that was downloaded just now is known by its configuration."""
+        """Return the reference for predictions; a model downloaded just now has one through its configuration."""
         return loaded_reference(find_model(self._text), self._model().model)
 
     def host_time(self, case: ModelCase, work: ModelPass, chip: Device) -> HostTime | None:

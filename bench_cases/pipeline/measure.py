@@ -11,8 +11,8 @@ from bench_cases.pipeline.pytest_run import (
     case_arguments,
     export_of,
     pytest_command,
+    pytest_failure_text,
     run_pytest,
-    what_pytest_said,
 )
 from bench_cases.pipeline.records import MeasuredCase, cases_of_export
 
@@ -56,8 +56,8 @@ class MeasureRequest:
     @property
     def sampling_s(self) -> float:
         """Time to sample a case for: enough passes for an interval."""
-        wanted = SAMPLES_WANTED_COUNT * (self.slowest_s or 0.0)
-        return min(MOST_SAMPLING_S, max(LEAST_SAMPLING_S, wanted))
+        sampling_time_s = SAMPLES_WANTED_COUNT * (self.slowest_s or 0.0)
+        return min(MOST_SAMPLING_S, max(LEAST_SAMPLING_S, sampling_time_s))
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ def measure_pair(request: MeasureRequest) -> MeasuredPair:
     code = run_pytest(measure_command(request, export), log, timeout_s=_whole_s(request))
     document = export_of(export)
     if document is None:
-        reason = what_pytest_said(log, code)
+        reason = pytest_failure_text(log, code)
         return _unmeasured(names, reason)
     try:
         cases = cases_of_export(document, names)

@@ -1,4 +1,4 @@
-"""What a pipeline tells while it works: which step of how many, and how long the rest may take."""
+"""Progress of a pipeline: step number, step count, and remaining time."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ class StepClock:
         self._began = 0.0
 
     def plan(self, steps: Sequence[str], guesses: dict[str, float]) -> None:
-        """Say which kinds of steps are left, and what one of a kind is guessed to take in seconds."""
+        """Set the kinds of the remaining steps, and the guessed seconds of a step of each kind."""
         self._steps = [*self._steps[: self._index], *steps]
         self._guesses |= guesses
 
     def begin(self, text: str) -> None:
-        """Tell that the next step begins."""
+        """Report that the next step begins."""
         self._began = self._clock()
         self._index += 1
         self._say("begin", text, self._remaining_s(self._index - 1))
 
     def end(self, text: str) -> float:
-        """Tell how the step ended; return its seconds."""
+        """Report the outcome of the step; return its seconds."""
         took = self._clock() - self._began
         self._took.setdefault(self._steps[self._index - 1], []).append(took)
         self._say("end", text, self._remaining_s(self._index))
         return took
 
     def reuse(self, text: str, took_s: float | None) -> None:
-        """Tell that a step was finished before, in so many seconds."""
+        """Report that an earlier run finished a step, and its seconds."""
         self._index += 1
         if took_s is not None:
             self._took.setdefault(self._steps[self._index - 1], []).append(took_s)
@@ -70,14 +70,14 @@ class StepClock:
         self._tell(PipelineEvent(kind, text, self._index, len(self._steps), remaining_s))
 
     def _remaining_s(self, done: int) -> float | None:
-        left = 0.0
+        remaining_s = 0.0
         for kind in self._steps[done:]:
             took = self._took.get(kind)
             guess = sum(took) / len(took) if took else self._guesses.get(kind)
             if guess is None:
                 return None
-            left += guess
-        return left
+            remaining_s += guess
+        return remaining_s
 
 
 def measuring_guess_s(parameters_count: int, device: str, processes_count: int) -> float:

@@ -111,7 +111,7 @@ def export_of(path: Path) -> Mapping[str, Any] | None:
     return document if is_export else None
 
 
-def what_pytest_said(log: Path, code: int | None) -> str:
+def pytest_failure_text(log: Path, code: int | None) -> str:
     """Return in one line why a run of pytest left no result: its own error where there is one, else the end of its output."""
     if code is None:
         return "time limit reached"
@@ -119,9 +119,11 @@ def what_pytest_said(log: Path, code: int | None) -> str:
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:
         lines = []
-    known = [match[1] for line in lines if (match := re.match(r"(?:ERROR:|E )\s*(.+)", line))]
-    said = (known or [line for line in lines if line] or ["it said nothing"])[-1 if not known else 0]
-    printable = "".join(ch if ch.isprintable() else "?" for ch in said.replace("--roofline-", "--"))
+    error_lines = [match[1] for line in lines if (match := re.match(r"(?:ERROR:|E )\s*(.+)", line))]
+    message_line = (error_lines or [line for line in lines if line] or ["it said nothing"])[
+        -1 if not error_lines else 0
+    ]
+    printable = "".join(ch if ch.isprintable() else "?" for ch in message_line.replace("--roofline-", "--"))
     return f"pytest ended with {code}: {printable[:_SAID_CHARS]}"
 
 
@@ -155,7 +157,9 @@ def find_chip(hw: str, case: ModelCase) -> Device:
         code = run_pytest(command, folder / "pytest.log", timeout_s=CHIP_TIMEOUT_S)
         document = export_of(folder / "predictions.json")
         if document is None or not document.get("profiles"):
-            raise UnsupportedError(f"no prediction for --hw {hw[:60]}: {what_pytest_said(folder / 'pytest.log', code)}")
+            raise UnsupportedError(
+                f"no prediction for --hw {hw[:60]}: {pytest_failure_text(folder / 'pytest.log', code)}"
+            )
         key = document["run"]["hardware_key"]
-        profile = next(one for one in document["profiles"] if one["key"] == key)
+        profile = next(profile_document for profile_document in document["profiles"] if profile_document["key"] == key)
         return device_from_profile(profile["profile"])

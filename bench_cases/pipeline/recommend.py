@@ -117,13 +117,13 @@ def _option_plain(option: Option) -> dict[str, Any]:
 
 
 def _option_from_plain(data: Mapping[str, Any]) -> Option:
-    """Return what `_option_plain` wrote, or what older versions did, a text `note` in place of the finding."""
+    """Return the option that `_option_plain` wrote; older versions wrote a text `note` in place of the finding."""
     values = dict(data)
     form = values.pop("note", None) or values.pop("time_finding", None)
     expected_s, low_s, high_s = (values.pop(name) for name in ("expected_s", "low_s", "high_s"))
     expected = None if expected_s is None else Estimate(expected_s, low_s, high_s)
-    found = None if form is None else _read_finding(form)
-    return predicted_option(**values, expected=expected, time_finding=found)
+    note = None if form is None else _read_finding(form)
+    return predicted_option(**values, expected=expected, time_finding=note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class PipelineRecommendation:
 
 
 def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation:
-    """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
+    """Return the recommendation that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     return PipelineRecommendation(
         _option_from_plain(data["baseline"]),
         tuple(map(_option_from_plain, data["candidates"])),
@@ -203,12 +203,17 @@ def recommend_precisions(
     base_case = pipeline_case(model, model.wide, settings, target.device)
     baseline = _candidate(base_case, chip, target, host_times)
     limit = settings.limits.memory_bytes
-    too_large = tuple(one for _, one in precisions if _exceeds(one, limit))
-    precisions = sorted((one for one in precisions if not _exceeds(one[1], limit)), key=lambda one: _rank(one[1]))
+    too_large = tuple(candidate for _, candidate in precisions if _exceeds(candidate, limit))
+    precisions = sorted(
+        (candidate for candidate in precisions if not _exceeds(candidate[1], limit)),
+        key=lambda candidate: _rank(candidate[1]),
+    )
     # The host's time takes seconds to find: for what will be measured, after a first ranking without it.
     first = [_candidate(case, chip, target, host_times) for case, _ in precisions[: settings.candidates_count]]
-    rest = [(one.key, _why_behind(one, settings)) for _, one in precisions[settings.candidates_count :]]
-    return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*rest, *left_out), too_large)
+    slower = [
+        (candidate.key, _why_behind(candidate, settings)) for _, candidate in precisions[settings.candidates_count :]
+    ]
+    return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*slower, *left_out), too_large)
 
 
 def _why_not_run(name: str, target: Target) -> Finding | None:
@@ -217,15 +222,22 @@ def _why_not_run(name: str, target: Target) -> Finding | None:
     reasons = [recipe.reason_against_target(target) for recipe in recipes]
     if recipes and None in reasons:
         return None
-    told = "; ".join(reason for reason in reasons if reason)
+    reasons_text = "; ".join(reason for reason in reasons if reason)
     return (
-        finding("unsupported", reason=told) if told else finding("torchao-kernel-missing", name, device=target.device)
+        finding("unsupported", reason=reasons_text)
+        if reasons_text
+        else finding("torchao-kernel-missing", name, device=target.device)
     )
 
 
 def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTimes | None) -> Option:
     recipe = next(
-        (one for one in recipes_of(case.precision, target.device) if one.reason_against_target(target) is None), None
+        (
+            runnable
+            for runnable in recipes_of(case.precision, target.device)
+            if runnable.reason_against_target(target) is None
+        ),
+        None,
     )
     predicted = partial(
         predicted_option,

@@ -1,4 +1,4 @@
-"""What a pipeline knows of its model, and of each case after it was measured, read from a run's export; plain values for the state."""
+"""Facts of a pipeline's model and of each measured case, read from a run's export; plain values for the state."""
 
 from __future__ import annotations
 
@@ -139,9 +139,15 @@ class MeasuredCase:
     @property
     def median_s(self) -> float | None:
         """Median over the processes."""
-        found = sorted(time.median_s for time in self.times)
-        middle = len(found) // 2
-        return None if not found else found[middle] if len(found) % 2 else (found[middle - 1] + found[middle]) / 2
+        medians_s = sorted(time.median_s for time in self.times)
+        middle = len(medians_s) // 2
+        return (
+            None
+            if not medians_s
+            else medians_s[middle]
+            if len(medians_s) % 2
+            else (medians_s[middle - 1] + medians_s[middle]) / 2
+        )
 
     @property
     def resident_bytes(self) -> int | None:
@@ -159,7 +165,7 @@ class MeasuredCase:
 
 
 def cases_of_export(document: Mapping[str, Any], precisions: tuple[str, ...]) -> dict[str, MeasuredCase]:
-    """Return the cases of an export by precision; one without any record is told as failed.
+    """Return the cases of an export by precision; a precision without records counts as failed.
 
     Raises `KeyError`, `TypeError` or `ValueError` for a document of another form.
     """
@@ -174,7 +180,7 @@ def cases_of_export(document: Mapping[str, Any], precisions: tuple[str, ...]) ->
 def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
     """Return the case that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     values = dict(data)
-    values["times"] = tuple(ProcessTime(**one) for one in values["times"])
+    values["times"] = tuple(ProcessTime(**process_time) for process_time in values["times"])
     for name in ("ideal", "expected"):
         values[name] = None if values[name] is None else PredictedTime(**values[name])
     quality = dict(values["quality"])
@@ -189,8 +195,8 @@ def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
 
 def quality_plain(quality: MeasuredQuality) -> dict[str, dict[str, float | None] | None]:
     """Return the figures under the names that stored records give them, those that were measured."""
-    found = {key: getattr(quality, name) for name, key in _SPREADS.items()}
-    return {key: spread_plain(one) for key, one in found.items() if one is not None}
+    spreads = {key: getattr(quality, name) for name, key in _SPREADS.items()}
+    return {key: spread_plain(spread) for key, spread in spreads.items() if spread is not None}
 
 
 def spread_plain(spread: Spread | None) -> dict[str, float | None] | None:
@@ -209,11 +215,11 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
     first = measured[0]
     extra = first["extra"]
     model, memory = extra["model"], extra.get("memory") or {}
-    predictions = {one["kind"]: one for one in first.get("predictions") or ()}
+    predictions = {prediction["kind"]: prediction for prediction in first.get("predictions") or ()}
     return MeasuredCase(
         precision,
         "measured",
-        times=tuple(_time(one, index) for index, one in enumerate(measured)),
+        times=tuple(_time(record, index) for index, record in enumerate(measured)),
         ideal=_prediction(predictions.get("ideal")),
         expected=_expected(measured),
         held_bytes=memory.get("held_bytes"),
@@ -228,7 +234,7 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
         fallbacks=tuple(model.get("fallbacks") or ()),
         is_emulated=bool(model.get("is_emulated")),
         check_error=first["measurement"].get("max_error"),
-        flags=tuple(dict.fromkeys(flag for one in measured for flag in one["measurement"].get("flags") or ())),
+        flags=tuple(dict.fromkeys(flag for record in measured for flag in record["measurement"].get("flags") or ())),
     )
 
 
@@ -253,13 +259,13 @@ def _prediction(data: Mapping[str, Any] | None) -> PredictedTime | None:
 
 def _expected(records: list[Mapping[str, Any]]) -> PredictedTime | None:
     """Return the shortest of the processes' expected times: each measures the framework's own time anew, and other work only adds."""
-    found = [
+    predicted = [
         prediction
         for record in records
-        for one in record.get("predictions") or ()
-        if one["kind"] == "expected" and (prediction := _prediction(one)) is not None
+        for prediction_document in record.get("predictions") or ()
+        if prediction_document["kind"] == "expected" and (prediction := _prediction(prediction_document)) is not None
     ]
-    return min(found, key=lambda one: one.time_s) if found else None
+    return min(predicted, key=lambda predicted_time: predicted_time.time_s) if predicted else None
 
 
 def _quality(data: Mapping[str, Any]) -> MeasuredQuality:
@@ -280,7 +286,7 @@ def _spread(data: Mapping[str, Any] | None) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a pipeline needs to know of a model that loads."""
+    """Facts of a loaded model that a pipeline needs."""
 
     name: str
     source: str
@@ -302,7 +308,7 @@ class ModelFacts:
 
 
 def facts_from_plain(data: Mapping[str, Any]) -> ModelFacts:
-    """Return what `plain` wrote; raises `TypeError` for anything else."""
+    """Return the facts that `plain` wrote; raises `TypeError` for anything else."""
     return ModelFacts(**data)
 
 
@@ -327,6 +333,6 @@ class SavedModel:
 
 
 def saved_from_plain(data: Mapping[str, Any]) -> SavedModel:
-    """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
+    """Return the saved model that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     engines = tuple((engine, answer, why) for engine, answer, why in data["engines"])
     return SavedModel(**{**data, "engines": engines})

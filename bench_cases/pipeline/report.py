@@ -74,27 +74,29 @@ def _table(result: PipelineResult) -> Iterator[str]:
     yield "|" + "---|" * len(_HEADER)
     verdict = result.verdict
     yield _row([result.wide, "1", "1", "1", *_figures(verdict.baseline), misses_text(verdict.baseline_misses)])
-    for one in verdict.judged:
+    for judged in verdict.judged:
         recommendation = result.recommendation
         speedups = [
-            _times(recommendation.speedup(one.option, "ideal")),
-            _times(recommendation.speedup(one.option, "expected")),
+            _times(recommendation.speedup(judged.option, "ideal")),
+            _times(recommendation.speedup(judged.option, "expected")),
         ]
-        measured = str(one.speedup) if one.speedup is not None else "–"
-        yield _row([one.name, *speedups, measured, *_figures(one.measured), judgement(one, result)])
+        measured = str(judged.speedup) if judged.speedup is not None else "–"
+        yield _row([judged.name, *speedups, measured, *_figures(judged.measured), judgement(judged, result)])
 
 
-def judgement(one: MeasuredOption, result: PipelineResult) -> str:
+def judgement(judged: MeasuredOption, result: PipelineResult) -> str:
     """Return in a few words what became of a candidate."""
-    if one is result.verdict.winner:
+    if judged is result.verdict.winner:
         return "recommended"
-    if not one.measured.is_measured:
-        return f"{one.measured.status}: {one.measured.reason}"
-    if one.misses:
-        return misses_text(one.misses)
-    if one.speedup is None:
+    if not judged.measured.is_measured:
+        return f"{judged.measured.status}: {judged.measured.reason}"
+    if judged.misses:
+        return misses_text(judged.misses)
+    if judged.speedup is None:
         return "the 16-bit model was not measured beside it"
-    return "slower" if one.speedup.is_slower else "faster" if one.speedup.is_faster else "no gain beyond the noise"
+    return (
+        "slower" if judged.speedup.is_slower else "faster" if judged.speedup.is_faster else "no gain beyond the noise"
+    )
 
 
 def _figures(case: MeasuredCase) -> list[str]:
@@ -109,14 +111,16 @@ def _figures(case: MeasuredCase) -> list[str]:
 
 
 def _others(result: PipelineResult) -> Iterator[str]:
-    rest = [one for one in result.verdict.judged if one is not result.verdict.winner and one.speedup is not None]
-    shown = result.sentences
-    others = [
-        sentence
-        for one in rest
-        if (sentence := prediction_sentence(one, result.recommendation.baseline, result.wide)) not in shown
+    losers = [
+        judged for judged in result.verdict.judged if judged is not result.verdict.winner and judged.speedup is not None
     ]
-    yield from (f"- {_cell(sentence)}" for sentence in others)
+    shown = result.sentences
+    prediction_lines = [
+        sentence
+        for judged in losers
+        if (sentence := prediction_sentence(judged, result.recommendation.baseline, result.wide)) not in shown
+    ]
+    yield from (f"- {_cell(sentence)}" for sentence in prediction_lines)
     large = [f"{option.key} ({_gigabytes(option)})" for option in result.recommendation.too_large]
     if large:
         yield f"- too large for the limit: {', '.join(large)}"

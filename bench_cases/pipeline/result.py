@@ -1,4 +1,4 @@
-"""What a pipeline returns, and the same as plain JSON values."""
+"""Result of a pipeline, also as plain JSON values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PipelineResult:
 
     @property
     def sentence(self) -> str:
-        """What to do, in one sentence."""
+        """The recommendation in one sentence."""
         return verdict_sentence(self.verdict, self.recommendation, self.settings.limits, self.wide)
 
     @property
@@ -77,7 +77,7 @@ class PipelineResult:
                 **_measured(verdict.baseline),
                 "misses": [short_text(miss.finding) for miss in verdict.baseline_misses],
             },
-            "candidates": [_judged(one, self.recommendation) for one in verdict.judged],
+            "candidates": [_judged(judged, self.recommendation) for judged in verdict.judged],
             "not_measured": [
                 *(
                     {
@@ -93,19 +93,19 @@ class PipelineResult:
         }
 
 
-def _judged(one: MeasuredOption, recommendation: PipelineRecommendation) -> dict[str, Any]:
-    speedup = one.speedup
+def _judged(judged: MeasuredOption, recommendation: PipelineRecommendation) -> dict[str, Any]:
+    speedup = judged.speedup
     return {
-        "precision": one.option.key,
-        "method": one.measured.method or one.option.method,
-        "status": one.measured.status,
-        "reason": one.measured.reason,
-        "kernel": one.option.kernel,
-        "is_emulated": one.option.path == "emulated",
-        "ideal_speedup": recommendation.speedup(one.option, "ideal"),
-        "expected_speedup": recommendation.speedup(one.option, "expected"),
-        "expected_s": one.option.times.expected_s,
-        "note": reason_text(time_finding(one.option)),
+        "precision": judged.option.key,
+        "method": judged.measured.method or judged.option.method,
+        "status": judged.measured.status,
+        "reason": judged.measured.reason,
+        "kernel": judged.option.kernel,
+        "is_emulated": judged.option.path == "emulated",
+        "ideal_speedup": recommendation.speedup(judged.option, "ideal"),
+        "expected_speedup": recommendation.speedup(judged.option, "expected"),
+        "expected_s": judged.option.times.expected_s,
+        "note": reason_text(time_finding(judged.option)),
         "measured_speedup": None
         if speedup is None
         else {
@@ -114,8 +114,8 @@ def _judged(one: MeasuredOption, recommendation: PipelineRecommendation) -> dict
             "high": speedup.high_value,
             "processes_count": speedup.processes_count,
         },
-        **_measured(one.measured),
-        "misses": [short_text(miss.finding) for miss in one.misses],
+        **_measured(judged.measured),
+        "misses": [short_text(miss.finding) for miss in judged.misses],
     }
 
 

@@ -53,7 +53,7 @@ FindChip = Callable[[str, ModelCase], Device]
 
 @dataclass(frozen=True, slots=True)
 class PipelineSeams:
-    """What reaches out of the process; tests give their own."""
+    """Calls that leave the process; tests replace them."""
 
     measure: Measure = measure_pair
     find_chip: FindChip = find_chip
@@ -119,8 +119,8 @@ def _silent(event: PipelineEvent) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known before anything is measured."""
+class _Context:
+    """Facts of the model and chip, and the recommendation, before anything is measured."""
 
     facts: ModelFacts
     reference: ModelReference
@@ -138,18 +138,18 @@ class _Pipeline:
         self._settings, self._state, self._clock, self._db, self._seams = settings, state, clock, db, seams
 
     def run(self) -> PipelineResult:
-        known = self._look()
-        pairs = [self._measure(known, candidate) for candidate in known.recommendation.candidates]
-        verdict = judge(known.recommendation, pairs, self._settings.limits, known.reference.wide)
-        saved = self._save(known, verdict)
+        context = self._look()
+        pairs = [self._measure(context, candidate) for candidate in context.recommendation.candidates]
+        verdict = judge(context.recommendation, pairs, self._settings.limits, context.reference.wide)
+        saved = self._save(context, verdict)
         result = PipelineResult(
             folder=self._state.folder,
             settings=self._settings,
-            hardware=known.hardware,
-            wide=known.reference.wide,
-            context_count=self._settings.make_context_count(known.device),
-            facts=known.facts,
-            recommendation=known.recommendation,
+            hardware=context.hardware,
+            wide=context.reference.wide,
+            context_count=self._settings.make_context_count(context.device),
+            facts=context.facts,
+            recommendation=context.recommendation,
             verdict=verdict,
             saved=saved,
             run_ids=tuple((pair.candidate.precision, pair.run_id) for pair in pairs if pair.run_id),
@@ -158,7 +158,7 @@ class _Pipeline:
             write_reports(result)
         return result
 
-    def _look(self) -> _Known:
+    def _look(self) -> _Context:
         """Load the model and rank what may be measured."""
         from bench_cases.pipeline.load import OpenedModel
 
@@ -168,11 +168,11 @@ class _Pipeline:
         try:
             facts = self._load(opened)
             self._plan(facts, target.device, self._settings.candidates_count, done=1)
-            known = self._recommend(opened, facts, target)
+            context = self._recommend(opened, facts, target)
         finally:
             opened.close()
-        self._plan(facts, target.device, len(known.recommendation.candidates), done=2)
-        return known
+        self._plan(facts, target.device, len(context.recommendation.candidates), done=2)
+        return context
 
     def _plan(self, facts: ModelFacts, device: str, measured: int, done: int) -> None:
         steps = ["load", "recommend"][done:] + ["measure"] * measured + ["save"]
@@ -180,7 +180,7 @@ class _Pipeline:
         self._clock.plan(steps, {"recommend": 10.0, "measure": guess, "save": 10.0})
 
     def _load(self, opened: OpenedModel) -> ModelFacts:
-        stored = self._state.found("load")
+        stored = self._state.stored_answer("load")
         if stored is not None:
             facts = self._read(lambda: facts_from_plain(stored["facts"]))
             self._clock.reuse(f"loading {facts.name}: {_facts_text(facts)}", stored.get("took_s"))
@@ -190,13 +190,13 @@ class _Pipeline:
         self._state.finish("load", {"facts": facts.plain(), "took_s": self._clock.end(_facts_text(facts))})
         return facts
 
-    def _recommend(self, opened: OpenedModel, facts: ModelFacts, target: Target) -> _Known:
-        stored = self._state.found("recommend")
+    def _recommend(self, opened: OpenedModel, facts: ModelFacts, target: Target) -> _Context:
+        stored = self._state.stored_answer("recommend")
         if stored is not None:
             recommendation = self._read(lambda: recommendation_from_plain(stored["recommendation"]))
             reference = find_model(self._settings.model)
             self._clock.reuse(f"recommending: {_ranked_text(recommendation)}", stored.get("took_s"))
-            return _Known(facts, reference, recommendation, str(stored.get("hardware")), target.device)
+            return _Context(facts, reference, recommendation, str(stored.get("hardware")), target.device)
         settings = self._settings
         self._clock.begin(f"recommending for {settings.phase}, batch {settings.batch_count}")
         reference = opened.reference()
@@ -212,45 +212,47 @@ class _Pipeline:
             reference, settings, chip, target, lambda case, work: opened.host_time(case, work, chip)
         )
         took_s = self._clock.end(_ranked_text(recommendation))
-        found = {"recommendation": recommendation.plain(), "hardware": chip.key, "took_s": took_s}
-        self._state.finish("recommend", found)
-        return _Known(facts, reference, recommendation, chip.key, target.device)
+        answer = {"recommendation": recommendation.plain(), "hardware": chip.key, "took_s": took_s}
+        self._state.finish("recommend", answer)
+        return _Context(facts, reference, recommendation, chip.key, target.device)
 
-    def _measure(self, known: _Known, option: Option) -> MeasuredPair:
-        name, wide = f"measure {option.key}", known.reference.wide
-        stored = self._state.found(name)
+    def _measure(self, context: _Context, option: Option) -> MeasuredPair:
+        name, wide = f"measure {option.key}", context.reference.wide
+        stored = self._state.stored_answer(name)
         pair = None if stored is None else self._read(lambda: _pair_from_plain(stored))
         if stored is not None and pair is not None and pair.candidate.status != "failed":
             self._clock.reuse(_pair_text(pair), stored.get("took_s"))
             return pair
         count = self._settings.processes_count
         self._clock.begin(f"measuring {option.key} beside {wide}, processes: {count}")
-        request = self._request(known, option)
+        request = self._request(context, option)
         with one_line_os_errors(self._state.folder):
             pair = self._seams.measure(request)
         if not pair.baseline.is_measured and not self._has_baseline():
             log = self._state.folder / RUNS_FOLDER / f"{request.name}.log"
             where = f" (pytest's output: {log})" if log.exists() else ""
-            raise UnsupportedError(f"{wide} of {known.facts.name} could not be measured: {pair.baseline.reason}{where}")
+            raise UnsupportedError(
+                f"{wide} of {context.facts.name} could not be measured: {pair.baseline.reason}{where}"
+            )
         plain = {"baseline": pair.baseline.plain(), "candidate": pair.candidate.plain(), "run_id": pair.run_id}
         self._state.finish(name, plain | {"took_s": self._clock.end(_pair_text(pair))})
         return pair
 
-    def _request(self, known: _Known, option: Option) -> MeasureRequest:
-        settings, device = self._settings, known.device
-        baseline = known.recommendation.baseline
-        both = [time for time in (baseline.times.expected_s, option.times.expected_s) if time is not None]
+    def _request(self, context: _Context, option: Option) -> MeasureRequest:
+        settings, device = self._settings, context.device
+        baseline = context.recommendation.baseline
+        expected_times_s = [time for time in (baseline.times.expected_s, option.times.expected_s) if time is not None]
         return MeasureRequest(
-            baseline=pipeline_case(known.reference, known.reference.wide, settings, device),
-            case=pipeline_case(known.reference, option.key, settings, device),
+            baseline=pipeline_case(context.reference, context.reference.wide, settings, device),
+            case=pipeline_case(context.reference, option.key, settings, device),
             hw=settings.hw,
             device=device,
             db=self._db,
             label=f"pipeline-{self._state.key}-{option.key}",
             folder=self._state.folder / RUNS_FOLDER,
             processes_count=settings.processes_count,
-            parameters_count=known.facts.parameters_count,
-            slowest_s=max(both) if len(both) == 2 else None,
+            parameters_count=context.facts.parameters_count,
+            slowest_s=max(expected_times_s) if len(expected_times_s) == 2 else None,
             text=settings.text,
         )
 
@@ -266,25 +268,28 @@ class _Pipeline:
     def _has_baseline(self) -> bool:
         """Whether an earlier candidate was measured beside the 16-bit model: this failure is then the candidate's."""
         stored = [step for name, step in self._state.steps.items() if name.startswith("measure ")]
-        return any(pair.baseline.is_measured for pair in self._read(lambda: [_pair_from_plain(one) for one in stored]))
+        return any(
+            pair.baseline.is_measured
+            for pair in self._read(lambda: [_pair_from_plain(pair_document) for pair_document in stored])
+        )
 
-    def _save(self, known: _Known, verdict: Verdict) -> SavedModel | None:
+    def _save(self, context: _Context, verdict: Verdict) -> SavedModel | None:
         winner = verdict.winner
         if winner is None:
             self._clock.plan([], {})
             return None
-        stored = self._state.found("save")
-        place = self._state.folder / MODEL_FOLDER
-        if stored is not None and stored.get("precision") == winner.option.key and place.is_dir():
+        stored = self._state.stored_answer("save")
+        model_folder = self._state.folder / MODEL_FOLDER
+        if stored is not None and stored.get("precision") == winner.option.key and model_folder.is_dir():
             saved = self._read(lambda: saved_from_plain(stored["saved"]))
             self._clock.reuse(f"saving {winner.name}: {format_memory(saved.saved_bytes)}", stored.get("took_s"))
             return saved
         from bench_cases.pipeline.save import save_winner
 
         self._clock.begin(f"quantising and saving {winner.name}")
-        case = pipeline_case(known.reference, winner.option.key, self._settings, known.device)
+        case = pipeline_case(context.reference, winner.option.key, self._settings, context.device)
         with one_line_os_errors(self._state.folder):
-            saved = save_winner(case, winner.measured, self._state.folder, known.device, self._settings.text)
+            saved = save_winner(case, winner.measured, self._state.folder, context.device, self._settings.text)
         took_s = self._clock.end(f"{format_memory(saved.saved_bytes)}, equal logits")
         self._state.finish("save", {"precision": winner.option.key, "saved": saved.plain(), "took_s": took_s})
         return saved
@@ -300,17 +305,19 @@ def _facts_text(facts: ModelFacts) -> str:
 
 
 def _ranked_text(recommendation: PipelineRecommendation) -> str:
-    told = []
+    speedups = []
     for candidate in recommendation.candidates:
         expected = recommendation.speedup(candidate, "expected")
-        told.append(f"{candidate.key} {'unknown' if expected is None else f'{expected:.2f}×'}")
+        speedups.append(f"{candidate.key} {'unknown' if expected is None else f'{expected:.2f}×'}")
     large = "; ".join(f"{option.key} is too large" for option in recommendation.too_large)
-    return "; ".join(part for part in (f"expected {', '.join(told)}" if told else "no candidate", large) if part)
+    return "; ".join(
+        part for part in (f"expected {', '.join(speedups)}" if speedups else "no candidate", large) if part
+    )
 
 
 def _pair_text(pair: MeasuredPair) -> str:
-    own = pair.candidate
-    speedup = measured_speedup(pair.baseline, own)
+    candidate_case = pair.candidate
+    speedup = measured_speedup(pair.baseline, candidate_case)
     if speedup is None:
-        return f"{own.precision}: {own.status}: {own.reason or pair.baseline.reason}"
-    return f"{own.precision}: {format_time(own.median_s)} against {format_time(pair.baseline.median_s)}, {speedup}"
+        return f"{candidate_case.precision}: {candidate_case.status}: {candidate_case.reason or pair.baseline.reason}"
+    return f"{candidate_case.precision}: {format_time(candidate_case.median_s)} against {format_time(pair.baseline.median_s)}, {speedup}"

@@ -36,36 +36,36 @@ def save_winner(case: ModelCase, measured: MeasuredCase, folder: Path, device: s
         calibration = quality_text(
             original, vocabulary_size(original.model), device, Path(text) if text else None
         ).calibration
-    held = models.of(case, device, calibration, has_original=False)
-    assert held.result is not None, "a winner is a quantised model"
-    vocabulary = vocabulary_size(held.loaded.model)
-    _check_room(folder, held.held_bytes)
+    held_model = models.of(case, device, calibration, has_original=False)
+    assert held_model.result is not None, "a winner is a quantised model"
+    vocabulary = vocabulary_size(held_model.loaded.model)
+    _check_room(folder, held_model.held_bytes)
     ids = step_ids(case.batch_count, case.context_count, vocabulary, device)
-    step = _step(held.loaded.model, case, ids)
+    step = _step(held_model.loaded.model, case, ids)
     logits = step.fn()
-    partial, place = folder / PARTIAL_FOLDER, folder / MODEL_FOLDER
+    partial, target = folder / PARTIAL_FOLDER, folder / MODEL_FOLDER
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        _write(held, partial)
+        _write(held_model, partial)
         reloaded = load_quantized(partial, device=device)
         is_equal = torch.equal(_step(reloaded, case, ids).fn(), logits)
         if not is_equal:
             raise UnsupportedError(
                 f"the saved {case.precision} model computes other logits after reloading: it was not kept; please report this"
             )
-        if place.exists():  # left by a run that was killed between naming and noting it
-            shutil.rmtree(place)
-        os.replace(partial, place)
+        if target.exists():  # left by a run that was killed between naming and noting it
+            shutil.rmtree(target)
+        os.replace(partial, target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return SavedModel(
         folder=MODEL_FOLDER,
-        saved_bytes=sum(file.stat().st_size for file in place.rglob("*") if file.is_file()),
+        saved_bytes=sum(file.stat().st_size for file in target.rglob("*") if file.is_file()),
         is_equal_after_reload=is_equal,
-        is_as_measured=_is_as_measured(measured, held, step.check(logits)),
-        summary=held.result.summary(),
-        engines=tuple((support.engine, support.answer, support.why) for support in serving_engines(held.result)),
+        is_as_measured=_is_as_measured(measured, held_model, step.check(logits)),
+        summary=held_model.result.summary(),
+        engines=tuple((support.engine, support.answer, support.why) for support in serving_engines(held_model.result)),
     )
 
 
@@ -73,21 +73,21 @@ def _step(model: nn.Module, case: ModelCase, ids: Tensor) -> ModelStep:
     return make_step(model, ids, case.workload, case.kv)
 
 
-def _write(held: HeldModel, partial: Path) -> None:
-    assert held.result is not None, "a winner is a quantised model"
+def _write(held_model: HeldModel, partial: Path) -> None:
+    assert held_model.result is not None, "a winner is a quantised model"
     try:
-        save_quantized(held.loaded.model, partial, held.result, tokenizer=held.loaded.tokenizer)
+        save_quantized(held_model.loaded.model, partial, held_model.result, tokenizer=held_model.loaded.tokenizer)
     except InvalidValueError as error:
         raise InvalidValueError(
             f"the model cannot be written to {partial.parent}: {error} (free space if the disk is full, then give the same command again)"
         ) from None
 
 
-def _is_as_measured(measured: MeasuredCase, held: HeldModel, check_error: float) -> bool | None:
+def _is_as_measured(measured: MeasuredCase, held_model: HeldModel, check_error: float) -> bool | None:
     """Compare what identifies a model without its weights: bytes held, and the error of its pass in every digit."""
     if measured.check_error is None or measured.held_bytes is None:
         return None
-    return measured.held_bytes == held.held_bytes and measured.check_error == check_error
+    return measured.held_bytes == held_model.held_bytes and measured.check_error == check_error
 
 
 def _check_room(folder: Path, size_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What a pipeline was asked for: everything that decides its result, comparable with what a folder was begun with."""
+"""Settings of a pipeline: everything that decides its result, comparable with the settings that a folder began with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RELEASES = ("torch", "torchao", "transformers")
 
 @dataclass(frozen=True, slots=True)
 class PipelineLimits:
-    """What the chosen model has to keep. None: no limit."""
+    """Limits that the chosen model must meet. None: no limit."""
 
     memory_bytes: float | None = None
     """Weights and cache together, at the batch and context that are measured."""
@@ -79,7 +79,7 @@ class PipelineSettings:
 
     @property
     def model_name(self) -> str:
-        """What results call the model."""
+        """Name of the model in results."""
         return find_model(self.model).name
 
     def described(self) -> dict[str, Any]:
@@ -113,8 +113,10 @@ def make_settings(
 ) -> PipelineSettings:
     """Return checked settings; raises a `RooflineError` naming what is wrong."""
     names = None if formats is None else _precision_names(formats)
-    wanted = next((known for known in _METHODS if known.lower() == method.strip().lower()), None)
-    if wanted is None:
+    chosen_method = next(
+        (method_name for method_name in _METHODS if method_name.lower() == method.strip().lower()), None
+    )
+    if chosen_method is None:
         raise InvalidValueError(f"unknown method {method[:40]!r}. Known: {', '.join(_METHODS)}")
     return PipelineSettings(
         model=str(model).strip(),
@@ -126,21 +128,21 @@ def make_settings(
         candidates_count=candidates,
         processes_count=processes,
         formats=names,
-        method=wanted,
+        method=chosen_method,
         text="" if text is None else str(user_path(text)),
     )
 
 
 def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
     """Return the names of settings that differ, nested ones by their own name."""
-    found = []
+    names = []
     for name in sorted({*wanted, *stored}):
-        one, other = wanted.get(name), stored.get(name)
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            found += differences(one, other)
-        elif one != other:
-            found.append(name)
-    return found
+        wanted_value, stored_value = wanted.get(name), stored.get(name)
+        if isinstance(wanted_value, Mapping) and isinstance(stored_value, Mapping):
+            names += differences(wanted_value, stored_value)
+        elif wanted_value != stored_value:
+            names.append(name)
+    return names
 
 
 def _precision_names(formats: list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -164,13 +166,15 @@ def _model_fingerprint(text: str) -> list[list[Any]]:
     path = user_path(text)
     if not path.is_dir():
         return []
-    found: list[list[Any]] = []
+    fingerprint: list[list[Any]] = []
     for file in sorted(path.iterdir()):
         if file.is_file():
-            known = file.stat()
-            is_small = known.st_size < 1 << 20
-            found.append([file.name, known.st_size, _file_hash(file) if is_small else str(known.st_mtime_ns)])
-    return found
+            file_stat = file.stat()
+            is_small = file_stat.st_size < 1 << 20
+            fingerprint.append(
+                [file.name, file_stat.st_size, _file_hash(file) if is_small else str(file_stat.st_mtime_ns)]
+            )
+    return fingerprint
 
 
 def _file_hash(path: Path) -> str:

@@ -48,14 +48,14 @@ class PipelineState:
         """Finished steps and what they found, in the order they were finished."""
         return self._steps
 
-    def found(self, step: str) -> dict[str, Any] | None:
-        """Return what a finished step found, or None."""
-        known = self._steps.get(step)
-        return known if isinstance(known, dict) else None
+    def stored_answer(self, step: str) -> dict[str, Any] | None:
+        """Return the stored answer of a finished step, or None."""
+        answer = self._steps.get(step)
+        return answer if isinstance(answer, dict) else None
 
-    def finish(self, step: str, found: Mapping[str, Any]) -> None:
+    def finish(self, step: str, answer: Mapping[str, Any]) -> None:
         """Store a finished step (JSON values)."""
-        self._steps[step] = dict(found)
+        self._steps[step] = dict(answer)
         self.write()
 
     def write(self) -> None:
@@ -128,16 +128,18 @@ def _check_place(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InvalidValueError(f"{folder} is a file: name a folder with -o")
     if folder.is_dir() and not (folder / STATE_FILE).is_file():
-        others = sorted(entry.name for entry in folder.iterdir() if not _is_ours(entry.name))
-        if others:
+        foreign = sorted(entry.name for entry in folder.iterdir() if not _is_ours(entry.name))
+        if foreign:
             raise InvalidValueError(
-                f"{folder} holds {others[0][:60]} and no {STATE_FILE}: it is not a pipeline's folder; name a new one with -o"
+                f"{folder} holds {foreign[0][:60]} and no {STATE_FILE}: it is not a pipeline's folder; name a new one with -o"
             )
 
 
 def _is_ours(name: str) -> bool:
     # A write that was killed leaves its temporary file or folder.
-    return name in _OWN or name.startswith((".roofline-", *(f".{own}-" for own in (STATE_FILE, *REPORT_FILES))))
+    return name in _OWN or name.startswith(
+        (".roofline-", *(f".{own_name}-" for own_name in (STATE_FILE, *REPORT_FILES)))
+    )
 
 
 def _takes_lock(file: IO[str]) -> bool:
@@ -155,13 +157,13 @@ def _takes_lock(file: IO[str]) -> bool:
 def _forget(folder: Path) -> None:
     """Remove what a pipeline wrote; other files stay. The state goes first, so that a half-done removal is never trusted."""
     for name in _OWN:
-        place = folder / name
+        target = folder / name
         if name == LOCK_FILE:
             continue
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
         else:
-            place.unlink(missing_ok=True)
+            target.unlink(missing_ok=True)
 
 
 def _read_steps(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:

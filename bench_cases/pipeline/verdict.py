@@ -49,19 +49,19 @@ def measured_speedup(baseline: MeasuredCase, candidate: MeasuredCase) -> Measure
     The interval is the wider of two: what the ratios of fresh processes differ by (Student's t on their logarithms, from
     two processes on), and what the medians' own intervals inside the processes allow.
     """
-    base, own = _by_process(baseline.times), _by_process(candidate.times)
-    shared = [process for process in base if process in own]
+    base, candidate_times = _by_process(baseline.times), _by_process(candidate.times)
+    shared = [process for process in base if process in candidate_times]
     if not shared:
         return None
-    logs = [math.log(base[one].median_s / own[one].median_s) for one in shared]
+    logs = [math.log(base[process].median_s / candidate_times[process].median_s) for process in shared]
     count = len(logs)
     mean = math.fsum(logs) / count
-    inside = _inside([(base[one], own[one]) for one in shared])
+    inside = _inside([(base[process], candidate_times[process]) for process in shared])
     between = None if count < 2 else _between(logs, mean)
-    known = [half for half in (inside, between) if half is not None]
-    if not known:
+    halves = [half for half in (inside, between) if half is not None]
+    if not halves:
         return MeasuredSpeedup(math.exp(mean), None, None, count)
-    half = max(known)
+    half = max(halves)
     return MeasuredSpeedup(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count)
 
 
@@ -82,19 +82,25 @@ def _inside(pairs: list[tuple[ProcessTime, ProcessTime]]) -> float | None:
     """Return the half-width of the mean's interval from those of the medians, taken as independent."""
     halves = []
     for pair in pairs:
-        widths = [_log_half(one) for one in pair]
-        known = [width for width in widths if width is not None]
-        if len(known) < len(widths):
+        widths = [_log_half(process_time) for process_time in pair]
+        known_widths = [width for width in widths if width is not None]
+        if len(known_widths) < len(widths):
             return None
-        halves.append(math.hypot(*known))
+        halves.append(math.hypot(*known_widths))
     return math.hypot(*halves) / len(halves)
 
 
-def _log_half(one: ProcessTime) -> float | None:
-    if one.low_s is None or one.high_s is None or not 0 < one.low_s <= one.median_s <= one.high_s:
+def _log_half(process_time: ProcessTime) -> float | None:
+    if (
+        process_time.low_s is None
+        or process_time.high_s is None
+        or not 0 < process_time.low_s <= process_time.median_s <= process_time.high_s
+    ):
         return None
     # The farther end: the interval of a median is not symmetric, and neither side may be told too narrow.
-    return max(math.log(one.high_s / one.median_s), math.log(one.median_s / one.low_s))
+    return max(
+        math.log(process_time.high_s / process_time.median_s), math.log(process_time.median_s / process_time.low_s)
+    )
 
 
 def _times(value: float) -> str:
@@ -130,7 +136,7 @@ class MeasuredOption:
 
     @property
     def measured(self) -> MeasuredCase:
-        """What was measured of it."""
+        """Its measured case."""
         return self.pair.candidate
 
     @property
@@ -147,7 +153,7 @@ class MeasuredOption:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do with the model."""
+    """Verdict on the model: outcome, winner and measured options."""
 
     outcome: Outcome
     winner: MeasuredOption | None
@@ -173,15 +179,15 @@ def judge(
     limit, the fastest one that keeps them wins whether it is faster or not.
     """
     judged = sorted(
-        (_judged(one, pair, limits) for one, pair in zip(recommendation.candidates, pairs, strict=True)),
-        key=lambda one: -one.speedup.value if one.speedup is not None else 0.0,
+        (_judged(option, pair, limits) for option, pair in zip(recommendation.candidates, pairs, strict=True)),
+        key=lambda judged_option: -judged_option.speedup.value if judged_option.speedup is not None else 0.0,
     )
     baseline = _pooled([pair.baseline for pair in pairs], wide)
     base_misses = limit_excesses(baseline, PipelineLimits(limits.memory_bytes, limits.latency_s))
     if not pairs:
         base_misses = _misses_in_theory(recommendation.baseline, limits)
-    usable = [one for one in judged if one.is_usable]
-    faster = [one for one in usable if one.speedup is not None and one.speedup.is_faster]
+    usable = [option for option in judged if option.is_usable]
+    faster = [option for option in usable if option.speedup is not None and option.speedup.is_faster]
     if faster:
         return Verdict("faster", faster[0], baseline, base_misses, tuple(judged))
     if not base_misses:
@@ -223,8 +229,8 @@ def _pooled(cases: Sequence[MeasuredCase], wide: str) -> MeasuredCase:
     measured = [case for case in cases if case.is_measured]
     if not measured:
         return cases[0] if cases else MeasuredCase(wide, "skipped", "nothing was measured")
-    times = tuple(time for one in measured for time in one.times)
-    flags = tuple(dict.fromkeys(flag for one in measured for flag in one.flags))
+    times = tuple(time for case in measured for time in case.times)
+    flags = tuple(dict.fromkeys(flag for case in measured for flag in case.flags))
     return replace(measured[0], times=times, flags=flags)
 
 
@@ -241,7 +247,7 @@ def _latency_excess(time_s: float, limit_s: float) -> LimitExcess:
 
 
 def _misses_in_theory(baseline: Option, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
-    """Return what the 16-bit model misses where nothing was measured, because every candidate is too large."""
+    """Return the limits that the 16-bit model exceeds, where every candidate is too large to measure."""
     needed, most = memory_bytes(baseline), limits.memory_bytes
     if needed is None or most is None or needed <= most:
         return ()

@@ -27,20 +27,20 @@ def sentences(result: PipelineResult) -> tuple[str, ...]:
     """Return everything to be said beside the table: verdict, predictions against the clock, quality, what is saved, doubts."""
     lines = [result.sentence]
     verdict = result.verdict
-    named = (
+    described = (
         [verdict.winner]
         if verdict.winner is not None
-        else [one for one in verdict.judged if one.speedup is not None][:1]
+        else [option for option in verdict.judged if option.speedup is not None][:1]
     )
-    for one in named:
-        lines.append(prediction_sentence(one, result.recommendation.baseline, result.wide))
-        quality = quality_sentence(one.measured, result.settings.limits, is_seeded=result.facts.is_seeded)
-        lines.append(f"quality of {one.name}: {quality}")
-        if one.measured.fallbacks:
-            lines.append(f"not every layer of {one.name} became it: {'; '.join(one.measured.fallbacks[:3])}")
+    for option in described:
+        lines.append(prediction_sentence(option, result.recommendation.baseline, result.wide))
+        quality = quality_sentence(option.measured, result.settings.limits, is_seeded=result.facts.is_seeded)
+        lines.append(f"quality of {option.name}: {quality}")
+        if option.measured.fallbacks:
+            lines.append(f"not every layer of {option.name} became it: {'; '.join(option.measured.fallbacks[:3])}")
     if result.saved is not None:
         lines.append(saved_sentence(result.saved, result.folder))
-    doubt = doubt_sentence(verdict.baseline, *(one.measured for one in verdict.judged))
+    doubt = doubt_sentence(verdict.baseline, *(option.measured for option in verdict.judged))
     if doubt:
         lines.append(f"doubts about the times: {doubt}; the intervals hold what they did to the ratios")
     return tuple(line for line in lines if line)
@@ -49,7 +49,7 @@ def sentences(result: PipelineResult) -> tuple[str, ...]:
 def verdict_sentence(
     verdict: Verdict, recommendation: PipelineRecommendation, limits: PipelineLimits, wide: str
 ) -> str:
-    """Return what to do with the model, in one sentence."""
+    """Return the recommendation for the model, in one sentence."""
     if verdict.winner is not None:
         if verdict.outcome == "faster":
             return _faster_sentence(verdict.winner, wide)
@@ -73,24 +73,24 @@ def _fits_sentence(winner: MeasuredOption, misses: Sequence[LimitExcess], wide: 
 
 
 def _nothing_helps_sentence(judged: Sequence[MeasuredOption], recommendation: PipelineRecommendation, wide: str) -> str:
-    timed = [one for one in judged if one.speedup is not None]
+    timed = [option for option in judged if option.speedup is not None]
     text = f"nothing helps: keep {wide}"
-    barred = [one for one in timed if one.misses and one.speedup is not None and one.speedup.is_faster]
-    usable = [one for one in timed if one.is_usable]
+    barred = [option for option in timed if option.misses and option.speedup is not None and option.speedup.is_faster]
+    usable = [option for option in timed if option.is_usable]
     if usable:
         text += f"; nearest is {usable[0].name}, {how_it_misses(usable[0])}"
     if barred:
         text += f"; {barred[0].name} is faster, {barred[0].speedup}, but {misses_text(barred[0].misses)}"
     if not timed:
-        reasons = [f"{one.name}: {one.measured.reason}" for one in judged]
+        reasons = [f"{option.name}: {option.measured.reason}" for option in judged]
         reasons += [f"{large.key} is too large" for large in recommendation.too_large]
         text += f"; no candidate could be measured ({'; '.join(reasons) or 'there is none'})"
     return text
 
 
-def how_it_misses(one: MeasuredOption) -> str:
-    """Return in words why a candidate is no improvement: slower by so much, or not told apart from the noise."""
-    speedup = one.speedup
+def how_it_misses(option: MeasuredOption) -> str:
+    """Return the reason why a candidate is no improvement: its slow-down, or a difference within the noise."""
+    speedup = option.speedup
     assert speedup is not None, "only of a measured candidate"
     if speedup.is_slower:
         return f"measured {speedup} as fast: {100 * (1 / speedup.value - 1):.3g} % slower"
@@ -112,23 +112,23 @@ def _nothing_fits_sentence(
     wide: str,
 ) -> str:
     nearest: list[tuple[float, str]] = []
-    for one in judged:
-        if one.misses and all(miss.excess_ratio is not None for miss in one.misses):
-            worst = max(miss.excess_ratio or 0.0 for miss in one.misses)
-            nearest.append((worst, f"{one.name} {misses_text(one.misses)}"))
+    for option in judged:
+        if option.misses and all(miss.excess_ratio is not None for miss in option.misses):
+            worst = max(miss.excess_ratio or 0.0 for miss in option.misses)
+            nearest.append((worst, f"{option.name} {misses_text(option.misses)}"))
     if limits.memory_bytes is not None:
         for large in recommendation.too_large:
             excess = memory_excess(memory_bytes(large) or 0.0, limits.memory_bytes)
             nearest.append(
                 (excess.excess_ratio or 0.0, f"{large.key} {short_text(excess.finding)} (by its formats' sizes)")
             )
-    told = f"{wide} {misses_text(base_misses)}"
-    nearest.append((max(miss.excess_ratio or 0.0 for miss in base_misses), told))
+    baseline_text = f"{wide} {misses_text(base_misses)}"
+    nearest.append((max(miss.excess_ratio or 0.0 for miss in base_misses), baseline_text))
     ordered = sorted(nearest)
     text = f"nothing keeps the limits; nearest: {ordered[0][1]}"
-    if ordered[0][1] != told:
-        text += f"; {told}"
-    failed = [f"{one.name}: {one.measured.reason}" for one in judged if not one.measured.is_measured]
+    if ordered[0][1] != baseline_text:
+        text += f"; {baseline_text}"
+    failed = [f"{option.name}: {option.measured.reason}" for option in judged if not option.measured.is_measured]
     return text + (f"; not measured: {'; '.join(failed)}" if failed else "")
 
 
@@ -152,37 +152,40 @@ def saved_sentence(saved: SavedModel, folder: Path) -> str:
     return text + (f"; unverified: {', '.join(unsure)}" if unsure else "")
 
 
-def prediction_sentence(one: MeasuredOption, baseline: Option, wide: str) -> str:
+def prediction_sentence(option: MeasuredOption, baseline: Option, wide: str) -> str:
     """Return predicted and measured speed-up of a candidate in one sentence, and where the difference went.
 
     The ideal counts bytes alone; kernels are what the library runs here; the rest is the framework's own time, which no
     format shrinks. Told is what the recommendation promised; where it knew no time (a model of unknown shape), what was
     predicted with the model at hand. Empty for a candidate without a measured speed-up.
     """
-    if one.speedup is None:
+    if option.speedup is None:
         return ""
-    base, own = _predictions(baseline, one.pair.baseline), _predictions(one.option, one.measured)
+    base, own_predictions = _predictions(baseline, option.pair.baseline), _predictions(option.option, option.measured)
     steps = []
-    ideal = _divided(base.ideal_s, own.ideal_s)
-    kernels, expected = _divided(base.kernels_s, own.kernels_s), _divided(base.expected_s, own.expected_s)
+    ideal = _divided(base.ideal_s, own_predictions.ideal_s)
+    kernels, expected = (
+        _divided(base.kernels_s, own_predictions.kernels_s),
+        _divided(base.expected_s, own_predictions.expected_s),
+    )
     if ideal is not None:
         steps.append(f"the formats alone allow {ideal:.2f}×")
     if kernels is not None:
         steps.append(f"the kernels that run here {kernels:.2f}×")
     if expected is not None and kernels is not None:
         steps.append(
-            f"{expected:.2f}× was expected with the framework's own time ({format_time(base.host_s, 3)} of a {wide} pass, {format_time(own.host_s, 3)} of this)"
+            f"{expected:.2f}× was expected with the framework's own time ({format_time(base.host_s, 3)} of a {wide} pass, {format_time(own_predictions.host_s, 3)} of this)"
         )
     elif expected is not None:
         steps.append(f"{expected:.2f}× was expected, without the framework's own time")
     elif ideal is not None:
         steps.append("no time of these kernels could be predicted")
-    text = f"{one.name}: {', '.join(steps)}" if steps else f"{one.name}: nothing was predicted"
-    return f"{text}; the clock says {one.speedup}{_gap(expected, one.speedup.value)}"
+    text = f"{option.name}: {', '.join(steps)}" if steps else f"{option.name}: nothing was predicted"
+    return f"{text}; the clock says {option.speedup}{_gap(expected, option.speedup.value)}"
 
 
 def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seeded: bool) -> str:
-    """Return what was lost, on which text, and whether the limit is kept."""
+    """Return the loss, the text it was measured on, and whether it meets the limit."""
     quality = measured.quality
     if quality.source == "reference":
         return "the 16-bit model itself: nothing is lost"
@@ -202,32 +205,30 @@ def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seede
     if not quality.is_language:
         why = "the weights are drawn from a seed, untrained" if is_seeded else "the model came without a tokenizer"
         text += f"; {why}: the figures tell formats apart and say nothing about language"
-    return text + _kept(quality, limits)
+    return text + _loss_text(quality, limits)
 
 
 def doubt_sentence(*cases: MeasuredCase) -> str:
-    """Return what the harness doubts about the times, or nothing."""
+    """Return the harness's doubts about the times, or an empty text."""
     flags = dict.fromkeys(flag for case in cases for flag in case.flags)
     return ", ".join(DOUBTS.get(flag, flag) for flag in flags)
 
 
-def _kept(quality: MeasuredQuality, limits: PipelineLimits) -> str:
+def _loss_text(quality: MeasuredQuality, limits: PipelineLimits) -> str:
     loss = quality.loss_pct
     if limits.loss_pct is None or loss is None:
         return "" if loss is None else f"; a loss of {_spread(loss)} %, and no limit was given"
-    told = f"{_spread(loss)} %"
+    loss_text = f"{_spread(loss)} %"
     if loss.value > limits.loss_pct:
-        return f"; quality not kept: {told} lost, {limits.loss_pct:g} % allowed"
+        return f"; quality not kept: {loss_text} lost, {limits.loss_pct:g} % allowed"
     if loss.high_value is not None and loss.high_value > limits.loss_pct:
-        return (
-            f"; quality kept, but not surely: {told} lost, {limits.loss_pct:g} % allowed; a longer text (--text) tells"
-        )
-    return f"; quality kept: {told} lost, {limits.loss_pct:g} % allowed"
+        return f"; quality kept, but not surely: {loss_text} lost, {limits.loss_pct:g} % allowed; a longer text (--text) tells"
+    return f"; quality kept: {loss_text} lost, {limits.loss_pct:g} % allowed"
 
 
 @dataclass(frozen=True, slots=True)
 class _Predictions:
-    """What was predicted of one model; None: nothing."""
+    """Predicted times of one model; None: not predicted."""
 
     ideal_s: float | None
     expected_s: float | None

@@ -1,4 +1,4 @@
-"""What a kernel reads of an activation: rows (tokens, K) quantised and dequantised along K, in torch, on any device.
+"""Activations as a kernel reads them: rows (tokens, K) quantised and dequantised along K, in torch, on any device.
 
 Bit for bit what `roofline_model.formats.codecs.round_trip` gives. Scales are found at run time, as W8A8 and W4A4 kernels find
 them: one per token for FP8 and INT8; one per block of K for MX, INT4 and INT2; NVFP4 has its block scales and one FP32

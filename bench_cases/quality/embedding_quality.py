@@ -1,4 +1,4 @@
-"""How far a quantised encoder is from its 16-bit original: do sentences keep their embeddings, and their order of likeness?
+"""Distance of a quantised encoder from its 16-bit original: embeddings of sentences, and their order of similarity.
 
 An encoder has no next token, so no KL and no perplexity. What its users look at are pooled embeddings:
 
@@ -169,8 +169,8 @@ def _summary(
 
 
 def _nearest(similar: NDArray[np.float64]) -> NDArray[np.intp]:
-    others = similar - np.diag(np.full(len(similar), np.inf))
-    return np.asarray(others.argmax(axis=1))
+    off_diagonal = similar - np.diag(np.full(len(similar), np.inf))
+    return np.asarray(off_diagonal.argmax(axis=1))
 
 
 def _rank_agreement(first: NDArray[np.float64], second: NDArray[np.float64], tokens_count: int) -> Estimate:
@@ -182,10 +182,12 @@ def _rank_agreement(first: NDArray[np.float64], second: NDArray[np.float64], tok
     shares = []
     for _ in range(RESAMPLES_COUNT):
         drawn = generator.integers(0, count, count)
-        one, other = drawn[rows], drawn[columns]
-        is_pair = one != other
+        first_rows, second_rows = drawn[rows], drawn[columns]
+        is_pair = first_rows != second_rows
         if len(np.unique(drawn)) >= MIN_SENTENCES_COUNT:
-            shares.append(rank_correlation(first[one, other][is_pair], second[one, other][is_pair]))
+            shares.append(
+                rank_correlation(first[first_rows, second_rows][is_pair], second[first_rows, second_rows][is_pair])
+            )
     tail = (1 - CONFIDENCE_RATIO) / 2
     low, high = np.quantile(shares, [tail, 1 - tail]) if shares else (None, None)
     method = f"bootstrap over {count} sentences, {len(shares)} resamples, percentiles"

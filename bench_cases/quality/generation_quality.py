@@ -61,10 +61,10 @@ def compare_generation(
             "tokens (one window), a continuation at least 1"
         )
     # Ids that stand for the whole sequence: both models must have positions for it.
-    whole = windows.ids[:1, :1].expand(1, prompt_elems + new_tokens_count)
+    token_ids = windows.ids[:1, :1].expand(1, prompt_elems + new_tokens_count)
     for model, name in ((reference, "reference"), (quantized, "quantised")):
         require_fitting(model, windows.ids, name)
-        require_fitting(model, whole, name)
+        require_fitting(model, token_ids, name)
     equal: list[Tensor] = []
     with evaluating(reference, quantized), torch.no_grad():
         for ids in windows.ids[:, :prompt_elems].split(max(1, batch_windows)):

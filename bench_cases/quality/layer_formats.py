@@ -1,4 +1,4 @@
-"""What a layer computes with in a simulation: the format of its weight, and that of the input it reads.
+"""Formats of a simulated layer: that of its weight, and that of its input.
 
 Written as `apply_plan` takes it: `INT4.FP8_E4M3` names both. Alone, an integer or a code table is the weight's
 (activations stay as they are), a float below 16 bits is both operands'; short forms such as W8A8 are known.
@@ -73,7 +73,7 @@ def layer_formats(text: str) -> LayerFormats:
 
 def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
     """Return formats to try, each once. Raises `InvalidValueError` for none, and for one of 16 bits or more."""
-    formatses = {one.name: one for one in map(layer_formats, formats)}
+    formatses = {pair.name: pair for pair in map(layer_formats, formats)}
     wide = [layer_format.name for layer_format in formatses.values() if not layer_format.is_narrow]
     if wide or not formatses:
         raise InvalidValueError(

@@ -1,4 +1,4 @@
-"""What each layer's output loses: the original's inputs, captured with hooks, through the layer and its narrow version.
+"""Output error of each layer: the original's inputs, captured with hooks, through the layer and its narrow version.
 
 Errors do not travel from layer to layer here: every layer gets what the original model gave it.
 """
@@ -224,8 +224,8 @@ def _row(site: LinearSite, sums: _Sums, became: str, windows: TextWindows | None
     error = ratio_estimate(
         sums.noise, sums.signal, clusters, unit="share of ‖y‖", tokens_count=sums.tokens_count, transform=np.sqrt
     )
-    kind = SYNTHETIC if windows is None else "text"
-    return LayerQuality(site.name, layer_role(site.name), became, kind, error, sums.max_error)
+    text_kind = SYNTHETIC if windows is None else "text"
+    return LayerQuality(site.name, layer_role(site.name), became, text_kind, error, sums.max_error)
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> Narrow:

@@ -20,13 +20,13 @@ BATCH_WINDOWS = 8
 @contextmanager
 def evaluating(*models: nn.Module) -> Iterator[None]:
     """Put models into evaluation mode; every module gets its own mode back, whatever happens inside."""
-    before = [(module, module.training) for model in models for module in model.modules()]
+    training_modes = [(module, module.training) for model in models for module in model.modules()]
     try:
         for model in models:
             model.eval()
         yield
     finally:
-        for module, was_training in before:
+        for module, was_training in training_modes:
             module.training = was_training
 
 

@@ -1,4 +1,4 @@
-"""How far a quantised model is from its 16-bit original on a text: KL, agreement, perplexity, each with an interval."""
+"""Distance of a quantised model from its 16-bit original on a text: KL, agreement, perplexity, each with an interval."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) ->
             near = nearest_names(name, site_of_name)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise InvalidValueError(f"{name[:80]!r} is not an nn.Linear of the model.{hint} It has {len(sites)}.")
-    wanted = sites if names is None else tuple(dict.fromkeys(site_of_name[name] for name in names))
-    readable = tuple(site for site in wanted if not site.obstacle)
+    chosen_sites = sites if names is None else tuple(dict.fromkeys(site_of_name[name] for name in names))
+    readable = tuple(site for site in chosen_sites if not site.obstacle)
     if not readable:
-        first = wanted[0] if wanted else sites[0]
+        first = chosen_sites[0] if chosen_sites else sites[0]
         raise InvalidValueError(f"no weight can be read, {first.name}: {first.obstacle}; give the 16-bit model")
     return readable
 

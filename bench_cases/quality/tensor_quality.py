@@ -1,4 +1,4 @@
-"""What each weight of a model loses in each format, and how hard it is: figures of tensors, no data needed."""
+"""Quantisation error and difficulty of each weight of a model in each format: figures of tensors, no data needed."""
 
 from __future__ import annotations
 

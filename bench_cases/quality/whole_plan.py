@@ -40,7 +40,7 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class WholePlan:
-    """What is narrow in a model of so many layers; wide formats are left out."""
+    """Narrow formats of a model by layer; wide formats are omitted."""
 
     name: str
     linears: Mapping[str, str]
@@ -54,7 +54,7 @@ class WholePlan:
 
 
 def plan_of_strategy(config: MixedPrecisionConfig, model: nn.Module) -> WholePlan:
-    """Return what a strategy makes of a model.
+    """Return the whole plan of a strategy for a model.
 
     Raises `InvalidValueError` for a strategy of another depth, `UnsupportedError` for one that gives one matrix two formats
     and for a model without a decoder's config.
@@ -81,15 +81,17 @@ def plan_of_strategy(config: MixedPrecisionConfig, model: nn.Module) -> WholePla
 
 
 def plan_of_formats(plan: FormatPlan, model: nn.Module) -> WholePlan:
-    """Return what a format plan makes of a model; errors as of `plan_of_strategy`. Linears that no part names stay."""
+    """Return the whole plan of a format plan for a model; raises as `plan_of_strategy`. Unnamed Linears stay wide."""
     layers = range(layers_of(model))
     linears: dict[str, str] = {}
     for name in _linear_names(model, len(layers)):
         operators, layer = operators_of_module(name)
         pairs = {plan.of(_PARTS.get(operator, operator.value), layer) for operator in operators}
         if len(pairs) > 1:
-            said = ", ".join(sorted(formats.label for formats in pairs))
-            raise UnsupportedError(f"{name} is one matrix, and the plan gives its parts {said}; give them one format")
+            pairs_text = ", ".join(sorted(formats.label for formats in pairs))
+            raise UnsupportedError(
+                f"{name} is one matrix, and the plan gives its parts {pairs_text}; give them one format"
+            )
         for formats in pairs:
             linears[name] = _label(formats.weights, formats.activations)
     return _plan(
@@ -185,9 +187,9 @@ def _narrow_table(model: nn.Module, format_key: str) -> Iterator[None]:
     """Let the embedding look up rows as a format stores them; a head that shares its weight keeps its own formats."""
     table: Any = model.get_input_embeddings()  # type: ignore[operator]  # a transformers model: it has a config
     original = table.weight
-    held = torch.from_numpy(round_trip(original.detach().cpu(), format_key)).to(original.device, original.dtype)
+    rounded = torch.from_numpy(round_trip(original.detach().cpu(), format_key)).to(original.device, original.dtype)
     try:
-        table.weight = nn.Parameter(held, requires_grad=False)
+        table.weight = nn.Parameter(rounded, requires_grad=False)
         yield
     finally:
         table.weight = original

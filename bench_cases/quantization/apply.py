@@ -108,8 +108,10 @@ def apply_plan(
     sites = survey_linears(model)
     find_non_finite(sites)
     format_targets = targets or {}
-    kinds = sorted({site.weight.device.type for site in sites})
-    described = {kind: format_targets.get(kind) or read_target(kind) for kind in kinds}
+    device_types = sorted({site.weight.device.type for site in sites})
+    described = {
+        device_type: format_targets.get(device_type) or read_target(device_type) for device_type in device_types
+    }
     decisions = decide_layers(sites, resolve_plan(sites, plan, exclude), described, rules)
     inputs = collect_if_needed(model, decisions, wanted_method, calibration)
     before_bytes = model_bytes(model)
@@ -135,8 +137,8 @@ _FORMAT_OF_DTYPE = {"float64": "FP64", "float32": "FP32", "bfloat16": "BF16", "f
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
-    """What is read of a layer before its weight goes away."""
+class _OriginalWeight:
+    """Size and dtype of a layer's weight before it is replaced."""
 
     size_bytes: int
     dtype: str
@@ -169,7 +171,7 @@ def _quantize(
     if rules.is_strict:
         refuse_fallbacks(checked)
     before = {
-        decision.site.name: _Before(held_bytes([decision.site.weight]), _dtype_name(decision.site))
+        decision.site.name: _OriginalWeight(held_bytes([decision.site.weight]), _dtype_name(decision.site))
         for decision in checked
     }
     hand_over(weights, checked)
@@ -181,7 +183,7 @@ def _quantize(
     }
 
 
-def _outcome(decision: LayerDecision, before: _Before, method: str) -> LayerOutcome:
+def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> LayerOutcome:
     site, recipe = decision.site, decision.recipe
     N, K = site.shape
     if recipe is None or not method:
@@ -219,10 +221,10 @@ def _reduced_range(site: LinearSite) -> str:
 
 def _left_alone(site: LinearSite) -> LayerOutcome:
     """Return the outcome of a layer that the plan does not reach."""
-    return _kept(site, _Before(held_bytes([site.weight]), _dtype_name(site)), "", "")
+    return _kept(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", "")
 
 
-def _kept(site: LinearSite, before: _Before, asked: str, reason: str) -> LayerOutcome:
+def _kept(site: LinearSite, before: _OriginalWeight, asked: str, reason: str) -> LayerOutcome:
     N, K = site.shape
     tensor = type(site.weight).__name__
     is_packed = hasattr(site.weight, "__tensor_flatten__")

@@ -33,15 +33,15 @@ AWQ_SCALES_SEARCHED = 20
 
 def parse_method(text: str) -> str:
     """Return the method's name; `rtn` and the recommendations' `PTQ` and `none` mean round-to-nearest."""
-    wanted = text.strip().lower() if isinstance(text, str) else ""
-    if wanted in ("rtn", "ptq", "none", "weight_only", ROUND_TO_NEAREST):
+    method_key = text.strip().lower() if isinstance(text, str) else ""
+    if method_key in ("rtn", "ptq", "none", "weight_only", ROUND_TO_NEAREST):
         return ROUND_TO_NEAREST
-    if wanted == "gptq":
+    if method_key == "gptq":
         raise UnsupportedError(
             "torchao's GPTQ runs on CUDA only, and for INT4 needs mslk ≥ 1.0, which no registry has: use method='AWQ' or 'HQQ'"
         )
     for method in METHODS:
-        if wanted == method.lower():
+        if method_key == method.lower():
             return method
     raise InvalidValueError(f"unknown method {text!r}. Known: {', '.join(METHODS)}")
 
@@ -96,7 +96,7 @@ def quantize_stand_ins(
     root = stand_in_tree([decision for decision, _ in chosen])
     failures: dict[str, str] = {}
     for method in METHODS:
-        part = [decision for decision, its in chosen if its == method]
+        part = [decision for decision, decision_method in chosen if decision_method == method]
         if part:
             failures |= _quantize_part(root, part, method, inputs, options(method))
     return root, failures

@@ -1,4 +1,4 @@
-"""What an activation-aware method learns from: token batches, and the inputs every Linear saw on them."""
+"""Calibration data of activation-aware methods: token batches, and the inputs of every Linear on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Batch = Tensor | Mapping[str, Tensor]
 
 
 class Tokenizer(Protocol):
-    """What `token_batches` needs of a tokenizer: a call that returns `input_ids`."""
+    """Tokenizer interface of `token_batches`: a call that returns `input_ids`."""
 
     def __call__(self, text: str, **options: Any) -> Any:
         """Return a mapping with `input_ids`."""

@@ -54,18 +54,18 @@ def survey_linears(model: nn.Module) -> tuple[LinearSite, ...]:
         raise UnsupportedError(
             f"{lazy} of the model has no shape yet (a lazy layer): call the model once, then quantise it; nothing was quantised"
         )
-    named = [
+    named_modules = [
         (name, module)
         for name, module in model.named_modules(remove_duplicate=False)
         if isinstance(module, nn.Linear) and not _is_inside_linear(model, name)
     ]
-    if not named:
+    if not named_modules:
         raise UnsupportedError(
             f"{type(model).__name__} has no nn.Linear layer: torchao quantises Linear weights only (convolutions, embeddings and experts kept as one tensor stay as they are)"
         )
-    elsewhere = _memory_of_other_parameters(model, {id(module) for _, module in named})
+    elsewhere = _memory_of_other_parameters(model, {id(module) for _, module in named_modules})
     groups: dict[object, list[tuple[str, nn.Linear]]] = {}
-    for name, module in named:
+    for name, module in named_modules:
         groups.setdefault(_weight_key(module), []).append((name, module))
     return tuple(_site(users, elsewhere) for users in groups.values())
 
@@ -75,12 +75,12 @@ def find_non_finite(sites: tuple[LinearSite, ...]) -> None:
     for site in sites:
         if site.obstacle:
             continue
-        for what, values in (("weight", site.weight), *(("bias", module.bias) for module in site.modules)):
+        for role, values in (("weight", site.weight), *(("bias", module.bias) for module in site.modules)):
             if values is None or values.dtype not in WIDE_DTYPES or hasattr(values, "__tensor_flatten__"):
                 continue
             if not bool(torch.isfinite(values.detach()).all()):
                 raise InvalidValueError(
-                    f"the {what} of {site.name or 'the layer'} holds NaN or infinity: load the model again, nothing was quantised"
+                    f"the {role} of {site.name or 'the layer'} holds NaN or infinity: load the model again, nothing was quantised"
                 )
 
 
@@ -137,14 +137,14 @@ def _memory_of_other_parameters(model: nn.Module, linears: set[int]) -> dict[obj
 
 
 def _weight_key(module: nn.Linear) -> object:
-    """Return what identifies a Linear's weight. A computed one is new at every look: its module stands for it."""
+    """Return the identity of a Linear's weight. A computed weight is known by its module."""
     if nn.utils.parametrize.is_parametrized(module, "weight"):
         return id(module)
     return _memory_key(module.weight)
 
 
 def _memory_key(tensor: Tensor) -> object:
-    """Return what two tensors share when they are one piece of memory of one shape."""
+    """Return the memory key of a tensor, equal for tensors of one memory and shape."""
     if tensor.is_meta or hasattr(tensor, "__tensor_flatten__") or tensor.numel() == 0:
         return id(tensor)
     return tensor.device, tensor.data_ptr(), tuple(tensor.shape)

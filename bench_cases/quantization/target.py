@@ -1,4 +1,4 @@
-"""What decides which torchao recipe a device can run: device type, compute capability, kernel packages."""
+"""Target of torchao recipes: device type, compute capability, kernel packages."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def read_target(device: str | torch.device = "auto") -> Target:
     name = str(device)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = name.partition(":")[0]
-    if kind != "cuda":
-        return Target(kind, None, _kernels_of_torchao())
+    device_kind = name.partition(":")[0]
+    if device_kind != "cuda":
+        return Target(device_kind, None, _kernels_of_torchao())
     if not torch.cuda.is_available():
         raise UnsupportedError(
             "device 'cuda' was asked for, and torch sees no CUDA device here (`roofline doctor` says why)"

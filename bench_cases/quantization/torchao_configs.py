@@ -49,14 +49,14 @@ def get_quantize_config(
     Nothing falls back here: a precision that the device does not run is an `UnsupportedError` with the reason, a group
     size that its kernel does not take an `InvalidValueError`.
     """
-    wanted = parse_precision(precision)
-    if wanted.is_plain:
+    chosen = parse_precision(precision)
+    if chosen.is_plain:
         return None
     target = as_target(device)
-    if wanted.reason:
-        raise UnsupportedError(f"{wanted.asked}: {wanted.reason}")
+    if chosen.reason:
+        raise UnsupportedError(f"{chosen.asked}: {chosen.reason}")
     reasons = []
-    for recipe in recipes_of(wanted.name, target.device):
+    for recipe in recipes_of(chosen.name, target.device):
         reason = recipe.reason_against_target(target)
         if reason is not None:
             reasons.append(reason)
@@ -66,7 +66,7 @@ def get_quantize_config(
             raise InvalidValueError(f"group size {group_size!r}: {recipe.config_name} takes {sizes}")
         return build_config(recipe, group_size if recipe.group_sizes else None, target, BuildOptions(compile, use_hqq))
     raise UnsupportedError(
-        f"{wanted.asked} does not run on {target}: {'; '.join(reasons) or 'torchao has no kernel for it'}"
+        f"{chosen.asked} does not run on {target}: {'; '.join(reasons) or 'torchao has no kernel for it'}"
     )
 
 
@@ -82,17 +82,17 @@ def map_precision_to_torchao(precision: str, device: str | torch.device | Target
 
 
 def availability(precision: str, device: str | torch.device | Target = "auto") -> Availability:
-    """Return what a device runs for a precision, before any layer's shape is looked at."""
-    wanted = parse_precision(precision)
+    """Return the recipe that a device runs for a precision, before any check of layer shapes."""
+    chosen = parse_precision(precision)
     target = as_target(device)
-    if wanted.is_plain:
-        return Availability(wanted.name, target, None, "16-bit formats leave the model as it is")
-    reasons = [wanted.reason] if wanted.reason else []
-    for recipe, reason in candidates(wanted, target):
+    if chosen.is_plain:
+        return Availability(chosen.name, target, None, "16-bit formats leave the model as it is")
+    reasons = [chosen.reason] if chosen.reason else []
+    for recipe, reason in candidates(chosen, target):
         if recipe is not None and reason is None:
-            return Availability(wanted.name, target, recipe, "; ".join(reasons))
+            return Availability(chosen.name, target, recipe, "; ".join(reasons))
         reasons.append(reason or "")
-    return Availability(wanted.name, target, None, "; ".join(reasons))
+    return Availability(chosen.name, target, None, "; ".join(reasons))
 
 
 def availability_table(device: str | torch.device | Target = "auto") -> tuple[Availability, ...]:
@@ -101,13 +101,13 @@ def availability_table(device: str | torch.device | Target = "auto") -> tuple[Av
     return tuple(availability(name, target) for name in PRECISIONS)
 
 
-def candidates(wanted: Precision, target: Target) -> list[tuple[Recipe | None, str | None]]:
+def candidates(chosen: Precision, target: Target) -> list[tuple[Recipe | None, str | None]]:
     """Return the recipes to try in order, fallbacks included, each with why the device rules it out (or None).
 
     A precision that has no recipe on the kind of device at all is one entry without a recipe.
     """
     options: list[tuple[Recipe | None, str | None]] = []
-    name: str | None = wanted.name
+    name: str | None = chosen.name
     while name is not None:
         recipes = recipes_of(name, target.device)
         options += [(recipe, recipe.reason_against_target(target)) for recipe in recipes]

@@ -66,6 +66,6 @@ def _error_ratio(probed: Tensor, signs: Tensor, weight: Tensor) -> float | None:
     """Return the estimated relative error, or None when nothing can be compared: a weight of zeros, products beyond the format."""
     exact = torch.cat([signs.double() @ rows.double().t() for rows in weight.split(_CHUNK_ROWS)], dim=1)
     is_known = torch.isfinite(probed)
-    exact, found = exact[is_known], probed.double()[is_known]
+    exact, computed = exact[is_known], probed.double()[is_known]
     size = float(exact.norm())
-    return float((found - exact).norm()) / size if size > 0 else None
+    return float((computed - exact).norm()) / size if size > 0 else None

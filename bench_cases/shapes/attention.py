@@ -107,12 +107,12 @@ def _model_attention(
         for window in _windows(model):
             for S in lengths:
                 if model.max_context_size >= S:
-                    seen = window if window is not None and window < S else None
-                    yield AttentionShape(1, *heads, S, S, model.head_dim, True, seen, f"{model.name} prefill")
+                    visible = window if window is not None and window < S else None
+                    yield AttentionShape(1, *heads, S, S, model.head_dim, True, visible, f"{model.name} prefill")
             for B, Skv in caches:
                 if Skv <= model.max_context_size:
-                    seen = window if window is not None and window < Skv else None
-                    yield AttentionShape(B, *heads, 1, Skv, model.head_dim, False, seen, f"{model.name} decode")
+                    visible = window if window is not None and window < Skv else None
+                    yield AttentionShape(B, *heads, 1, Skv, model.head_dim, False, visible, f"{model.name} decode")
         S = lengths[0]
         yield AttentionShape(1, *heads, S, S, model.head_dim, False, None, f"{model.name} heads without a mask")
 

@@ -75,16 +75,16 @@ def linear_layers(model: ModelShape) -> tuple[Layer, ...]:
     Of a mixture: one expert's matrices, the shared experts' and the router's; latent attention is never fused.
     """
     hidden, experts = model.hidden_size, model.experts
-    apart = attention_matrices(model)
+    matrices = attention_matrices(model)
     if model.latent is None:
         layers = [
             Layer("qkv_proj", model.query_width + 2 * model.kv_width, hidden, True),
-            Layer("o_proj", *apart["o_proj"], True),
-            Layer("q_proj", *apart["q_proj"], False),
-            Layer("k_proj", *apart["k_proj"], False),
+            Layer("o_proj", *matrices["o_proj"], True),
+            Layer("q_proj", *matrices["q_proj"], False),
+            Layer("k_proj", *matrices["k_proj"], False),
         ]
     else:
-        layers = [Layer(name, *size, True) for name, size in apart.items()]
+        layers = [Layer(name, *size, True) for name, size in matrices.items()]
     if model.ffn_size:
         layers += _feed_forward("", model.ffn, model.ffn_size, hidden)
     if experts is not None:
@@ -119,20 +119,20 @@ def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
     MxNxK,MxNxK or a CSV file with columns m, n, k.
     Raises `UnknownNameError` with the nearest names, or `InvalidValueError` naming the item or the line that is wrong.
     """
-    asked = text.strip()
-    name = asked.lower()
+    stripped = text.strip()
+    name = stripped.lower()
     if name in _SETS:
         return _once(_SETS[name](device))
     if name.startswith("llm:"):
-        return _once(_model_shapes([get_model(asked[4:])], STANDARD_ROWS, with_all_layers=True))
+        return _once(_model_shapes([get_model(stripped[4:])], STANDARD_ROWS, with_all_layers=True))
     if name.endswith(".csv"):
-        return _once(read_csv(user_path(asked)))
-    if is_product_list(asked):
-        items = [item for item in asked.split(",") if item.strip()]
+        return _once(read_csv(user_path(stripped)))
+    if is_product_list(stripped):
+        items = [item for item in stripped.split(",") if item.strip()]
         return _once(Shape(*parse_shape(item), origin="given") for item in items)
     raise UnknownNameError(
         "shape set",
-        asked,
+        stripped,
         [*_SETS, *(f"llm:{model}" for model in models())],
         fix="Or give MxNxK,… or a FILE.csv with columns m,n,k.",
     )
@@ -140,18 +140,18 @@ def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
 
 def is_product_list(text: str) -> bool:
     """Return whether `--roofline-shapes TEXT` gives sizes of products (a list or a CSV file) and not a set of models."""
-    asked = text.strip()
-    if asked.lower().startswith("llm:"):
+    stripped = text.strip()
+    if stripped.lower().startswith("llm:"):
         return False
-    return asked.lower().endswith(".csv") or asked[:1].isdigit() or asked.startswith("-")
+    return stripped.lower().endswith(".csv") or stripped[:1].isdigit() or stripped.startswith("-")
 
 
 def models_of(text: str) -> tuple[ModelShape, ...]:
     """Return the models behind `--roofline-shapes TEXT`, a text that `resolve_shapes` takes: none for sizes of products."""
-    asked = text.strip()
-    if is_product_list(asked):
+    stripped = text.strip()
+    if is_product_list(stripped):
         return ()
-    return (get_model(asked[4:]),) if asked.lower().startswith("llm:") else tuple(_standard_models())
+    return (get_model(stripped[4:]),) if stripped.lower().startswith("llm:") else tuple(_standard_models())
 
 
 def read_csv(path: Path) -> list[Shape]:

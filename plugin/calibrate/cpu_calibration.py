@@ -117,9 +117,9 @@ def keep_kernel_times(
             return build_device(machine, calibration)
         if calibration.kernels_disturbed_by and not disturbed_by:
             earlier = ()
-        whole = replace(calibration, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
-        write_cache(file, whole, report)
-        return build_device(machine, whole)
+        calibrated = replace(calibration, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
+        write_cache(file, calibrated, report)
+        return build_device(machine, calibrated)
 
 
 def cached_cpu_device(machine: Machine) -> Device | None:
@@ -129,7 +129,7 @@ def cached_cpu_device(machine: Machine) -> Device | None:
 
 
 def calibration_note(device: Device, *, is_timing_kernels: bool = False) -> str:
-    """Return what a session's header says of the measured constants in use; empty where there are none.
+    """Return the header line on the measured constants in use; empty without any.
 
     Of a CPU whose kernels nobody timed it says so: ceilings alone are no expected times, and nothing else would tell a
     newcomer. `is_timing_kernels`: this very session is the one that times them.
@@ -147,10 +147,10 @@ def calibration_text(device: Device) -> str:
     calibration = device.calibration
     if calibration is None:
         return ""
-    told = [f"{name} {calibration.conditions[name]}" for name in ("driver", "torch") if name in calibration.conditions]
-    told += [calibration.threads_text] if calibration.threads_text else []
+    facts = [f"{name} {calibration.conditions[name]}" for name in ("driver", "torch") if name in calibration.conditions]
+    facts += [calibration.threads_text] if calibration.threads_text else []
     busy = f", doubtful ({', '.join(calibration.kernels_disturbed_by)})" if calibration.kernels_disturbed_by else ""
-    return f"calibrated {calibration.date}" + (f" ({', '.join(told)})" if told else "") + busy
+    return f"calibrated {calibration.date}" + (f" ({', '.join(facts)})" if facts else "") + busy
 
 
 def has_ceilings_only(device: Device) -> bool:
@@ -198,12 +198,12 @@ def now_utc() -> str:
 
 
 def known_conditions(facts: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """Return the facts that are known and plain: a condition nobody told is left out."""
+    """Return the known conditions as plain values; unknown ones are left out."""
     return {name: value for name, value in facts.items() if isinstance(value, str | int | float | bool) and value != ""}
 
 
 def load_conditions(load: LoadWatch) -> dict[str, float | None]:
-    """Return what others used while measuring, as shares of this process's CPUs."""
+    """Return the load of other processes while measuring, as shares of this process's CPUs."""
     shares = {"others_ratio": load.others_ratio, "stolen_ratio": load.stolen_ratio}
     return {name: None if share is None else round(share, 4) for name, share in shares.items()}
 
@@ -223,12 +223,12 @@ def merge(new: Calibration, stored: Calibration) -> Calibration:
     keeps_typical = bool(new.disturbed_by) and not stored.disturbed_by
     tables: dict[str, dict[str, Constant]] = {}
     for name in _TABLES:
-        ours, theirs = getattr(new, name), getattr(stored, name)
+        new_value, stored_value = getattr(new, name), getattr(stored, name)
         tables[name] = {
-            key: ours[key].merged(theirs[key], keeps_typical=keeps_typical)
-            if key in ours and key in theirs
-            else ours.get(key) or theirs[key]
-            for key in dict.fromkeys([*ours, *theirs])
+            key: new_value[key].merged(stored_value[key], keeps_typical=keeps_typical)
+            if key in new_value and key in stored_value
+            else new_value.get(key) or stored_value[key]
+            for key in dict.fromkeys([*new_value, *stored_value])
         }
     # One quiet look is enough to believe the ceilings.
     return replace(
@@ -302,7 +302,7 @@ def cache_file(kind: str, fingerprint: str) -> Path:
 
 
 def read_cache(file: Path) -> Calibration | None:
-    """Return what is kept there; None where it is absent, damaged or of another version: measure anew."""
+    """Return the stored calibration; None if it is absent, damaged or of another version: measure anew."""
     try:
         stored = json.loads(file.read_text())
         calibration = Calibration.from_dict(stored["calibration"], str(file))
@@ -314,7 +314,7 @@ def read_cache(file: Path) -> Calibration | None:
 
 
 def write_cache(file: Path, calibration: Calibration, report: Report) -> None:
-    """Keep it for the next run; a machine without a writable home measures again each time, and is told so."""
+    """Write the calibration for the next run; without a writable home the machine measures each time, with a warning."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.tmp")

@@ -56,7 +56,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CpuReadings:
-    """What the micro-kernels reached, each with its spread."""
+    """Readings of the micro-kernels, each with its spread."""
 
     dram: Mapping[str, Constant]
     """Access mix → B/s."""
@@ -119,9 +119,9 @@ def measure_cpu_ceilings(
         for name, (moved, seconds) in _bandwidth_times(torch, array_bytes, share).items():
             times[name] = (moved, times[name][1] + seconds)
         dram = _rates(times)
-        whole = scaling.get(str(torch.get_num_threads()))
-        if whole is not None and whole.best_value > dram["read"].best_value:
-            dram["read"] = whole  # the same kernels on all threads, at another moment
+        full_scaling = scaling.get(str(torch.get_num_threads()))
+        if full_scaling is not None and full_scaling.best_value > dram["read"].best_value:
+            dram["read"] = full_scaling  # the same kernels on all threads, at another moment
         report(f"memory, second look: {_gigabytes(dram)}")
     # On a shared host a moment can be so bad that memory looks faster than the cache: then the cache was not seen.
     cached = {mix: rate for mix, rate in cached.items() if rate.best_value > 1.1 * _best(dram).best_value}
@@ -215,8 +215,8 @@ def _floors(torch: Any, seconds: float) -> dict[str, Constant]:
     differences: list[float] = []
     deadline = time.perf_counter() + seconds / 2
     while time.perf_counter() < deadline or len(differences) < 3:
-        one, all_of_them = _times(serial, 0.0, most=1), _times(threaded, 0.0, most=1)
-        differences.append((all_of_them[0] - one[0]) / 20)
+        serial_s, all_of_them = _times(serial, 0.0, most=1), _times(threaded, 0.0, most=1)
+        differences.append((all_of_them[0] - serial_s[0]) / 20)
     positive = [difference for difference in differences if difference > 0]
     if 2 * len(positive) > len(differences):
         floors["fork-join"] = constant_of_times(positive, kernel=f"add on {threads} threads")
@@ -278,8 +278,8 @@ def _times(call: Callable[[], object], seconds: float, most: int = 10_000) -> li
     return times
 
 
-def _better(one: Constant | None, other: Constant | None) -> Constant | None:
-    rates = [rate for rate in (one, other) if rate is not None]
+def _better(constant: Constant | None, other: Constant | None) -> Constant | None:
+    rates = [rate for rate in (constant, other) if rate is not None]
     return max(rates, key=lambda rate: rate.best_value, default=None)
 
 

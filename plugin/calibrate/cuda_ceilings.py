@@ -57,7 +57,7 @@ class SmBandwidth:
 
 @dataclass(frozen=True, slots=True)
 class CudaCeilings:
-    """What the micro-kernels reached, SI. What could not be measured is in `absent` with its reason, never a 0."""
+    """Ceilings that the micro-kernels reached, SI. A failed measurement is in `absent` with its reason, never a 0."""
 
     device_name: str
     sm_count: int | None
@@ -134,7 +134,7 @@ class _Bench:
         self.clocks: list[float] = []
 
     def tried(self, what: str, measure: Callable[[], Any]) -> Any:
-        """Return what `measure` gives, or None with the reason noted; a lost device is not a reason but an error."""
+        """Return the result of `measure`, or None with the reason noted; a lost device raises."""
         try:
             return measure()
         except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
@@ -190,8 +190,8 @@ def _dram_bandwidth(bench: _Bench, seconds: float) -> dict[str, Measured]:
     """Return the bandwidth of four access mixes on arrays far larger than the cache."""
     torch = bench.torch
     free_bytes = int(torch.cuda.mem_get_info()[0])
-    wanted = max(_MIN_ARRAY_BYTES, _DRAM_MULTIPLE * (bench.l2_bytes or 0))
-    rows = max(1, min(wanted, _MAX_ARRAY_BYTES, free_bytes // 8) // (4 * 4096))
+    array_bytes = max(_MIN_ARRAY_BYTES, _DRAM_MULTIPLE * (bench.l2_bytes or 0))
+    rows = max(1, min(array_bytes, _MAX_ARRAY_BYTES, free_bytes // 8) // (4 * 4096))
     count = rows * 4096
     a, b, c = (torch.ones(count, dtype=torch.float32, device="cuda") for _ in range(3))
     total, sums = torch.zeros((), device="cuda"), torch.zeros(rows, device="cuda")
@@ -293,12 +293,12 @@ _PRODUCTS: dict[str, tuple[Callable[[Any, int, int, int], Callable[[], Any]], tu
 
 @contextmanager
 def _fp32_precision(torch: Any, value: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
+    old_precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(value)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(old_precision)
 
 
 def _bandwidth_by_sms(bench: _Bench, seconds: float) -> tuple[SmBandwidth, ...]:

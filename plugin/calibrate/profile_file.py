@@ -46,9 +46,9 @@ def read_profile(path: Path) -> tuple[Device, Calibration]:
 
 def mismatch(path: Path, calibration: Calibration, machine: Machine, device: DeviceKind) -> str | None:
     """Return why these constants are not of this machine's CPU or GPU, naming both, or None when they are."""
-    own = machine.facts.name if device == "cuda" and machine.facts else machine.cpu_name
-    if calibration.kind != device or calibration.subject != own:
-        return f"{path} was measured on {calibration.subject} ({calibration.kind}), but kernels run on {own} ({device}) here: run `roofline calibrate`"
+    machine_name = machine.facts.name if device == "cuda" and machine.facts else machine.cpu_name
+    if calibration.kind != device or calibration.subject != machine_name:
+        return f"{path} was measured on {calibration.subject} ({calibration.kind}), but kernels run on {machine_name} ({device}) here: run `roofline calibrate`"
     threads = calibration.conditions.get("threads")
     if device == "cpu" and threads is not None and threads != machine.thread_count:
         return (
@@ -68,8 +68,8 @@ def use_here(chip: Device, calibration: Calibration, machine: Machine, device: D
     from plugin.calibrate.gpu_calibration import own_fingerprint, with_calibration
 
     matched, _ = machine.match()
-    whole = chip if matched is None or matched.key != chip.key else with_calibration(matched, calibration)
-    return whole if calibration.fingerprint == own_fingerprint(machine) else _of_another_machine(whole)
+    calibrated = chip if matched is None or matched.key != chip.key else with_calibration(matched, calibration)
+    return calibrated if calibration.fingerprint == own_fingerprint(machine) else _of_another_machine(calibrated)
 
 
 def _of_another_machine(chip: Device) -> Device:

@@ -39,15 +39,15 @@ def lost_device_reason(error: BaseException) -> str | None:
     Sources: the CUDA runtime's list of errors that "leave the process in an inconsistent state"; torch raises them as
     `RuntimeError` or `torch.AcceleratorError`. An `AcceleratorError` that is not known to be harmless counts as lost.
     """
-    seen: list[BaseException] = []
+    visited: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and current not in seen and len(seen) < _MAX_CHAIN:
+    while current is not None and current not in visited and len(visited) < _MAX_CHAIN:
         text = _text(current)
         if any(part in text for part in _LOST) and _speaks_of_a_device(current, text):
             return text.strip().splitlines()[0][:200]
         if type(current).__name__ == "AcceleratorError" and not any(part in text for part in _HARMLESS):
             return (text.strip().splitlines() or ["AcceleratorError"])[0][:200]
-        seen.append(current)
+        visited.append(current)
         current = current.__cause__ or current.__context__
     return None
 

@@ -1,4 +1,4 @@
-"""Where cases are measured: in pytest's own process, or in workers that may die without taking the run along.
+"""Isolation of cases: measurement in pytest's own process, or in workers whose death does not end the run.
 
 `--roofline-processes N` runs each test in N fresh processes, as N items of the session. The passes come after every selection
 and in whole rounds: `-k`, `-m`, `--lf`, `--sw` and the like choose tests, and each chosen one is measured N times. The first
@@ -49,20 +49,22 @@ def decide(options: BenchOptions, target: Target, config: pytest.Config) -> Isol
     idle = _nothing_to_measure(options, target)
     if idle:
         return Isolation("none", idle)
-    here = _needs_this_process(config)
+    needs_this_process = _needs_this_process(config)
     count = options.process_count
     if count is not None:
         if options.isolate == "none":
             raise InvalidValueError(
                 "--roofline-processes measures in worker processes; leave out --roofline-isolate none"
             )
-        if here:
-            raise InvalidValueError(f"--roofline-processes measures in worker processes, which {here} rules out")
+        if needs_this_process:
+            raise InvalidValueError(
+                f"--roofline-processes measures in worker processes, which {needs_this_process} rules out"
+            )
         return Isolation("case" if options.isolate == "case" else "auto", "", count)
     if options.isolate == "none":
         return Isolation("none", "--roofline-isolate none")
-    if here:
-        return Isolation("none", here)
+    if needs_this_process:
+        return Isolation("none", needs_this_process)
     if options.isolate == "case":
         return Isolation("case", "")
     if options.timer.partition(":")[0] in ("simulated", "replay"):
@@ -89,8 +91,8 @@ def _nothing_to_measure(options: BenchOptions, target: Target) -> str:
 
 
 def _needs_this_process(config: pytest.Config) -> str:
-    """Return what needs the tests in pytest's own process, else nothing."""
-    given = vars(config.option)
+    """Return the option or plugin that needs the tests in pytest's own process, or an empty text."""
+    option_values = vars(config.option)
     for name, flag in (
         ("usepdb", "--pdb"),
         ("trace", "--trace"),
@@ -98,7 +100,7 @@ def _needs_this_process(config: pytest.Config) -> str:
         ("setupshow", "--setup-show"),
         ("setupplan", "--setup-plan"),
     ):
-        if given.get(name):
+        if option_values.get(name):
             return flag
     if hasattr(config, "workerinput"):
         return "pytest-xdist (-n)"
@@ -135,14 +137,14 @@ class PassItem(pytest.Item):
         return Path(path), line, self.name
 
 
-def add_passes(items: list[pytest.Item], ours: Sequence[pytest.Item], process_count: int) -> None:
+def add_passes(items: list[pytest.Item], own_error: Sequence[pytest.Item], process_count: int) -> None:
     """Append the passes 2 … N of `ours` to a session's items, every second pass in reversed order."""
     for number in range(2, process_count + 1):
         again = [
             PassItem.from_parent(
                 _parent(item), name=pass_name(item.name, number), measured_item=item, pass_number=number
             )
-            for item in ours
+            for item in own_error
         ]
         items += again[::-1] if number % 2 == 0 else again
 
@@ -181,9 +183,9 @@ def _like(name: Any, item: pytest.Item) -> Any:
 def followers(items: Sequence[pytest.Item]) -> dict[pytest.Item, pytest.Item | None]:
     """Return for each roofline item what the same worker is asked for next: the next one of its pass, or None."""
     fromkeys: dict[pytest.Item, pytest.Item | None] = dict.fromkeys(items)
-    for one, other in itertools.pairwise(items):
-        if pass_of(one) == pass_of(other):
-            fromkeys[one] = measured(other)
+    for item, other in itertools.pairwise(items):
+        if pass_of(item) == pass_of(other):
+            fromkeys[item] = measured(other)
     return fromkeys
 
 

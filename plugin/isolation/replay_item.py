@@ -1,4 +1,4 @@
-"""What pytest's own process still does for a test that a worker ran: pytest-benchmark's row, and its own fixtures' end."""
+"""Replay in pytest's own process of a test that a worker ran: pytest-benchmark's row and fixture teardown."""
 
 from __future__ import annotations
 

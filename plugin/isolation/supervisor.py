@@ -43,7 +43,7 @@ class CannotStart(Exception):
 
 @dataclass(slots=True)
 class _Running:
-    """What is known of the test that a worker runs now."""
+    """State of the test that a worker runs now."""
 
     item: pytest.Item
     """As pytest shows it: the test, or one of its further passes."""
@@ -279,30 +279,30 @@ class Supervisor:
 
     def _conclude(self, running: _Running, nextitem: Any) -> None:
         """Do what pytest does after a test here: pytest-benchmark's row, the fixtures of other tests, requests to stop."""
-        done = running.done or {}
-        self._uses_torch = self._uses_torch or bool(done.get("torch"))
+        end_message = running.done or {}
+        self._uses_torch = self._uses_torch or bool(end_message.get("torch"))
         self._cases_of_worker += 1
         item = running.item
-        if "missing" in done:
-            why = "; ".join(done["missing"]) or why_not_collected(self.config, done["rootdir"])
+        if "missing" in end_message:
+            why = "; ".join(end_message["missing"]) or why_not_collected(self.config, end_message["rootdir"])
             self._fail(running, f"the worker did not collect this test, though pytest did: {why}", [], "", time.time())
         measured = next((record.measurement for record in running.stored if record.measurement is not None), None)
         passed = any(report.when == "call" and report.passed for report in running.reports)
         if measured is not None and passed:
             replay_benchmark(item, measured.samples_s)
         finish_here(item, nextitem)
-        lost = done.get("lost_device")
-        if lost:
-            self._note_end(f"lost its device: {lost}")
+        lost_device = end_message.get("lost_device")
+        if lost_device:
+            self._note_end(f"lost its device: {lost_device}")
             self.kill()
-        if done.get("stop"):
-            item.session.shouldstop = done["stop"]
-        if done.get("exit") is not None:
+        if end_message.get("stop"):
+            item.session.shouldstop = end_message["stop"]
+        if end_message.get("exit") is not None:
             self.kill()
-            pytest.exit(done["exit"], returncode=done["returncode"])
-        if done.get("interrupt") is not None:
+            pytest.exit(end_message["exit"], returncode=end_message["returncode"])
+        if end_message.get("interrupt") is not None:
             self.kill()
-            raise KeyboardInterrupt(done["interrupt"])
+            raise KeyboardInterrupt(end_message["interrupt"])
 
     def _bury(self, running: _Running, death: WorkerDied, began_s: float) -> None:
         """Store and log what a dead worker leaves behind: its case failed, what it had measured before stays."""
@@ -325,9 +325,9 @@ class Supervisor:
 
     def _fail(self, running: _Running, reason: str, stack: Sequence[str], output: str, began_s: float) -> None:
         """Log the phase in which the worker was lost as failed."""
-        seen = {report.when for report in running.reports}
-        phase = "teardown" if "call" in seen else "call"
-        now = time.time()
+        phases = {report.when for report in running.reports}
+        phase = "teardown" if "call" in phases else "call"
+        end_time = time.time()
         text = "\n".join([reason, *(["", "It was here, innermost first:", *_own_frames(stack)] if stack else [])])
         item = running.item
 
@@ -340,16 +340,16 @@ class Supervisor:
                 longrepr=longrepr,
                 when=when,  # type: ignore[arg-type]
                 sections=[("Captured output of the worker", output)] if output and longrepr else [],
-                duration=max(0.0, now - started),
+                duration=max(0.0, end_time - started),
                 start=started,
-                stop=now,
+                stop=end_time,
             )
             running.reports.append(report)
             item.ihook.pytest_runtest_logreport(report=report)
 
         log(phase, "failed", text, began_s)
         if phase == "call":
-            log("teardown", "passed", None, now)
+            log("teardown", "passed", None, end_time)
 
     def _note_end(self, end: str) -> None:
         self.session.end_process(self._process, end[:300])
@@ -357,8 +357,8 @@ class Supervisor:
 
 def _own_frames(stack: Sequence[str]) -> list[str]:
     """Return the frames of the test and what it called, without pytest's below them."""
-    own = list(itertools.takewhile(lambda line: "/_pytest/" not in line, stack))
-    return (own or list(stack))[:_STACK_LINES]
+    own_frames = list(itertools.takewhile(lambda line: "/_pytest/" not in line, stack))
+    return (own_frames or list(stack))[:_STACK_LINES]
 
 
 def _at(stack: Sequence[str]) -> str:
@@ -366,8 +366,8 @@ def _at(stack: Sequence[str]) -> str:
 
 
 def _start_failure(reasons: Sequence[str], output: str) -> str:
-    said = [line.strip() for line in output.splitlines() if line.strip()]
-    last = f" ({said[-1][:200]})" if said else ""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    last = f" ({lines[-1][:200]})" if lines else ""
     return (
         f"roofline: {len(reasons)} workers in a row died before they were ready; the last: {reasons[-1]}{last}; "
         "--roofline-isolate none measures in pytest's own process"

@@ -48,12 +48,12 @@ class WorkerHooks:
     # The link ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Say hello and wait for the run this worker belongs to."""
+        """Connect to the parent and wait for the run of this worker."""
         self.send({"kind": "hello"})
         self.start = self._receive()
 
     def send(self, message: Message) -> None:
-        """Tell the parent; a worker whose parent is gone has nobody to measure for and ends at once.
+        """Send a message to the parent; end at once if the parent is gone.
 
         So does a process that a test forked and that came back into pytest: its messages would count as the worker's.
         """
@@ -65,7 +65,7 @@ class WorkerHooks:
             os._exit(1)
 
     def ask(self, message: Message) -> Message:
-        """Tell the parent and wait for its answer."""
+        """Send a message to the parent and wait for its answer."""
         self.send(message)
         return self._receive()
 

@@ -79,11 +79,11 @@ class WorkerProcess:
         crash = tempfile.TemporaryFile()  # noqa: SIM115 - read when the worker has died, closed with it
         output = None if passes_output else tempfile.TemporaryFile()  # noqa: SIM115
         inherited = (command_read, answer_write, crash.fileno())
-        given = json.dumps({"path": sys.path, "arguments": list(arguments)})
+        bootstrap_input = json.dumps({"path": sys.path, "arguments": list(arguments)})
         variables = {**environment, VARIABLE: ",".join(map(str, (*inherited, os.getpid())))}
         try:
             process = subprocess.Popen(
-                [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _BOOTSTRAP, given],  # type: ignore[attr-defined]
+                [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _BOOTSTRAP, bootstrap_input],  # type: ignore[attr-defined]
                 cwd=folder,
                 env=variables,
                 stdin=subprocess.DEVNULL,
@@ -150,18 +150,18 @@ class WorkerProcess:
 
     def stack(self) -> list[str]:
         """Make the living worker write its Python stack and return the main thread's lines, innermost first."""
-        before = self._crash_size()
+        old_size = self._crash_size()
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(DUMP_SIGNAL)
         deadline = time.monotonic() + _DUMP_WAIT_S
-        size = before
+        size = old_size
         while time.monotonic() < deadline:
             time.sleep(0.02)
-            now = self._crash_size()
-            if now > before and now == size:
+            new_size = self._crash_size()
+            if new_size > old_size and new_size == size:
                 break
-            size = now
-        return main_thread(self._crash_text(before))
+            size = new_size
+        return main_thread(self._crash_text(old_size))
 
     def crash_stack(self) -> list[str]:
         """Return the main thread's Python stack at the crash, innermost first; empty when nothing was written."""
@@ -201,10 +201,10 @@ class WorkerProcess:
         return WorkerDied.was(f"killed by {name}{self._memory_note() if name == 'SIGKILL' else ''}")
 
     def _memory_note(self) -> str:
-        now = oom_kill_count()
-        if now is None or self._oom_kill_count is None:
+        kill_count = oom_kill_count()
+        if kill_count is None or self._oom_kill_count is None:
             return ": out of memory?"
-        return ": out of memory" if now > self._oom_kill_count else " from outside (memory did not run out)"
+        return ": out of memory" if kill_count > self._oom_kill_count else " from outside (memory did not run out)"
 
     def _crash_size(self) -> int:
         return os.fstat(self._crash.fileno()).st_size

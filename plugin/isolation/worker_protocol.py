@@ -1,4 +1,4 @@
-"""What a worker and pytest's own process say to each other: JSON messages with a length in front, over two pipes.
+"""Protocol between a worker and pytest's own process: JSON messages prefixed by their length, over two pipes.
 
 Each message is an object with a `kind`. From the worker, each with the `test` it runs: hello, ready, declared, record,
 canary, canary-times, flag, report, warning, note, internal-error, done. To the worker: start, times, run, stop. Records
@@ -24,7 +24,7 @@ MAX_MESSAGE_BYTES = 512 * 1024 * 1024
 
 
 class ProtocolError(Exception):
-    """What came over the pipe is no message of ours."""
+    """Raised for bytes on the pipe that are no message of this protocol."""
 
 
 def encode(message: Message) -> bytes:
@@ -35,9 +35,9 @@ def encode(message: Message) -> bytes:
 
 def send(descriptor: int, message: Message) -> None:
     """Write a message whole. Raises `OSError` when nobody reads any more."""
-    rest = memoryview(encode(message))
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    unsent = memoryview(encode(message))
+    while unsent:
+        unsent = unsent[os.write(descriptor, unsent) :]
 
 
 def receive(descriptor: int) -> Message | None:

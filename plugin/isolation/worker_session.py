@@ -17,7 +17,7 @@ from results.records.state_records import CanaryReading
 
 
 class Link(Protocol):
-    """What a worker's session needs of the pipes."""
+    """Pipe interface of a worker's session."""
 
     start: Message
     test_id: str
@@ -55,7 +55,7 @@ class WorkerSession(BenchSession):
         self.records.append(record)
 
     def declared(self, pending: Any) -> None:
-        """Tell the parent what is being measured, so that a case this process dies of is stored with its prediction.
+        """Announce the case to the parent, which stores it with its prediction if it kills this process.
 
         May be called again once the case is measured: a crash later in the same test then costs only what came after.
         """
@@ -81,7 +81,7 @@ class WorkerSession(BenchSession):
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """Bracket the last case; the parent ends the run."""
-        self.look_at_canary_once_more()
+        self.repeat_canary()
 
 
 def pack(value: Any) -> str:
@@ -90,5 +90,5 @@ def pack(value: Any) -> str:
 
 
 def unpack(text: str) -> Any:
-    """Return what `pack` was given."""
+    """Return the value that `pack` encoded."""
     return pickle.loads(base64.b64decode(text))

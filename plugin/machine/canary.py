@@ -86,7 +86,7 @@ class CanaryKeeper:
 
 
 def reference_s(earlier_s: Sequence[float], own_s: Sequence[float]) -> float:
-    """Return what a reading is compared with: the median of earlier runs, or this run's fastest where it has been faster.
+    """Return the reference of a reading: the median of earlier runs, or this run's fastest if that is lower.
 
     A machine whose first runs were all in the slow state would otherwise call it healthy for ever.
     """
@@ -130,8 +130,8 @@ class CanaryLedger:
             self._groups.append([])
         self._judge_again(reading.kernel)
         case_keys: list[str] = []
-        for index, place in enumerate(self._places):
-            if self.readings[place].is_slow:
+        for index, cpu in enumerate(self._places):
+            if self.readings[cpu].is_slow:
                 case_keys += [*self._groups[index], *self._groups[index + 1]]
         return self._new(case_keys)
 

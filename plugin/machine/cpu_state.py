@@ -1,4 +1,4 @@
-"""What the CPUs are set to and what they are doing: governor, frequency, boost, SMT, NUMA, pinning, quota, swap.
+"""Settings and state of the CPUs: governor, frequency, boost, SMT, NUMA, pinning, quota, swap.
 
 The quota is that of the container or unit (cgroup version 2, else version 1), with how long it has stopped us. Everything comes from the kernel's files; what a machine does not tell is None. `root` is the file system to read.
 """
@@ -55,10 +55,10 @@ def cpu_facts(root: Path = ROOT, cpus: Iterable[int] | None = None) -> dict[str,
 
 def mean_clock_hz(cpus: Iterable[int] | None = None, root: Path = ROOT) -> float | None:
     """Return the mean frequency of some CPUs now: cpufreq's, else the one /proc/cpuinfo shows, else None."""
-    wanted = set(allowed_cpus() if cpus is None else cpus)
-    clocks = _kilohertz(root, sorted(wanted), "cpufreq/scaling_cur_freq")
+    chosen_cpus = set(allowed_cpus() if cpus is None else cpus)
+    clocks = _kilohertz(root, sorted(chosen_cpus), "cpufreq/scaling_cur_freq")
     if not clocks:
-        clocks = [clock_hz for cpu, clock_hz in _cpuinfo_clocks(root) if cpu in wanted]
+        clocks = [clock_hz for cpu, clock_hz in _cpuinfo_clocks(root) if cpu in chosen_cpus]
     return sum(clocks) / len(clocks) if clocks else None
 
 
@@ -79,9 +79,9 @@ def hypervisor(root: Path = ROOT) -> str | None:
         is_real = "metal" in board or (part == "microsoft" and "virtual" not in board)
         if part in board and not is_real:
             return title
-    kind = _read(root / "sys/hypervisor/type")
-    if kind:
-        return _HYPERVISOR_NAMES.get(kind, kind)
+    hypervisor_type = _read(root / "sys/hypervisor/type")
+    if hypervisor_type:
+        return _HYPERVISOR_NAMES.get(hypervisor_type, hypervisor_type)
     flags = re.search(r"^flags\s*:.*$", _read(root / "proc/cpuinfo") or "", re.MULTILINE)
     return "unknown" if flags and " hypervisor" in flags[0] else None
 
@@ -99,8 +99,8 @@ def heat_throttle_s(cpus: Iterable[int] | None = None, root: Path = ROOT) -> flo
 
     thermal_throttle/package_throttle_total_time_ms, kernel 5.10 and later.
     """
-    wanted = allowed_cpus() if cpus is None else cpus
-    texts = [_read(root / _CPUS / f"cpu{cpu}/thermal_throttle/package_throttle_total_time_ms") for cpu in wanted]
+    chosen_cpus = allowed_cpus() if cpus is None else cpus
+    texts = [_read(root / _CPUS / f"cpu{cpu}/thermal_throttle/package_throttle_total_time_ms") for cpu in chosen_cpus]
     return max((int(text) / 1e3 for text in texts if text and text.isdecimal()), default=None)
 
 
@@ -192,8 +192,8 @@ def _folders(root: Path) -> Iterator[Path]:
     """Yield the folders of this process's CPU groups; a path that lies outside the container's view is cut to its root."""
     mount = root / "sys/fs/cgroup"
     for line in (_read(root / "proc/self/cgroup") or "").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, _, cpu_list = line.partition(":")
+        controllers, _, path = cpu_list.partition(":")
         if controllers == "":
             base = mount
         elif "cpu" in controllers.split(","):
@@ -209,9 +209,14 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _ratio(folder: Path) -> float | None:
     """Return the group's own limit as a number of CPUs, or None."""
-    both = (_read(folder / "cpu.max") or "").split()
-    if not both:
-        both = [_read(folder / "cpu.cfs_quota_us") or "", _read(folder / "cpu.cfs_period_us") or ""]
-    if len(both) != 2 or not both[0].isdecimal() or not both[1].isdecimal() or int(both[1]) == 0:
+    quota_and_period = (_read(folder / "cpu.max") or "").split()
+    if not quota_and_period:
+        quota_and_period = [_read(folder / "cpu.cfs_quota_us") or "", _read(folder / "cpu.cfs_period_us") or ""]
+    if (
+        len(quota_and_period) != 2
+        or not quota_and_period[0].isdecimal()
+        or not quota_and_period[1].isdecimal()
+        or int(quota_and_period[1]) == 0
+    ):
         return None  # `max` and -1 are no limit
-    return int(both[0]) / int(both[1])
+    return int(quota_and_period[0]) / int(quota_and_period[1])

@@ -156,22 +156,22 @@ def command_line() -> str:
     module is `python -m NAME`.
     """
     program = Path(sys.argv[0])
-    words = [program.name]
+    command = [program.name]
     if program.name == "__main__.py":
-        words = ["pytest"] if program.parent.name == "pytest" else ["python", "-m", program.parent.name]
-    return shlex.join([*words, *map(mask_passwords, sys.argv[1:])])[:_COMMAND_CHARACTERS]
+        command = ["pytest"] if program.parent.name == "pytest" else ["python", "-m", program.parent.name]
+    return shlex.join([*command, *map(mask_passwords, sys.argv[1:])])[:_COMMAND_CHARACTERS]
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
     if shutil.which("git") is None:
         return None
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=5, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 ROOT = Path("/")
@@ -282,7 +282,7 @@ def container_image(environment: Mapping[str, str] = os.environ, root: Path = RO
 
 
 def speed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return those of `SPEED_VARIABLES` that are set; a value that does not look like a setting is only said to be set."""
+    """Return the `SPEED_VARIABLES` that are set; any other value is only recorded as set."""
     variables = {name: environment[name].strip() for name in SPEED_VARIABLES if environment.get(name, "").strip()}
     return {name: value if _SETTING.fullmatch(value) else "(set)" for name, value in variables.items()}
 
@@ -370,19 +370,19 @@ def software_facts() -> dict[str, Any]:
 
 
 def torch_build() -> dict[str, str | None]:
-    """Return what torch was built for (`cpu`, `cu130`, `rocm6.4`), from which commit, and its CPU libraries once loaded.
+    """Return the build of torch (`cpu`, `cu130`, `rocm6.4`), its commit, and its CPU libraries once loaded.
 
     Read from torch/version.py as text: importing torch takes two seconds. The libraries (MKL, oneDNN, OpenBLAS) are known
     to the loaded torch only, so they are None in a process that has not imported it.
     """
     text = _version_file()
     cuda, rocm, commit = (_assigned(text, name) for name in ("cuda", "hip", "git_version"))
-    kind = None if not text else "cpu"
+    backend = None if not text else "cpu"
     if cuda:
-        kind = "cu" + cuda.replace(".", "")
+        backend = "cu" + cuda.replace(".", "")
     elif rocm:
-        kind = f"rocm{rocm}"
-    return {"torch_build": kind, "torch_commit": commit, "torch_cuda": cuda, "blas": _loaded_blas()}
+        backend = f"rocm{rocm}"
+    return {"torch_build": backend, "torch_commit": commit, "torch_cuda": cuda, "blas": _loaded_blas()}
 
 
 def _version_file() -> str:
@@ -390,7 +390,7 @@ def _version_file() -> str:
     try:
         files = [Path(str(metadata.distribution("torch").locate_file("torch/version.py")))]
     except metadata.PackageNotFoundError:
-        files = [Path(place) / "torch/version.py" for place in sys.path if place]
+        files = [Path(search_path) / "torch/version.py" for search_path in sys.path if search_path]
     for file in files:
         try:
             return file.read_text(encoding="utf-8")
@@ -417,5 +417,5 @@ def _loaded_blas() -> str | None:
         "OpenBLAS": r"OpenBLAS (\d\S*)",
     }
     loaded_blas = [f"{name} {match[1]}" for name, pattern in patterns.items() if (match := re.search(pattern, text))]
-    kind = re.search(r"BLAS_INFO=(\w+)", text)
-    return ", ".join([*([f"BLAS {kind[1]}"] if kind else []), *loaded_blas]) or None
+    blas_match = re.search(r"BLAS_INFO=(\w+)", text)
+    return ", ".join([*([f"BLAS {blas_match[1]}"] if blas_match else []), *loaded_blas]) or None

@@ -1,4 +1,4 @@
-"""What this machine is, found without importing torch: a GPU through NVML or the kernel's files, else the CPU."""
+"""Identity of this machine, read without importing torch: a GPU through NVML or the kernel's files, else the CPU."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Machine:
     @property
     def thread_count(self) -> int:
         """Threads that torch uses for one kernel on the CPU: OMP_NUM_THREADS, else every usable CPU."""
-        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        return int(asked) if asked.isdecimal() and int(asked) > 0 else self.cpu_count
+        threads_text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        return int(threads_text) if threads_text.isdecimal() and int(threads_text) > 0 else self.cpu_count
 
     def match(self) -> tuple[Device | None, str]:
         """Return the registry chip this machine's GPU is, and why (or why none)."""
@@ -105,12 +105,12 @@ def cpu_name() -> str:
 def _lscpu_name() -> str | None:
     """Return the core types as lscpu decodes them, joined by +: 64-bit Arm kernels print part numbers only."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["lscpu"], capture_output=True, text=True, timeout=5, check=False, env={**os.environ, "LC_ALL": "C"}
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    names = re.findall(r"^\s*Model name:\s*(\S.*?)\s*$", done.stdout, re.MULTILINE)
+    names = re.findall(r"^\s*Model name:\s*(\S.*?)\s*$", process.stdout, re.MULTILINE)
     return "+".join(dict.fromkeys(name for name in names if name != "-")) or None
 
 

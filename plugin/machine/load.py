@@ -50,8 +50,8 @@ class LoadWatch:
             busy_s, stolen_s = parse_stat(_STAT.read_text(), self._cpus)
         except (OSError, ValueError):
             return None
-        own = os.times()
-        return CpuTimes(time.perf_counter(), busy_s, stolen_s, own.user + own.system)
+        process_times = os.times()
+        return CpuTimes(time.perf_counter(), busy_s, stolen_s, process_times.user + process_times.system)
 
     @property
     def others_ratio(self) -> float | None:
@@ -99,15 +99,15 @@ def parse_stat(text: str, cpus: list[int]) -> tuple[float, float]:
     Guest time is inside user time already; stolen time is nobody's work here and counted apart.
     """
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    wanted = {f"cpu{cpu}" for cpu in cpus}
+    cpu_names = {f"cpu{cpu}" for cpu in cpus}
     busy = stolen = 0
     for line in text.splitlines():
         name, *fields = line.split()
-        if name in wanted:
+        if name in cpu_names:
             user, nice, system, _idle, _iowait, irq, softirq, steal = (int(value) for value in fields[:8])
             busy += user + nice + system + irq + softirq
             stolen += steal
-            wanted.discard(name)
-    if wanted:
-        raise ValueError(f"no counters for {sorted(wanted)}")
+            cpu_names.discard(name)
+    if cpu_names:
+        raise ValueError(f"no counters for {sorted(cpu_names)}")
     return busy * tick_s, stolen * tick_s

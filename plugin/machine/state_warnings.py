@@ -1,4 +1,4 @@
-"""What the machine did during one case (`StateWatch`), and what about it should be mended first (`warnings`).
+"""State of the machine during one case (`StateWatch`), and warnings about its settings (`warnings`).
 
 Readings before and after a case come from guarded sensors: a driver that blocks delays it by half a second once.
 """
@@ -83,11 +83,11 @@ class StateWatch:
 
     @property
     def active_reasons(self) -> tuple[str, ...]:
-        """What held the device's clock down when the case ended, as far as its sensors tell."""
+        """Throttle reasons active when the case ended, from the device's sensors."""
         return self._throttle.active
 
     def _throttled_s(self) -> Mapping[str, float] | None:
-        """Return what held the device back: on a CPU that includes the container's quota, whatever sensors there are."""
+        """Return the throttled seconds by reason; on a CPU with the container's quota, with or without sensors."""
         of_device = self._throttle.throttled_s
         of_host = gained_s(*self._quota) if self._device == "cpu" else None
         if of_device is None and of_host is None:
@@ -104,7 +104,7 @@ class StateWatch:
 def warnings(
     sensors: Sensors | None, machine: Machine, device: str | None, load: LoadWatch | None = None
 ) -> list[Finding]:
-    """Return what makes this machine's times untrustworthy or unrepeatable.
+    """Return the warnings about settings that make this machine's times unreliable or unrepeatable.
 
     For the start of a run, once. On a CPU `load` is a window that has ended; without one the CPUs are watched for 0.2 s.
     """

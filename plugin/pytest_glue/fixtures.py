@@ -292,14 +292,14 @@ class RooflineFixture:
 
     def _state(self, can_rotate: bool) -> str:
         """Return the cache state of a case made here: what was asked for, as far as the arguments allow it."""
-        asked = self._session.options.cache
-        if asked == "both":
+        cache_option = self._session.options.cache
+        if cache_option == "both":
             raise InvalidValueError(
                 "one measure() is one measurement: give --roofline-cache cold, warm or flushed, and run pytest once for each"
             )
-        if asked == "flushed":
+        if cache_option == "flushed":
             return "flushed"
-        return "cold" if can_rotate and asked != "warm" else "warm"
+        return "cold" if can_rotate and cache_option != "warm" else "warm"
 
     def _mode(self) -> str:
         modes = self._session.options.modes
@@ -430,7 +430,7 @@ def marker_defaults(node: pytest.Item) -> dict[str, Any]:
 
 
 def threshold_facts(defaults: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a marker's `threshold` stores with each record of the test; empty without one.
+    """Return the facts that a marker's `threshold` adds to each record of the test; empty without one.
 
     `0.05` or `"5%"`: the smallest change of this case's time that counts in a diff. Raises `InvalidValueError` for anything else.
     """

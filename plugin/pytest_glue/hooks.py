@@ -94,7 +94,7 @@ class RooflineHooks:
 
     @property
     def isolation(self) -> Isolation:
-        """Where the cases of this session are measured; raises a `RooflineError` for options that contradict."""
+        """Isolation of this session's cases; raises a `RooflineError` for contradictory options."""
         if self._isolation is None:
             self._isolation = decide(self.options, self.target, self.config)
         return self._isolation
@@ -118,10 +118,10 @@ class RooflineHooks:
 
         pytest-benchmark gets its replaying timer before it makes its fixtures.
         """
-        ours = [item for item in session.items if _is_ours(item)]
-        if ours and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
+        roofline_items = [item for item in session.items if _is_ours(item)]
+        if roofline_items and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
             try:
-                add_passes(session.items, ours, self.isolation.process_count or 1)
+                add_passes(session.items, roofline_items, self.isolation.process_count or 1)
             except RooflineError as error:
                 raise self.usage_error(str(error)) from None
         for item in session.items:
@@ -133,9 +133,9 @@ class RooflineHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Open the run before the first test, so that calibration is shown and is nobody's set-up time."""
-        ours = [item for item in session.items if _is_ours(item)]
+        roofline_items = [item for item in session.items if _is_ours(item)]
         is_controller = self.config.pluginmanager.hasplugin("dsession")
-        if not ours or session.config.option.collectonly or is_controller or self._link is not None:
+        if not roofline_items or session.config.option.collectonly or is_controller or self._link is not None:
             return
         try:
             run = self.session.open()
@@ -160,7 +160,7 @@ class RooflineHooks:
         for item in map(from_stored, facts.get("warnings", ())):
             self._report(f"warning: {advice_text(item)}")
         if self.options.profiler is not None:
-            for command in ncu_commands(ours):
+            for command in ncu_commands(roofline_items):
                 self._report(command, prefix="")
         if chip.calibration is not None and chip.calibration.disturbed_by and not is_timing_kernels:
             self._report(short_text(ceilings_doubt(chip.key, chip.calibration)))
@@ -173,11 +173,11 @@ class RooflineHooks:
         ):
             benchmark_bridge.show_few_columns(self.config)
         if self._live_reporter() is not None:
-            self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
+            self._progress = Progress(len(roofline_items), 1.5 * self.options.max_seconds + 0.3)
         if not _is_xdist_worker(self.config):
             self._signals.install()
         if isolation.kind != "none":
-            self._followers = followers(ours)
+            self._followers = followers(roofline_items)
             self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
             try:
                 self._supervisor.start()
@@ -332,7 +332,7 @@ class RooflineHooks:
             )
 
     def _lines_for_controller(self) -> list[str]:
-        """Return what the xdist controller shows of this worker's run, which is a run of its own."""
+        """Return the lines that the xdist controller shows for this worker's own run."""
         assert self._session is not None
         if self._session.run is None:
             return []
@@ -345,12 +345,12 @@ class RooflineHooks:
         return lines
 
     def _explain_nothing(self, reporter: Any) -> None:
-        wanted = self.config.option.keyword
-        if self._our_ids or not self._deselected or not wanted or self.config.option.collectonly:
+        keyword_expression = self.config.option.keyword
+        if self._our_ids or not self._deselected or not keyword_expression or self.config.option.collectonly:
             return
-        nearest = difflib.get_close_matches(wanted, self._deselected, n=3, cutoff=0.1)
+        nearest = difflib.get_close_matches(keyword_expression, self._deselected, n=3, cutoff=0.1)
         reporter.write_line(
-            f"-k {wanted!r} selects none of {counted(len(self._deselected), 'case')}; nearest: {', '.join(nearest) or self._deselected[0]}",
+            f"-k {keyword_expression!r} selects none of {counted(len(self._deselected), 'case')}; nearest: {', '.join(nearest) or self._deselected[0]}",
             yellow=True,
         )
 

@@ -42,8 +42,8 @@ class BaselineCheck:
         from results.store.store import open_store
 
         with open_store(options.db, create=False, read_only=True) as store:
-            wanted = find_baseline(options.baseline, (run,), store.runs, store.resolve_run)
-        if not wanted.chosen:
+            baseline = find_baseline(options.baseline, (run,), store.runs, store.resolve_run)
+        if not baseline.chosen:
             report(short_text(finding("no-baseline", baseline=options.baseline)))
             return None
         return cls(options, run)

@@ -46,10 +46,10 @@ class SampleReplay:
 def attach_timer(item: pytest.Item) -> None:
     """Give the item's `benchmark` fixture a replaying timer; must run before the item's set-up."""
     marker = item.get_closest_marker("benchmark")
-    given = marker.kwargs if marker is not None else {}
-    if item.config.pluginmanager.hasplugin("benchmark") and "timer" not in given:
+    marker_options = marker.kwargs if marker is not None else {}
+    if item.config.pluginmanager.hasplugin("benchmark") and "timer" not in marker_options:
         # In front of the test's own marker, whose group and other settings stay.
-        item.add_marker(pytest.mark.benchmark(**given, timer=SampleReplay()), append=False)
+        item.add_marker(pytest.mark.benchmark(**marker_options, timer=SampleReplay()), append=False)
         # A case that is skipped or fails has nothing to feed it; that is our story to tell, not a warning's.
         if item.config.pluginmanager.hasplugin("warnings"):
             item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
@@ -69,9 +69,11 @@ def feed(benchmark: Any, item: pytest.Item, samples_s: Sequence[float]) -> None:
 
 def show_few_columns(config: pytest.Config) -> None:
     """Keep pytest-benchmark's 187-column table narrow unless the user chose its columns."""
-    asked = any(str(argument).startswith("--benchmark-columns") for argument in config.invocation_params.args)
+    has_columns_option = any(
+        str(argument).startswith("--benchmark-columns") for argument in config.invocation_params.args
+    )
     session = getattr(config, "_benchmarksession", None)
-    if session is not None and not asked and hasattr(session, "columns"):
+    if session is not None and not has_columns_option and hasattr(session, "columns"):
         session.columns = ["min", "median", "max", "rounds"]
 
 

@@ -1,4 +1,4 @@
-"""What a case is measured with: the timer for its mode, the stopping rule, the cache to defeat, and the method's name.
+"""Instruments of a case: the timer for its mode, the stopping rule, the cache to defeat, and the method's name.
 
 Made from the options and the target once per session; cheap, opens no device until it is asked.
 """
@@ -51,23 +51,23 @@ class Instruments:
         self._flush: Callable[[], None] | None = None
         self.pass_number = 1
         """Which of a case's fresh processes this is (`--roofline-processes`): a simulated device is a little different in each."""
-        kind, _, rest = options.timer.partition(":")
-        if kind not in _TIMERS:
+        timer_name, _, argument = options.timer.partition(":")
+        if timer_name not in _TIMERS:
             raise InvalidValueError(
-                f"--roofline-timer {kind!r} is unknown; use auto, monotonic, cuda-event, simulated[:…] or replay:FILE"
+                f"--roofline-timer {timer_name!r} is unknown; use auto, monotonic, cuda-event, simulated[:…] or replay:FILE"
             )
-        if kind == "replay":
-            self._replay = ReplayTimer.from_file(folder / rest)
+        if timer_name == "replay":
+            self._replay = ReplayTimer.from_file(folder / argument)
         self._simulated: SimulatedDevice | None = None
-        if kind == "simulated":
+        if timer_name == "simulated":
             self._simulated = SimulatedDevice(
-                SimulatedSettings.from_text(rest)
+                SimulatedSettings.from_text(argument)
             )  # one for all cases, as they share a GPU
-        if kind == "monotonic" and target.device == "cuda":
+        if timer_name == "monotonic" and target.device == "cuda":
             raise UnsupportedError(
                 "--roofline-timer monotonic cannot time a GPU, whose work goes on after a call returns; use cuda-event"
             )
-        if kind == "cuda-event" and target.device == "cpu":
+        if timer_name == "cuda-event" and target.device == "cpu":
             raise UnsupportedError("--roofline-timer cuda-event needs kernels on a GPU; use monotonic on a CPU")
 
     @property

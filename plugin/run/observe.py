@@ -50,7 +50,7 @@ TRACED_CALLS = 32
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was found about one kernel, and about the machine meanwhile."""
+    """Measurement of one kernel, with the state of the machine."""
 
     timing: CaseTiming
     telemetry: tuple[TelemetrySample, ...]
@@ -113,8 +113,8 @@ def observe(
 
 def sensors_of(timer: Timer, instruments: Instruments) -> Sensors | None:
     """Return the sensors that belong to a timer: the simulated device brings its own."""
-    own: Sensors | None = getattr(timer, "sensors", None)
-    return own if own is not None or not timer.runs_kernel else instruments.sensors
+    timer_sensors: Sensors | None = getattr(timer, "sensors", None)
+    return timer_sensors if timer_sensors is not None or not timer.runs_kernel else instruments.sensors
 
 
 def with_energy(

@@ -1,4 +1,4 @@
-"""What the user asked for: pytest options → one frozen value. Command line beats the ini file, which beats the default."""
+"""Options of a run: pytest options → one frozen value. Command line beats the ini file, which beats the default."""
 
 from __future__ import annotations
 
@@ -82,50 +82,52 @@ class BenchOptions:
     @property
     def is_model_given(self) -> bool:
         """Whether an option names a model or says how models are measured."""
-        given = (self.model, self.batches, self.contexts, self.kv_formats, self.plan_paths, self.method)
-        return any(value for value in given)
+        model_options = (self.model, self.batches, self.contexts, self.kv_formats, self.plan_paths, self.method)
+        return any(value for value in model_options)
 
     @classmethod
     def from_pytest_config(cls, config: pytest.Config) -> BenchOptions:
         """Read the options of one pytest session; raises a `RooflineError` naming the option that is wrong."""
-        given = config.option
+        parsed = config.option
         invocation = Path(str(config.invocation_params.dir))
-        db = given.roofline_db if given.roofline_db is not None else os.environ.get("ROOFLINE_DB") or None
+        db = parsed.roofline_db if parsed.roofline_db is not None else os.environ.get("ROOFLINE_DB") or None
         return cls(
-            hw=_text("--roofline-hw", given.roofline_hw, "auto"),
-            device=_choice("--roofline-device", given.roofline_device, DEVICE_CHOICES),
+            hw=_text("--roofline-hw", parsed.roofline_hw, "auto"),
+            device=_choice("--roofline-device", parsed.roofline_device, DEVICE_CHOICES),
             db=_located(db, invocation) if db is not None else str(invocation / ".roofline" / "results.db"),
-            run_label=_label(given.roofline_run),
-            predict_only=bool(given.roofline_predict_only),
-            formats=_format_keys("--roofline-formats", given.roofline_formats),
-            model_formats=_format_pairs("--roofline-formats", given.roofline_formats),
-            shapes=_text("--roofline-shapes", given.roofline_shapes, "quick", MAX_SHAPES_CHARS),
-            model=_name("--roofline-model", given.roofline_model),
-            batches=_counts("--roofline-batch", given.roofline_batch, "sequences"),
-            contexts=_counts("--roofline-context", given.roofline_context, "tokens"),
-            kv_formats=_format_pairs("--roofline-kv", given.roofline_kv) or (),
-            plan_paths=_inputs("--roofline-plan", given.roofline_plan, invocation),
-            method=_name("--roofline-method", given.roofline_method),
-            compile=bool(given.roofline_compile),
-            text_path=_input("--roofline-text", given.roofline_text, invocation, "give a UTF-8 text file"),
-            cache=_choice("--roofline-cache", given.roofline_cache, CACHE_CHOICES) or "cold",
-            modes=_modes(given.roofline_mode),
-            target_ci_ratio=_positive("--roofline-target-ci", given.roofline_target_ci, 1.0, "percent", 100) / 100,
-            max_seconds=_positive("--roofline-max-seconds", given.roofline_max_seconds, 0.7, "seconds", 86_400),
-            process_count=_count("--roofline-processes", given.roofline_processes, "processes", 1000),
-            isolate=_choice("--roofline-isolate", given.roofline_isolate, ISOLATE_CHOICES) or "auto",
-            timeout_s=_positive("--roofline-timeout", given.roofline_timeout, 60.0, "seconds", 86_400, LEAST_TIMEOUT_S),
-            timer=_text("--roofline-timer", given.roofline_timer, "auto"),
-            attribution=_choice("--roofline-attribution", given.roofline_attribution, ATTRIBUTION_CHOICES) or "none",
-            canary=not given.roofline_no_canary,
-            profile_file=_input("--roofline-profile-file", given.roofline_profile_file, invocation),
-            profiler=_choice("--roofline-profile", given.roofline_profile, PROFILER_CHOICES),
-            power=given.roofline_power,
-            json_path=_output("--roofline-json", given.roofline_json, invocation),
-            baseline=_name("--roofline-baseline", given.roofline_baseline),
-            fail_on=_fail_on(given.roofline_fail_on, given.roofline_baseline),
-            require_measured=_count("--roofline-require-measured", given.roofline_require_measured, "cases"),
-            force_measure=bool(given.roofline_force_measure),
+            run_label=_label(parsed.roofline_run),
+            predict_only=bool(parsed.roofline_predict_only),
+            formats=_format_keys("--roofline-formats", parsed.roofline_formats),
+            model_formats=_format_pairs("--roofline-formats", parsed.roofline_formats),
+            shapes=_text("--roofline-shapes", parsed.roofline_shapes, "quick", MAX_SHAPES_CHARS),
+            model=_name("--roofline-model", parsed.roofline_model),
+            batches=_counts("--roofline-batch", parsed.roofline_batch, "sequences"),
+            contexts=_counts("--roofline-context", parsed.roofline_context, "tokens"),
+            kv_formats=_format_pairs("--roofline-kv", parsed.roofline_kv) or (),
+            plan_paths=_inputs("--roofline-plan", parsed.roofline_plan, invocation),
+            method=_name("--roofline-method", parsed.roofline_method),
+            compile=bool(parsed.roofline_compile),
+            text_path=_input("--roofline-text", parsed.roofline_text, invocation, "give a UTF-8 text file"),
+            cache=_choice("--roofline-cache", parsed.roofline_cache, CACHE_CHOICES) or "cold",
+            modes=_modes(parsed.roofline_mode),
+            target_ci_ratio=_positive("--roofline-target-ci", parsed.roofline_target_ci, 1.0, "percent", 100) / 100,
+            max_seconds=_positive("--roofline-max-seconds", parsed.roofline_max_seconds, 0.7, "seconds", 86_400),
+            process_count=_count("--roofline-processes", parsed.roofline_processes, "processes", 1000),
+            isolate=_choice("--roofline-isolate", parsed.roofline_isolate, ISOLATE_CHOICES) or "auto",
+            timeout_s=_positive(
+                "--roofline-timeout", parsed.roofline_timeout, 60.0, "seconds", 86_400, LEAST_TIMEOUT_S
+            ),
+            timer=_text("--roofline-timer", parsed.roofline_timer, "auto"),
+            attribution=_choice("--roofline-attribution", parsed.roofline_attribution, ATTRIBUTION_CHOICES) or "none",
+            canary=not parsed.roofline_no_canary,
+            profile_file=_input("--roofline-profile-file", parsed.roofline_profile_file, invocation),
+            profiler=_choice("--roofline-profile", parsed.roofline_profile, PROFILER_CHOICES),
+            power=parsed.roofline_power,
+            json_path=_output("--roofline-json", parsed.roofline_json, invocation),
+            baseline=_name("--roofline-baseline", parsed.roofline_baseline),
+            fail_on=_fail_on(parsed.roofline_fail_on, parsed.roofline_baseline),
+            require_measured=_count("--roofline-require-measured", parsed.roofline_require_measured, "cases"),
+            force_measure=bool(parsed.roofline_force_measure),
         )
 
 
@@ -146,7 +148,7 @@ def _label(value: str | None) -> str:
         return ""
     label = value.strip()
     if not label or len(label) > MAX_LABEL_CHARS or len(label.splitlines()) > 1:
-        what = (
+        option_texts = (
             "is blank"
             if not label
             else f"is {len(label):,} characters long"
@@ -154,7 +156,7 @@ def _label(value: str | None) -> str:
             else "has several lines"
         )
         raise InvalidValueError(
-            f"--roofline-run {what}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"
+            f"--roofline-run {option_texts}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"
         )
     return label
 

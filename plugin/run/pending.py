@@ -140,14 +140,14 @@ def failure(report: Any, call: pytest.CallInfo[None]) -> tuple[str, str] | None:
     is_expected = hasattr(report, "wasxfail") and not call.excinfo.errisinstance(pytest.xfail.Exception)
     if report.skipped and not is_expected:
         return "skipped", clean(str(getattr(call.excinfo.value, "msg", call.excinfo.value)))
-    kind = call.excinfo.typename
+    error_type = call.excinfo.typename
     try:
         text = str(call.excinfo.value).strip()
     except Exception:  # an exception that cannot even say what it is
         text = "(its message cannot be printed)"
-    if isinstance(call.excinfo.value, MemoryError) or kind == "OutOfMemoryError":
+    if isinstance(call.excinfo.value, MemoryError) or error_type == "OutOfMemoryError":
         return "failed", clean(f"out of memory: {text}")
-    return "failed", clean(text if kind == "WrongResultError" else f"{kind}: {text}")
+    return "failed", clean(text if error_type == "WrongResultError" else f"{error_type}: {text}")
 
 
 def clean(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a run still knows when its database no longer takes it, written as a file that `roofline import` reads."""
+"""Rescue of results that the database refuses: a file that `roofline import` reads."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path
         return f"({_where(count, missing)} {path}; `roofline import` reads it)"
     if missing == 0:
         return f"({_all_of(count)} in the database; how the run ended is not)"
-    kept = f"; the other {count - missing} are in the database" if missing < count else ""
-    return f"({_records(missing)} could not be rescued either: {first_error}{kept})"
+    stored_text = f"; the other {count - missing} are in the database" if missing < count else ""
+    return f"({_records(missing)} could not be rescued either: {first_error}{stored_text})"
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
@@ -59,8 +59,8 @@ def _places(run_id: str, database: str, folder: Path) -> Iterator[Path]:
     name = f"{Path(database).name}." if is_file else ""
     name += f"{run_id[:SHOWN_DIGITS]}.rescued.json"
     folders = [Path(database).parent] if is_file else []
-    for place in dict.fromkeys([*folders, folder, Path(tempfile.gettempdir())]):
-        yield place / name
+    for target_folder in dict.fromkeys([*folders, folder, Path(tempfile.gettempdir())]):
+        yield target_folder / name
 
 
 def _where(count: int, missing: int) -> str:

@@ -113,12 +113,12 @@ def _require_cold(rotation: Rotation, cache_bytes: float, can_rotate: bool) -> N
     if rotation.defeats(cache_bytes):
         return
     count = len(rotation.sets)
-    found = f"{count} set{'s' if count > 1 else ''} of operands hold {format_bytes(rotation.working_set_bytes)}"
+    sets_text = f"{count} set{'s' if count > 1 else ''} of operands hold {format_bytes(rotation.working_set_bytes)}"
     needed = f"twice the cache is {format_bytes(CACHE_MULTIPLE * cache_bytes)}"
     if can_rotate:
-        raise InvalidValueError(f"{found}, {needed}: the sets share memory; make_args must return distinct copies")
+        raise InvalidValueError(f"{sets_text}, {needed}: the sets share memory; make_args must return distinct copies")
     raise UnsupportedError(
-        f"{found}, {needed}: the case cannot be cold; give make_args=, or measure it warm or flushed"
+        f"{sets_text}, {needed}: the case cannot be cold; give make_args=, or measure it warm or flushed"
     )
 
 

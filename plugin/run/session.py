@@ -71,7 +71,7 @@ class BenchSession:
 
     @property
     def database(self) -> str:
-        """Where results go, as the user would type it; a password in a URL is not shown."""
+        """Address of the database, as the user would type it; a password in a URL is masked."""
         text = str(self.options.db)
         if "://" in text:
             return parse_target(text).name
@@ -85,7 +85,7 @@ class BenchSession:
 
         hardware = self.target.hardware
         self._store = open_store(self.options.db, spool=self.folder / SPOOL_FOLDER)
-        self._deliver_what_waits()
+        self._deliver_waiting()
         started = utc_now()
         commit, branch, dirty = git_state(self.folder)
         self.process = ProcessInfo(0, os.getpid(), platform.node(), started)
@@ -109,7 +109,7 @@ class BenchSession:
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
         return self.run
 
-    def _deliver_what_waits(self) -> None:
+    def _deliver_waiting(self) -> None:
         """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever comes."""
         if not (self.folder / SPOOL_FOLDER).is_dir():
             return
@@ -154,7 +154,7 @@ class BenchSession:
             self.earlier_canary_times, self.add_canary, process_ordinal=self.process.ordinal, utc_now=utc_now
         )
 
-    def look_at_canary_once_more(self) -> None:
+    def repeat_canary(self) -> None:
         """Run the canary after the last case, so that it is bracketed too; nothing where no case was measured."""
         keeper = self.__dict__.get("canary")  # not made for this
         if keeper is not None:
@@ -185,14 +185,14 @@ class BenchSession:
 
     def flag_records(self, record_ids: Iterable[str], flag: str) -> None:
         """Add a flag to measurements that are stored already, and to the ones the summary shows."""
-        wanted = set(record_ids)
-        if not wanted:
+        flagged_ids = set(record_ids)
+        if not flagged_ids:
             return
         with self._noting():
-            self._store.flag_records(wanted, flag)
+            self._store.flag_records(flagged_ids, flag)
         for index, record in enumerate(self.records):
             measured = record.measurement
-            if record.record_id in wanted and measured is not None and flag not in measured.flags:
+            if record.record_id in flagged_ids and measured is not None and flag not in measured.flags:
                 self.records[index] = replace(record, measurement=replace(measured, flags=(*measured.flags, flag)))
 
     def end_process(self, process: ProcessInfo, end_reason: str) -> None:
@@ -212,8 +212,8 @@ class BenchSession:
         try:
             if self._failure is None:
                 with contextlib.suppress(StoreError), self._noting():  # told below, with the rescue
-                    self._store_what_was_interrupted()
-                    self.look_at_canary_once_more()
+                    self._store_interrupted_run()
+                    self.repeat_canary()
             interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
             status: RunStatus = "interrupted" if interrupted else "complete"
             delivery = None
@@ -238,7 +238,7 @@ class BenchSession:
         """Whether this is a process that a test forked and that came back into pytest: the run is not its own."""
         return self.process.pid is not None and self.process.pid != os.getpid()
 
-    def _store_what_was_interrupted(self) -> None:
+    def _store_interrupted_run(self) -> None:
         """Store the record that a Ctrl-C or a signal kept from being stored, unless its transaction was over."""
         assert self.run is not None
         if self._unsaved is not None and self._unsaved.record_id not in self._store.record_ids(self.run.run_id):
@@ -261,7 +261,7 @@ class BenchSession:
         return undelivered
 
     def _known(self, status: RunStatus, exit_code: int) -> dict[str, Any]:
-        """Return what this process knows of the run as an exported run."""
+        """Return the run in this process's memory as an exported run."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
         records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]

@@ -46,20 +46,20 @@ def resolve_target(
     `calibrate_cpu` gives the profile of this machine's CPU (cached ceilings, or measured on the spot); a profile file
     takes its place.
     """
-    here = machine or find_machine()
+    this_machine = machine or find_machine()
     simulates = options.timer.partition(":")[0] in ("simulated", "replay")
     if (
         options.device == "cuda"
-        and here.kind != "cuda"
+        and this_machine.kind != "cuda"
         and not simulates
         and not options.predict_only
         and options.hw == "auto"
     ):
         raise UnsupportedError(
-            f"--roofline-device cuda: this machine has no NVIDIA device ({here.reason}); use --roofline-device cpu"
+            f"--roofline-device cuda: this machine has no NVIDIA device ({this_machine.reason}); use --roofline-device cpu"
         )
     if options.hw == "auto":
-        return _this_machine(options, here, calibrate_cpu)
+        return _this_machine(options, this_machine, calibrate_cpu)
     chip = get_hardware(options.hw)
     device: DeviceKind = "cpu" if chip.kind == "cpu" or options.device == "cpu" else "cuda"
     if options.profile_file is not None:
@@ -67,53 +67,53 @@ def resolve_target(
     if simulates:
         return Target(device, True, f"{options.timer.partition(':')[0]} timer", False, lambda: chip)
     if chip.calibration is not None and chip.kind == "cpu":
-        return _own_cpu_file(options, here, chip, chip.calibration)
-    matched, why = here.match()
+        return _own_cpu_file(options, this_machine, chip, chip.calibration)
+    matched, why = this_machine.match()
     if matched is not None and matched.key == chip.key:
-        return Target(device, True, why, False, _gpu_profile(options, here, chip))
+        return Target(device, True, why, False, _gpu_profile(options, this_machine, chip))
     if options.force_measure:
-        own: DeviceKind = here.kind if options.device is None else device
-        return Target(own, True, f"forced: {_no_match(chip, matched, here)}", True, lambda: chip)
-    return Target(device, False, _no_match(chip, matched, here), False, lambda: chip)
+        own_kind: DeviceKind = this_machine.kind if options.device is None else device
+        return Target(own_kind, True, f"forced: {_no_match(chip, matched, this_machine)}", True, lambda: chip)
+    return Target(device, False, _no_match(chip, matched, this_machine), False, lambda: chip)
 
 
-def _this_machine(options: BenchOptions, here: Machine, calibrate_cpu: Callable[[], Device]) -> Target:
-    if here.kind == "cpu" or options.device == "cpu":
+def _this_machine(options: BenchOptions, machine: Machine, calibrate_cpu: Callable[[], Device]) -> Target:
+    if machine.kind == "cpu" or options.device == "cpu":
         if options.device == "cuda":
             raise UnsupportedError("--roofline-device cuda needs --hw NAME on a machine without an NVIDIA device")
-        profile = _from_file(options, here, "cpu")
-        return profile or Target("cpu", True, f"this machine's CPU, {here.cpu_name}", False, calibrate_cpu)
-    assert here.facts is not None
-    if here.torch_version is not None and here.torch_version.endswith("+cpu"):
+        profile = _from_file(options, machine, "cpu")
+        return profile or Target("cpu", True, f"this machine's CPU, {machine.cpu_name}", False, calibrate_cpu)
+    assert machine.facts is not None
+    if machine.torch_version is not None and machine.torch_version.endswith("+cpu"):
         raise UnsupportedError(
-            f"{here.facts.name} is present, but the installed torch {here.torch_version} has no CUDA: install a CUDA build of torch "
+            f"{machine.facts.name} is present, but the installed torch {machine.torch_version} has no CUDA: install a CUDA build of torch "
             "(`roofline doctor` prints the command), or measure the CPU with --roofline-device cpu"
         )
-    profile = _from_file(options, here, "cuda")
+    profile = _from_file(options, machine, "cuda")
     if profile is not None:
         return profile
-    chip, why = here.match()
+    chip, why = machine.match()
     if chip is None:
         raise UnsupportedError(
             f"--hw auto: {why}; describe this chip in a TOML file and pass it with --hw FILE.toml --roofline-force-measure"
         )
-    return Target("cuda", True, why, False, _gpu_profile(options, here, chip))
+    return Target("cuda", True, why, False, _gpu_profile(options, machine, chip))
 
 
-def _from_file(options: BenchOptions, here: Machine, device: DeviceKind) -> Target | None:
+def _from_file(options: BenchOptions, machine: Machine, device: DeviceKind) -> Target | None:
     """Return the target of --roofline-profile-file, None without one. The file is read now, so that errors come first."""
     path = options.profile_file
     if path is None:
         return None
     chip, calibration = read_profile(path)
-    wrong = mismatch(path, calibration, here, device)
+    wrong = mismatch(path, calibration, machine, device)
     if wrong is not None and not options.force_measure:
         raise UnsupportedError(
             f"--roofline-profile-file: {wrong}, or use it all the same with --roofline-force-measure"
         )
-    whole = use_here(chip, calibration, here, device)
+    calibrated = use_here(chip, calibration, machine, device)
     reason = f"profile {path.name}, measured {calibration.date}" if wrong is None else f"forced: {wrong}"
-    return Target(device, True, reason, wrong is not None, lambda: whole)
+    return Target(device, True, reason, wrong is not None, lambda: calibrated)
 
 
 def _same_chip(path: Path, chip: Device) -> Device:
@@ -126,22 +126,22 @@ def _same_chip(path: Path, chip: Device) -> Device:
     return profile
 
 
-def _own_cpu_file(options: BenchOptions, here: Machine, chip: Device, calibration: Calibration) -> Target:
+def _own_cpu_file(options: BenchOptions, machine: Machine, chip: Device, calibration: Calibration) -> Target:
     """Return the target of `--hw FILE` where the file is a CPU's calibration: measured here if it is this CPU's."""
-    wrong = mismatch(Path(options.hw), calibration, here, "cpu")
+    wrong = mismatch(Path(options.hw), calibration, machine, "cpu")
     if wrong is None:
-        whole = use_here(chip, calibration, here, "cpu")
-        return Target("cpu", True, f"this machine's CPU, measured {calibration.date}", False, lambda: whole)
+        calibrated = use_here(chip, calibration, machine, "cpu")
+        return Target("cpu", True, f"this machine's CPU, measured {calibration.date}", False, lambda: calibrated)
     reason = f"forced: {wrong}" if options.force_measure else wrong
     return Target("cpu", options.force_measure, reason, options.force_measure, lambda: chip)
 
 
-def _gpu_profile(options: BenchOptions, here: Machine, chip: Device) -> Callable[[], Device]:
+def _gpu_profile(options: BenchOptions, machine: Machine, chip: Device) -> Callable[[], Device]:
     """Return how to get this GPU's chip: with a file's constants, with its own measured ones, or as the datasheet has it."""
-    profile = _from_file(options, here, "cuda")
-    return (lambda: calibrated_gpu(here, chip)) if profile is None else profile.load_hardware
+    profile = _from_file(options, machine, "cuda")
+    return (lambda: calibrated_gpu(machine, chip)) if profile is None else profile.load_hardware
 
 
-def _no_match(chip: Device, matched: Device | None, here: Machine) -> str:
-    own = matched.key if matched else (here.facts.name if here.facts else f"a CPU ({here.cpu_name})")
-    return f"this machine is {own}, not {chip.key}"
+def _no_match(chip: Device, matched: Device | None, machine: Machine) -> str:
+    own_name = matched.key if matched else (machine.facts.name if machine.facts else f"a CPU ({machine.cpu_name})")
+    return f"this machine is {own_name}, not {chip.key}"

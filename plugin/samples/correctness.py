@@ -78,18 +78,18 @@ def _checked_tolerance(tolerance: Any) -> float:
 
 
 def _relative_error_of(returned: Any) -> float:
-    """Return what a user's check returned as a number; raises `InvalidValueError` where it is none, or below 0."""
+    """Return the result of a user's check as a number; raises `InvalidValueError` if it is no number, or below 0."""
     __tracebackhide__ = True
-    wanted = "return the relative error, 0.0 = exact"
+    expectation = "return the relative error, 0.0 = exact"
     is_truth = isinstance(returned, bool) or str(getattr(returned, "dtype", "")) in ("bool", "torch.bool")
     if returned is None or is_truth or isinstance(returned, str | bytes):
-        raise InvalidValueError(f"check returned {_shown(returned)}: {wanted}")
+        raise InvalidValueError(f"check returned {_shown(returned)}: {expectation}")
     try:
         error = float(returned)
     except (TypeError, ValueError, RuntimeError):
-        raise InvalidValueError(f"check returned {_shown(returned)}: {wanted}") from None
+        raise InvalidValueError(f"check returned {_shown(returned)}: {expectation}") from None
     if error < 0:
-        raise InvalidValueError(f"check returned {error:g}, below 0: {wanted}")
+        raise InvalidValueError(f"check returned {error:g}, below 0: {expectation}")
     return error
 
 
@@ -107,9 +107,9 @@ def _compared(output: Any, expected: Sequence[Any]) -> float:
         raise WrongResultError(
             "the kernel returned nothing to compare; return its output, or name the arguments it writes to in mutates="
         )
-    shapes, wanted = ([array.shape for array in _arrays(value)] for value in (output, expected))
-    if shapes != wanted:
-        raise WrongResultError(f"the output has shape {_shapes(shapes)}, the reference has {_shapes(wanted)}")
+    shapes, expected_shapes = ([array.shape for array in _arrays(value)] for value in (output, expected))
+    if shapes != expected_shapes:
+        raise WrongResultError(f"the output has shape {_shapes(shapes)}, the reference has {_shapes(expected_shapes)}")
     return relative_error(output, expected)
 
 

@@ -1,4 +1,4 @@
-"""What the user gave `measure` or `compare` → one checked `KernelCall`. Slips are named before anything runs."""
+"""Arguments of `measure` or `compare` → one checked `KernelCall`. Mistakes raise before anything runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofline_model.core.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """What is to be measured: the kernel, its operands and how its result is checked."""
+    """A call to measure: the kernel, its operands and the check of its result."""
 
     kernel: Kernel
     make_args: MakeArgs
@@ -36,7 +36,7 @@ class KernelCall:
             self.setup()
 
     def result(self, arguments: Arguments, output: Any) -> Any:
-        """Return what is to be checked: the output, or the arguments written to by a kernel that returns nothing."""
+        """Return the value to check: the output, or the arguments written by a kernel that returns nothing."""
         if output is not None or not self.mutates:
             return output
         return [arguments[position] for position in self.mutates]

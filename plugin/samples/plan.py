@@ -1,4 +1,4 @@
-"""How one case is to be timed: cache state, mode and the limits they come with."""
+"""Timing plan of one case: cache state, mode and their limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MeasurePlan:
-    """What the runner needs to know beside the kernel, the timer and the stopping rule."""
+    """Input of the runner beside the kernel, the timer and the stopping rule."""
 
     cache: str = "warm"
     """cold (rotation), flushed, warm or none: `roofline_model.operators.case.CACHE_STATES`."""

@@ -21,14 +21,14 @@ def poison(outputs: Any, inputs: Any = ()) -> int:
     are inverted. An output in memory that an input shows is left alone: overwriting it would change the question. So is
     what cannot be written to (read-only, an opaque packed layout). Neither torch nor numpy is imported.
     """
-    taken = {memory for leaf in _leaves(inputs) for memory in [_memory(leaf)] if memory is not None}
-    done: set[int] = set()
+    input_memory = {memory for leaf in _leaves(inputs) for memory in [_memory(leaf)] if memory is not None}
+    poisoned: set[int] = set()
     count = 0
     for leaf in _leaves(outputs):
         memory = _memory(leaf)
-        if memory is None or memory in taken or id(leaf) in done:
+        if memory is None or memory in input_memory or id(leaf) in poisoned:
             continue
-        done.add(id(leaf))
+        poisoned.add(id(leaf))
         count += _poison_tensor(leaf) if hasattr(leaf, "untyped_storage") else _poison_array(leaf)
     return count
 
@@ -56,7 +56,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _memory(leaf: Any) -> tuple[str, int] | None:
-    """Return what identifies the memory behind an array or tensor, equal for all views of it; None if it has none."""
+    """Return the identity of the memory behind an array or tensor, equal for all views of it; None if it has none."""
     try:
         if hasattr(leaf, "untyped_storage"):
             address = int(leaf.untyped_storage().data_ptr())
@@ -93,12 +93,12 @@ def _poison_tensor(tensor: Any) -> bool:
 def _poison_array(array: Any) -> bool:
     if not array.flags.writeable:
         return False
-    kind = array.dtype.kind
-    if kind in "fc":
+    dtype_kind = array.dtype.kind
+    if dtype_kind in "fc":
         array[...] = float("nan")
-    elif kind == "b":
+    elif dtype_kind == "b":
         array[...] = ~array
-    elif kind in "iu":
+    elif dtype_kind in "iu":
         array[...] = _sentinel(array.dtype.itemsize)
     else:  # ml_dtypes and other types of one's own: all bits set is NaN in every small float that has one
         return _poison_bytes(array)

@@ -28,7 +28,7 @@ BURST_REST_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CaseTiming:
-    """What the runner found."""
+    """Timing of one case."""
 
     samples_s: tuple[float, ...]
     clocks_hz: tuple[float, ...]
@@ -76,7 +76,7 @@ class Series:
 
     def step(self) -> bool:
         """Take one sample; return whether the series has ended."""
-        before = self.timer.now()
+        start_time = self.timer.now()
         try:
             if self.plan.mode == "burst":
                 self._wake()
@@ -85,7 +85,7 @@ class Series:
             self.stop_reason = "replay-end"
             return True
         self.attempts += 1
-        self.elapsed_s += max(0.0, self.timer.now() - before)
+        self.elapsed_s += max(0.0, self.timer.now() - start_time)
         if value > 0 and math.isfinite(value):  # a clock that stands still or runs backwards gives no sample
             self.samples.append(value)
             self.clocks.append(self.timer.last_clock_hz)
@@ -261,6 +261,6 @@ class MedianInterval:
         """
         if count < self.stable_samples or len(self.half_widths) < self.stable_looks + 2:
             return False
-        now = sum(self.half_widths[-2:])
-        before = sum(self.half_widths[-2 - self.stable_looks : -self.stable_looks])
-        return now > 0.9 * before
+        new_width = sum(self.half_widths[-2:])
+        old_width = sum(self.half_widths[-2 - self.stable_looks : -self.stable_looks])
+        return new_width > 0.9 * old_width

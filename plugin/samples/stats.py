@@ -264,9 +264,9 @@ def _correlation_time(centred_ranks: np.ndarray[Any, Any]) -> float:
     blocks: list[np.ndarray[Any, Any]] = []
     factor = 1.0
     for _ in range(3):
-        before = factor
+        old_factor = factor
         factor = min(1 + 2 * _summed_blocks(correlation, blocks, count, min(factor / count, 0.4)), count / 2)
-        if factor <= 1 or abs(factor - before) < 0.02 * before:
+        if factor <= 1 or abs(factor - old_factor) < 0.02 * old_factor:
             break
     return max(1.0, factor)
 
@@ -343,7 +343,7 @@ AUTOCORRELATION_TIME = 1.5
 
 
 def shape_flags(samples_s: Sequence[float]) -> tuple[str, ...]:
-    """Return those of drift, bimodal, outliers, autocorrelated that apply to a series in the order it was taken.
+    """Return the flags (drift, bimodal, outliers, autocorrelated) of a series in the order of its samples.
 
     The samples of a second group are not called outliers as well. None of them applies to fewer than 12 samples.
     """
@@ -457,9 +457,9 @@ def _ranks(series: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     import numpy as np
 
     ordered = np.sort(series)
-    left = np.searchsorted(ordered, series, "left")
+    below = np.searchsorted(ordered, series, "left")
     right = np.searchsorted(ordered, series, "right")
-    return np.asarray((left + right - len(series)) / 2, dtype=np.float64)
+    return np.asarray((below + right - len(series)) / 2, dtype=np.float64)
 
 
 def _otsu_split(ordered: np.ndarray[Any, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What runs before the first sample: enough for code and clocks to settle, or until power and clock are flat.
+"""Warm-up before the first sample: long enough for code and clocks to settle, or until power and clock are flat.
 
 `eager`, `graph` and `burst` warm code and caches up for a moment. `sustained` runs the kernel until the machine no longer
 changes: clocks of a chip at its power limit swing for about 3 s (CUTLASS's measurement guideline).
@@ -35,7 +35,7 @@ STEADY_LIMIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What the warm-up took and found."""
+    """Result of a warm-up."""
 
     calls: int
     per_call_s: float
@@ -134,10 +134,10 @@ def _run_until_steady(
         calls += batch
         per_call_s = value if math.isfinite(value) and value > 0 else per_call_s
         clock_hz = timer.last_clock_hz if sensors is None else (sensors.sm_clock_hz() or timer.last_clock_hz)
-        now = timer.now()
-        steadiness.add(now, per_call_s, clock_hz, None if sensors is None else sensors.power_w())
+        time_now = timer.now()
+        steadiness.add(time_now, per_call_s, clock_hz, None if sensors is None else sensors.power_w())
         if steadiness.is_flat:
             return calls, True
         # The second clock is for a timer whose own stands still.
-        if now - begin >= STEADY_LIMIT_S or time.perf_counter() - began >= STEADY_LIMIT_S:
+        if time_now - begin >= STEADY_LIMIT_S or time.perf_counter() - began >= STEADY_LIMIT_S:
             return calls, False

@@ -63,7 +63,7 @@ class BoundedSensors:
         return self._freeze.thread is None
 
     def ask(self, call: Callable[[], Any]) -> Any:
-        """Return what `call` returns, or None when it raises, does not end in time, or another one is still stuck."""
+        """Return the result of `call`, or None if it raises, exceeds its time limit, or another call is still stuck."""
         if self.is_frozen:
             return None
         answers: list[Any] = []

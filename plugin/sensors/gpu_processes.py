@@ -1,4 +1,4 @@
-"""Who else computes on the GPU: the driver's list of processes, less ourselves."""
+"""Other processes on the GPU: the driver's list without this process."""
 
 from __future__ import annotations
 

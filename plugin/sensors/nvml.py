@@ -124,12 +124,12 @@ class NvmlDevice:
 
     @property
     def scope(self) -> str:
-        """What power and energy cover: gpu, or module where the chip has only that (Grace)."""
+        """Scope of power and energy: gpu, or module where the chip has only that (Grace)."""
         return "module" if self.power_basis == "module" else "gpu"
 
     @property
     def power_lag_s(self) -> float:
-        """How long `power_w` may trail behind a change: 1 s unless it is the instantaneous one."""
+        """Lag of `power_w` behind a change: 1 s, or 0 for an instantaneous reading."""
         return 0.0 if self.power_basis in ("instant", "module") else 1.0
 
     def power_w(self) -> float | None:
@@ -185,9 +185,9 @@ class NvmlDevice:
     def application_clock_hz(self) -> float | None:
         """Return the application clock (`nvidia-smi -ac`) where one other than the default is set, else None."""
         graphics = self._constant("NVML_CLOCK_GRAPHICS", 0)
-        now = self._number(_CLOCK_MHZ, "nvmlDeviceGetApplicationsClock", graphics)
+        clock_mhz = self._number(_CLOCK_MHZ, "nvmlDeviceGetApplicationsClock", graphics)
         usual = self._number(_CLOCK_MHZ, "nvmlDeviceGetDefaultApplicationsClock", graphics)
-        return now * 1e6 if now is not None and usual is not None and now != usual else None
+        return clock_mhz * 1e6 if clock_mhz is not None and usual is not None and clock_mhz != usual else None
 
     def clock_lock_hz(self) -> float | None:
         """Return the SM clock the user has set, or None where none shows.
@@ -283,7 +283,7 @@ class NvmlDevice:
     # Environment -------------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """Return what decides or explains comparability, None where refused: driver, limits, clocks, ECC, MIG, link."""
+        """Return the facts of comparability: driver, limits, clocks, ECC, MIG, link. None where refused."""
         ecc = self._ask("nvmlDeviceGetEccMode")
         mig = self._ask("nvmlDeviceGetMigMode")
         cuda = self._read("cuda-version", lambda: self.library.nvmlSystemGetCudaDriverVersion())

@@ -54,7 +54,7 @@ class FieldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldAnswer:
-    """What the driver said to one field: a return code, and the value where that is 0."""
+    """Answer of the driver for one field: a return code, and the value where that is 0."""
 
     return_code: int
     type_code: int = _UNSIGNED_INT

@@ -1,4 +1,4 @@
-"""What a device's sensors can be asked. NVML, a CPU's files and the simulated device all answer this way.
+"""Sensor interface of a device, implemented by NVML, a CPU's files and the simulated device.
 
 Every reading is a number or None, never an exception: a chip may refuse any of them.
 """
@@ -14,7 +14,7 @@ class Sensors(Protocol):
 
     @property
     def scope(self) -> str:
-        """What power and energy cover: gpu, module, cpu-package."""
+        """Scope of power and energy: gpu, module, cpu-package."""
         ...
 
     def power_w(self) -> float | None:

@@ -105,7 +105,7 @@ class ThrottleWatch:
 
 @dataclass(slots=True)
 class RetrySchedule:
-    """How often a capped case is measured anew, and how long the chip may rest before each try.
+    """Retries of a capped case, and the rest of the chip before each.
 
     50 ms growing by half up to 0.5 s, three retries (nvbench's recovery delays, bounded); then the case is kept and
     marked, never dropped.

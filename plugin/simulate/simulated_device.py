@@ -22,7 +22,7 @@ _MAX_HISTORY = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What one stretch of work amounted to."""
+    """Totals of one stretch of work."""
 
     seconds: float
     clock_hz: float
@@ -72,13 +72,13 @@ class SimulatedDevice:
 
     def work(self, full_clock_s: float) -> Stretch:
         """Do work that takes `full_clock_s` at the rated clock in the healthy state."""
-        left, seconds, cycles = full_clock_s, 0.0, 0.0
-        while left > 0:
+        remaining, seconds, cycles = full_clock_s, 0.0, 0.0
+        while remaining > 0:
             ratio = self.clock_ratio
             rate = ratio / (self.settings.state_factor if self.is_in_slow_state else 1.0)
-            step = left / rate
+            step = remaining / rate
             until_change = self._seconds_to_change(is_busy=True)
-            left = 0.0 if step <= until_change else left - until_change * rate
+            remaining = 0.0 if step <= until_change else remaining - until_change * rate
             step = min(step, until_change)
             seconds += step
             cycles += ratio * self.rated_clock_hz * step

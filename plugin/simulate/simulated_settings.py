@@ -1,4 +1,4 @@
-"""What a simulated device is like, and the text that says so: `simulated:noise=0.02,kind=spikes,throttle_after=0.5`."""
+"""Settings of a simulated device, and their text: `simulated:noise=0.02,kind=spikes,throttle_after=0.5`."""
 
 from __future__ import annotations
 

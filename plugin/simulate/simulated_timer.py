@@ -106,7 +106,7 @@ class SimulatedTimer:
         return self.device
 
     def _as_the_clock_says(self, seconds: float) -> float:
-        """Return what a clock with the fault asked for makes of a time."""
+        """Return a time as read from a clock with the requested fault."""
         fault = self.settings.fault
         if fault == "none" or self._faults.random() >= self.settings.fault_share:
             return seconds

@@ -1,1 +1,1 @@
-"""What a run prints."""
+"""Terminal output of a run."""

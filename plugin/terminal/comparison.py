@@ -40,4 +40,4 @@ def comparison_lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
         )
     lines += [Line(text) for text in (counts_text(diff), sensitivity_text(diff)) if text and diff.cases]
     lines += [Line(f"differs, not comparable: {text}") for text in incomparable_texts(diff)]
-    return [*lines, *(Line(f"differs: {one.text}") for one in diff.permitted)]
+    return [*lines, *(Line(f"differs: {difference.text}") for difference in diff.permitted)]

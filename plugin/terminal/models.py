@@ -66,6 +66,6 @@ def _too_wide(table: TextTable, width: int) -> set[str]:
 
 
 def _columns(table: TextTable) -> list[Column]:
-    drops = {name: len(_LEAVING) - place for place, name in enumerate(_LEAVING)}
-    first, *others = table.headers
-    return [Column(first), *(Column(name, "right", drop=drops.get(name, 0)) for name in others)]
+    drops = {name: len(_LEAVING) - rank for rank, name in enumerate(_LEAVING)}
+    first, *other_headers = table.headers
+    return [Column(first), *(Column(name, "right", drop=drops.get(name, 0)) for name in other_headers)]

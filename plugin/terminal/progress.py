@@ -29,9 +29,9 @@ class Progress:
 
     def seconds_left(self) -> float:
         """Return the estimated seconds until the last case is done."""
-        left = self._total - self._done
+        remaining = self._total - self._done
         per_case = (time.perf_counter() - self._began_s) / self._done if self._done else self._guess_s
-        return max(0.0, left * per_case)
+        return max(0.0, remaining * per_case)
 
 
 def _rounded(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What a run says in the terminal: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
+"""Terminal summary of a run: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
 
 One row per case: several processes are pooled by the median of their medians. Below the tables each flag is explained once, with
 the machine's slow states, workers that ended, and what to do next.
@@ -194,7 +194,7 @@ def flag_lines(
     *,
     width: int | None = None,
 ) -> list[Line]:
-    """Return what weakens the run, each thing once with the count of its cases.
+    """Return the doubts about the run, each once with the count of its cases.
 
     Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other flag.
     `processes` are those of the run; None: those of the records.
@@ -338,16 +338,16 @@ def _colour(row: _CaseRow) -> str:
 
 
 def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
-    """Say how far the predictions were off, ideal beside expected, over the cases that have both; forced runs are not judged."""
-    both = [
+    """Return the prediction errors, ideal beside expected, over the cases that have both; forced runs are left out."""
+    error_pairs = [
         (abs(row.roof_share_ratio - 1), abs(row.expected_error_ratio))
         for row in rows
         if row.roof_share_ratio is not None and row.expected_error_ratio is not None and not row.is_foreign
     ]
-    if not both:
+    if not error_pairs:
         return []
-    ideal, expected = (median(errors) for errors in zip(*both, strict=True))
-    count = f"{len(both)} case{'s' if len(both) > 1 else ''}"
+    ideal, expected = (median(errors) for errors in zip(*error_pairs, strict=True))
+    count = f"{len(error_pairs)} case{'s' if len(error_pairs) > 1 else ''}"
     return wrapped(
         f"predictions: median |error| of the ideal {format_percent(ideal)}, of the expected time {format_percent(expected)} ({count})",
         "light",
@@ -356,7 +356,7 @@ def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
 
 
 def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:
-    """Say once what ± is, and what a narrow screen does not show."""
+    """Return the legend of ±, and the columns that a narrow screen omits."""
     within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
     total = [row for row in rows if row.total_ratio is not None]
     lines: list[Line] = []
@@ -394,8 +394,8 @@ def _reasons(records: Sequence[Record], width: int) -> list[Line]:
             case_keys.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
     lines = []
     for (status, reason), case_keys in cases.items():
-        what = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
-        lines += wrapped(f"{status}: {what}: {reason}", _STATUS_COLOURS.get(status, ""), width)
+        case_text = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
+        lines += wrapped(f"{status}: {case_text}: {reason}", _STATUS_COLOURS.get(status, ""), width)
     return lines
 
 
@@ -403,7 +403,7 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
     slow = [canary for canary in canaries if canary.is_slow]
     if not cases and not slow:
         return []
-    said = ""
+    canary_text = ""
     if slow:
         worst = max(slow, key=_slowdown)
         usual = (
@@ -411,11 +411,13 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
             if worst.reference_s
             else ""
         )
-        said = f"the canary kernel ({worst.kernel}) was slow in {len(slow)} of {len(canaries)} readings, up to {format_time(worst.time_s, 3)}{usual}"
+        canary_text = f"the canary kernel ({worst.kernel}) was slow in {len(slow)} of {len(canaries)} readings, up to {format_time(worst.time_s, 3)}{usual}"
     if not cases:
-        return wrapped(f"canary: {said}; no case lay beside it", "yellow", width)
+        return wrapped(f"canary: {canary_text}; no case lay beside it", "yellow", width)
     lines = wrapped(
-        f"{_of(cases, measured)} quarantined: {said or code_text('quarantined')} ({_named(cases)})", "yellow", width
+        f"{_of(cases, measured)} quarantined: {canary_text or code_text('quarantined')} ({_named(cases)})",
+        "yellow",
+        width,
     )
     return lines + wrapped(
         "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "
@@ -434,13 +436,13 @@ def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | 
         return []
     counts = Counter(process.end_reason for process in ended)
     reasons = [f"{reason} ({count} times)" if count > 1 else reason for reason, count in counts.items()]
-    who = (
+    readers = (
         "1 worker was replaced by a fresh one"
         if len(ended) == 1
         else f"{len(ended)} workers were replaced by fresh ones"
     )
     return wrapped(
-        f"{who} ({'; '.join(reasons)}): the case {'it' if len(ended) == 1 else 'each'} ran failed with that reason, the others went on",
+        f"{readers} ({'; '.join(reasons)}): the case {'it' if len(ended) == 1 else 'each'} ran failed with that reason, the others went on",
         "yellow",
         width,
     )

@@ -63,8 +63,8 @@ def folded(text: str, width: int, indent: str = "") -> list[str]:
 
 def laid_out_width(width: int | None) -> int:
     """Return the width that lines are laid out for: `width`, or None for the terminal's own, within what is readable."""
-    asked = shutil.get_terminal_size((80, 24)).columns if width is None else width
-    return min(max(asked, LEAST_WIDTH), MOST_WIDTH)
+    terminal_columns = shutil.get_terminal_size((80, 24)).columns if width is None else width
+    return min(max(terminal_columns, LEAST_WIDTH), MOST_WIDTH)
 
 
 def wrapped(text: str, colour: str, width: int, *, indent: str = "  ") -> list[Line]:
@@ -104,18 +104,20 @@ def column_widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], wid
     """Return the width of every column: numbers and names have theirs, prose shares what is left, the shortest first."""
     cells = [[row[i] for row in texts] for i in range(len(columns))]
     room = width - GAP * (len(columns) - 1)
-    widths = [_own_width(column, own) for column, own in zip(columns, cells, strict=True)]
+    widths = [_own_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]
     if sum(widths) > room:
-        widths = [_least_width(column, own) for column, own in zip(columns, cells, strict=True)]
+        widths = [_least_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]
     for _ in range(sum(widths) - room):
         # Wider than the screen is better than a number cut in two: the terminal wraps the line, nothing is lost.
         prose = [i for i, column in enumerate(columns) if column.is_prose and widths[i] > LEAST_PROSE]
         if not prose:
             break
         widths[max(prose, key=lambda i: widths[i])] -= 1
-    wanted = [_longest([column.header, *own]) for column, own in zip(columns, cells, strict=True)]
+    longest_widths = [
+        _longest([column.header, *column_cells]) for column, column_cells in zip(columns, cells, strict=True)
+    ]
     for _ in range(max(room - sum(widths), 0)):
-        short = [i for i, (has, wants) in enumerate(zip(widths, wanted, strict=True)) if has < wants]
+        short = [i for i, (has, wants) in enumerate(zip(widths, longest_widths, strict=True)) if has < wants]
         if not short:
             break
         widths[min(short, key=lambda i: widths[i])] += 1

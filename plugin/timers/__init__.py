@@ -1,1 +1,1 @@
-"""How one case is timed: operand sets, warm-up, samples, when to stop, and what the samples say."""
+"""Timers, operand sets and profiling of one case."""

@@ -90,7 +90,7 @@ class CudaEventTimer:
 
     @property
     def clock_accuracy_ratio(self) -> float:
-        """How far `last_clock_hz` may be off, from the event step and the spread of the learned offset."""
+        """Relative accuracy of `last_clock_hz`, from the event step and the spread of the learned offset."""
         return self._blocker().accuracy_ratio()
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:

@@ -47,12 +47,12 @@ class CudaGraphTimer(CudaEventTimer):
         _require_whole_turns(schedule)
         self._drop()
         cuda = self.torch.cuda
-        before, side = cuda.current_stream(), cuda.Stream()
-        side.wait_stream(before)
+        outer_stream, side = cuda.current_stream(), cuda.Stream()
+        side.wait_stream(outer_stream)
         with cuda.stream(side):
             for index in range(WARMUP_CALLS):
                 kernel(*schedule[index % len(schedule)])
-        before.wait_stream(side)
+        outer_stream.wait_stream(side)
         cuda.synchronize()
         graph, outputs = cuda.CUDAGraph(), []
         with _no_garbage_collection():
@@ -62,12 +62,12 @@ class CudaGraphTimer(CudaEventTimer):
                     for args in schedule:
                         outputs.append(kernel(*args))  # noqa: PERF401  (what was captured must be freed after a failure)
             except self.torch.cuda.OutOfMemoryError:
-                self._recover(graph, before)
+                self._recover(graph, outer_stream)
                 raise
             except RuntimeError as error:
                 outputs.clear()
                 reason = _first_cause(error)
-                self._recover(graph, before)
+                self._recover(graph, outer_stream)
                 raise UnsupportedError(
                     f"this kernel cannot be captured into a CUDA graph ({reason}); leave mode graph out for it"
                 ) from error
@@ -101,13 +101,13 @@ class CudaGraphTimer(CudaEventTimer):
             self.torch.cuda.synchronize()
             graph.reset()
 
-    def _recover(self, graph: Any, before: Any) -> None:
+    def _recover(self, graph: Any, outer_stream: Any) -> None:
         """Make the stream from before the capture current again; raises CUDA's error where the device is lost.
 
         A failed `capture_end` leaves torch.cuda.graph before it has restored the stream (torch 2.13, cuda/graphs.py).
         """
         cuda = self.torch.cuda
-        cuda.set_stream(before)
+        cuda.set_stream(outer_stream)
         with contextlib.suppress(RuntimeError):  # torch refuses to reset what was never finished
             graph.reset()
         cuda.synchronize()

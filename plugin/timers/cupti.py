@@ -45,7 +45,7 @@ class KernelInterval:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one tracing session delivered."""
+    """Output of one tracing session."""
 
     kernels: tuple[KernelInterval, ...]
     call_of: dict[int, int]
@@ -190,7 +190,7 @@ class _Collector:
     @contextmanager
     def _recording(self, buffer_bytes: int) -> Iterator[None]:
         cupti = self.cupti
-        kinds = [
+        activity_kinds = [
             cupti.ActivityKind.CONCURRENT_KERNEL,
             cupti.ActivityKind.EXTERNAL_CORRELATION,
             cupti.ActivityKind.RUNTIME,
@@ -206,7 +206,7 @@ class _Collector:
                     cupti.activity_register_callbacks(self._buffer_wanted, self._buffer_filled)
                     self.is_registered = True
                 self._read_dropped()  # the counter starts anew when it is read
-                for kind in kinds:
+                for kind in activity_kinds:
                     cupti.activity_enable(kind)
                     enabled.append(kind)
                 self._record_launches_only()
@@ -255,13 +255,13 @@ class _Collector:
         return self.buffer_bytes, 0  # 0: as many records as fit
 
     def _buffer_filled(self, records: Iterable[Any]) -> None:
-        kinds = self.cupti.ActivityKind
+        activity = self.cupti.ActivityKind
         for record in records:  # copied at once: the record's memory is CUPTI's
-            if record.kind == kinds.CONCURRENT_KERNEL:
+            if record.kind == activity.CONCURRENT_KERNEL:
                 self.kernels.append(
                     KernelInterval(str(record.name), int(record.start), int(record.end), int(record.correlation_id))
                 )
-            elif record.kind == kinds.EXTERNAL_CORRELATION:
+            elif record.kind == activity.EXTERNAL_CORRELATION:
                 self.call_of[int(record.correlation_id)] = int(record.external_id)
 
 
@@ -279,7 +279,7 @@ def _collector() -> _Collector:
 
 
 def _start_message(cupti: Any, error: Exception) -> str:
-    """Say why CUPTI cannot be used, from its result code where it gives one."""
+    """Return the reason why CUPTI cannot be used, from its result code where it gives one."""
     status = getattr(error, "status", None)
     code = None if status is None else int(status)
     if code == int(cupti.Result.ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED):

@@ -1,4 +1,4 @@
-"""What a profiler is told: NVTX ranges, the names it shows and filters by, and the Nsight Compute command of a case.
+"""Profiler support: NVTX ranges, the names to show and filter by, and the Nsight Compute command of a case.
 
 `pytest … --roofline-profile ncu` prints a command per selected case and measures nothing. The command runs that one test
 again under ncu with `ROOFLINE_PROFILED=1` set: the harness then times nothing (a profiler replays every kernel several
@@ -94,14 +94,14 @@ def ncu_command(node_id: str, case: Case | None, options: Sequence[str] = ()) ->
     flushed before each replay unless the case is a warm one. The report is named after the case, in the current folder.
     """
     is_warm = case is not None and case.cache == "warm"
-    words = [
+    command = [
         *("ncu", "--target-processes", "all"),
         *("--nvtx", "--nvtx-include", f"{CALL_RANGE}/"),
         *("--set", "roofline", "--clock-control", "none", "--cache-control", "none" if is_warm else "all"),
         *("--force-overwrite", "--export", _report_name(node_id, case)),
         *("python", "-m", "pytest", node_id, *_PYTEST_OPTIONS, *options),
     ]
-    return f"{PROFILED_VARIABLE}=1 {shlex.join(words)}"
+    return f"{PROFILED_VARIABLE}=1 {shlex.join(command)}"
 
 
 def ncu_commands(items: Iterable[pytest.Item]) -> list[str]:
@@ -147,9 +147,9 @@ def _report_name(node_id: str, case: Case | None) -> str:
 
 def _node_path(item: pytest.Item) -> str:
     """Return the node id with its path as seen from the folder pytest was called from; ids are relative to the root."""
-    path, separator, rest = item.nodeid.partition("::")
+    path, separator, test_name = item.nodeid.partition("::")
     root, invocation = Path(str(item.config.rootpath)), Path(str(item.config.invocation_params.dir))
-    return os.path.relpath(root / path, invocation) + separator + rest
+    return os.path.relpath(root / path, invocation) + separator + test_name
 
 
 def _kept_options(given: Mapping[str, Any]) -> list[str]:

@@ -78,15 +78,15 @@ class ReplayTimer:
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
         """Find the recorded samples of the case; raises `UnsupportedError` when there are none."""
         every = self.series_by_case.get(case_key, ())
-        own = [recorded for recorded in every if recorded.process_ordinal == self.process_ordinal]
+        own_samples = [recorded for recorded in every if recorded.process_ordinal == self.process_ordinal]
         if not every:
             raise UnsupportedError(f"{self.source} holds no samples of this case; measure it, or replay another run")
-        if self.is_strict and not own:
+        if self.is_strict and not own_samples:
             raise UnsupportedError(
                 f"{self.source} holds no samples of this case from process {self.process_ordinal}; "
                 f"processes {', '.join(str(recorded.process_ordinal) for recorded in every)} measured it"
             )
-        self._series = own[0] if own else every[0]
+        self._series = own_samples[0] if own_samples else every[0]
         self._next = 0
         self.last_clock_hz = None
 

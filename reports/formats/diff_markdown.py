@@ -11,6 +11,7 @@ from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
 from results.diff.rules import REASONS, VERDICTS
 from results.text.diff_text import (
     change_text,
+    changed_metric_texts,
     common_text,
     counts_text,
     incomparable_texts,
@@ -22,7 +23,6 @@ from results.text.diff_text import (
     sensitivity_text,
     signed,
     time_text,
-    told_metrics,
 )
 from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
 from roofline_model.core.units import format_time
@@ -101,7 +101,7 @@ def _why(case: CaseDiff) -> str:
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
         parts.append(f"cycles {signed(case.cycles_change_ratio)}")
     parts += [case.detail] if case.detail else [short_text(item) for item in case.set_aside]
-    parts += told_metrics(case)
+    parts += changed_metric_texts(case)
     parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
     parts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
     return escaped("; ".join(parts))

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as xml
 from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
-from results.text.diff_text import case_sentence, incomparable_texts, listed_headline, run_text, told_metrics
+from results.text.diff_text import case_sentence, changed_metric_texts, incomparable_texts, listed_headline, run_text
 from roofline_model.core.finding import code_text, findings_text, short_text
 
 SUITE = "roofline diff"
@@ -50,7 +50,7 @@ def _add(suite: xml.Element, case: CaseDiff, whys: list[str], differing: str) ->
     if case.after_s is not None:
         test.set("time", f"{case.after_s:.9f}")
     said = f"{case.verdict}: {case_sentence(case)} ({code_text(case.reason)})"
-    parts = [said, case.detail, *map(short_text, case.set_aside), *told_metrics(case)]
+    parts = [said, case.detail, *map(short_text, case.set_aside), *changed_metric_texts(case)]
     text = _text("; ".join(part for part in parts if part), 2000)
     if whys:
         failure = xml.SubElement(test, "failure", message=_text("; ".join(whys)), type=case.verdict)

@@ -19,6 +19,7 @@ from results.records.metrics import get_metric
 from results.records.records import RunInfo
 from results.text.diff_text import (
     change_text,
+    changed_metric_texts,
     common_text,
     counts_text,
     incomparable_texts,
@@ -31,7 +32,6 @@ from results.text.diff_text import (
     sensitivity_text,
     short,
     time_text,
-    told_metrics,
 )
 from roofline_model.core.finding import code_text, findings_text, short_text
 
@@ -182,7 +182,7 @@ def _histories(store: ResultStore, run: RunInfo) -> tuple[CaseHistory, ...]:
 
 def _row(case: CaseDiff) -> ComparedRow:
     parts = [case.detail] if case.detail else [short_text(item) for item in case.set_aside]
-    parts += told_metrics(case)
+    parts += changed_metric_texts(case)
     parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
     return ComparedRow(
         verdict=case.verdict,

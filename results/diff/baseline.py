@@ -24,8 +24,8 @@ _ROLLING = re.compile(r"baseline(?::([0-9]{1,9}))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a word of `--against` asks for: runs in order, newest first, and how many of them."""
+class BaselineRuns:
+    """Runs named by a word of `--against`: newest first, with the number of runs to use."""
 
     runs: tuple[RunInfo, ...]
     """All that qualify. Where none does: the newest of this host that is not alike, so that the diff says what changed."""
@@ -44,29 +44,29 @@ def find_baseline(
     after: Sequence[RunInfo],
     newest: Callable[[int | None], Sequence[RunInfo]],
     resolve: Callable[[str], RunInfo],
-) -> Wanted:
+) -> BaselineRuns:
     """Return the runs that `against` means for one or more newer runs; none where there is none yet.
 
     `newest(limit)` gives the stored runs, newest first, and `resolve(name)` the run of an id or label (`ResultStore.runs`,
     `.resolve_run`); what the latter raises for an unknown name is passed on. Raises `StoreError` for an incomplete run,
     `UnknownNameError` for a branch of which no run is stored although others are.
     """
-    wanted: Wanted | None = None
+    baseline: BaselineRuns | None = None
     runs: Sequence[RunInfo] = ()
     for limit in (RECENT_COUNT, None):
         runs = newest(limit)
-        wanted = choose_baseline(against, after, runs)
-        if wanted is not None and wanted.chosen:
-            return wanted
-    if wanted is not None:
+        baseline = choose_baseline(against, after, runs)
+        if baseline is not None and baseline.chosen:
+            return baseline
+    if baseline is not None:
         _check_branch(against.strip(), after, runs)
-        return Wanted(())
-    found = resolve(against)
-    check_complete(found)
-    return Wanted((found,))
+        return BaselineRuns(())
+    baseline_run = resolve(against)
+    check_complete(baseline_run)
+    return BaselineRuns((baseline_run,))
 
 
-def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> Wanted | None:
+def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> BaselineRuns | None:
     """Return the runs that `against` means; None where it is no word of ours.
 
     latest, latest~1: the newest of the same branch; latest~2: the one before it, counted from the newer side as the names of
@@ -79,12 +79,12 @@ def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunIn
     host = first.environment.facts.get("host")
     of_host = [run for run in complete if host is not None and run.environment.facts.get("host") == host]
 
-    def of_branch(name: str | None, count: int, back: int = 0) -> Wanted:
-        found = [run for run in alike if run.git_branch == name]
-        if len(found) > back:
-            return Wanted(tuple(found), count, back)
-        others = [run for run in of_host if run.git_branch == name and not is_alike(run, first)]
-        return Wanted(tuple(others[: 1 - min(back, 1)]))
+    def of_branch(name: str | None, count: int, back: int = 0) -> BaselineRuns:
+        branch_runs = [run for run in alike if run.git_branch == name]
+        if len(branch_runs) > back:
+            return BaselineRuns(tuple(branch_runs), count, back)
+        unlike_runs = [run for run in of_host if run.git_branch == name and not is_alike(run, first)]
+        return BaselineRuns(tuple(unlike_runs[: 1 - min(back, 1)]))
 
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", against):
         return of_branch(first.git_branch, 1, max(int(match[1] or 1) - 1, 0))
@@ -99,7 +99,7 @@ def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunIn
             raise InvalidValueError("branch: needs the name of a branch, such as branch:main")
         return of_branch(name, 1)
     labelled = [run for run in alike if run.label == against] or [run for run in complete if run.label == against]
-    return Wanted(tuple(labelled[:1])) if against and labelled else None
+    return BaselineRuns(tuple(labelled[:1])) if against and labelled else None
 
 
 def _older(after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> list[RunInfo]:
@@ -128,15 +128,15 @@ def is_rolling(against: str) -> bool:
     return _ROLLING.fullmatch(against.strip()) is not None
 
 
-def is_alike(one: RunInfo, other: RunInfo) -> bool:
+def is_alike(run: RunInfo, other: RunInfo) -> bool:
     """Return whether two runs were taken on the same machine class, chip and method version."""
     return all(
         first == second
         for first, second in (
-            (one.environment.class_hash, other.environment.class_hash),
-            (one.hardware_key, other.hardware_key),
-            (one.is_forced, other.is_forced),
-            (one.environment.facts.get("method_version"), other.environment.facts.get("method_version")),
+            (run.environment.class_hash, other.environment.class_hash),
+            (run.hardware_key, other.hardware_key),
+            (run.is_forced, other.is_forced),
+            (run.environment.facts.get("method_version"), other.environment.facts.get("method_version")),
         )
     )
 
@@ -144,5 +144,5 @@ def is_alike(one: RunInfo, other: RunInfo) -> bool:
 def check_complete(run: RunInfo) -> None:
     """Raise `StoreError` for a run that may not be a baseline: one that has not ended, or was cut short."""
     if run.status != "complete":
-        what = "has not ended" if run.status == "running" else "was cut short"
-        raise StoreError(f"run {run.run_id[:8]} {what}: an incomplete run is never a baseline; name a complete one")
+        state = "has not ended" if run.status == "running" else "was cut short"
+        raise StoreError(f"run {run.run_id[:8]} {state}: an incomplete run is never a baseline; name a complete one")

@@ -85,7 +85,7 @@ class CaseDiff:
 
 @dataclass(frozen=True, slots=True)
 class SuiteDiff:
-    """What became of every case between two suites."""
+    """Comparison of two suites, case by case."""
 
     before: tuple[RunInfo, ...]
     after: tuple[RunInfo, ...]
@@ -113,21 +113,25 @@ class SuiteDiff:
     @property
     def blocking(self) -> tuple[Difference, ...]:
         """Why the sides are not comparable; empty where they are."""
-        return tuple(one for one in self.environment if one.is_blocking)
+        return tuple(difference for difference in self.environment if difference.is_blocking)
 
     @property
     def permitted(self) -> tuple[Difference, ...]:
-        """What differs and does not stand in the way; the version of the method is said with the method, where that differs."""
-        told = "method_version" if self.method_difference else ""
-        return tuple(one for one in self.environment if not one.is_blocking and one.name != told)
+        """Differences that do not block; the method version is left out where the method difference already names it."""
+        method_fact = "method_version" if self.method_difference else ""
+        return tuple(
+            difference
+            for difference in self.environment
+            if not difference.is_blocking and difference.name != method_fact
+        )
 
     @property
     def is_comparable(self) -> bool:
         """Whether machine and software are the same on both sides, and a case was measured on both by the same method."""
-        both = [case for case in self.cases if case.before_s is not None and case.after_s is not None]
-        return not self.blocking and any(one.reason != "method-differs" for one in both)
+        measured = [case for case in self.cases if case.before_s is not None and case.after_s is not None]
+        return not self.blocking and any(case.reason != "method-differs" for case in measured)
 
     def of(self, *verdicts: Verdict) -> tuple[CaseDiff, ...]:
         """Return the cases of these verdicts, the largest change first."""
         cases = [case for case in self.cases if case.verdict in verdicts]
-        return tuple(sorted(cases, key=lambda one: -abs(one.change_ratio or 0.0)))
+        return tuple(sorted(cases, key=lambda case_diff: -abs(case_diff.change_ratio or 0.0)))

@@ -1,4 +1,4 @@
-"""What one side of a diff knows of a case: its processes, what they measured, and which of them are not used."""
+"""Case on one side of a diff: its processes, their measurements, and the unused ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CaseSide:
         """Geometric mean of the process medians used; of all where none is; None where it was not measured."""
         if self.logs:
             return math.exp(self.mean_log)
-        medians = [one.median_s for one in self._measurements(used=False) if one.median_s > 0]
+        medians = [measurement.median_s for measurement in self._measurements(used=False) if measurement.median_s > 0]
         return math.exp(fmean(map(math.log, medians))) if medians else None
 
     @property
@@ -78,49 +78,51 @@ class CaseSide:
     @property
     def sampling_variance(self) -> float:
         """Variance of a process median's logarithm that its own samples explain; 0 where no interval is known."""
-        found = []
-        for one in self._measurements():
-            low_s, high_s = one.ci_low_s, one.ci_high_s
+        variances = []
+        for measurement in self._measurements():
+            low_s, high_s = measurement.ci_low_s, measurement.ci_high_s
             if low_s is not None and high_s is not None and 0 < low_s <= high_s:
-                found.append((math.log(high_s / low_s) / 2 / _NORMAL_QUANTILE) ** 2)
-        return fmean(found) if found else 0.0
+                variances.append((math.log(high_s / low_s) / 2 / _NORMAL_QUANTILE) ** 2)
+        return fmean(variances) if variances else 0.0
 
     @property
     def clock_hz(self) -> float | None:
         """Median SM clock over the processes used, else of the CPUs; None unless all of them know it."""
         for name in ("sm_clock_hz", "cpu_clock_hz"):
-            found = [_clock(one, name) for one in self._measurements()]
-            known = [one for one in found if one is not None and one > 0]
-            if known and len(known) == len(found):
-                return median(known)
+            clocks_hz = [_clock(measurement, name) for measurement in self._measurements()]
+            known_hz = [value_hz for value_hz in clocks_hz if value_hz is not None and value_hz > 0]
+            if known_hz and len(known_hz) == len(clocks_hz):
+                return median(known_hz)
         return None
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Every flag a measurement of the case carries, sorted."""
-        return tuple(sorted({flag for one in self._measurements(used=False) for flag in one.flags}))
+        return tuple(sorted({flag for measurement in self._measurements(used=False) for flag in measurement.flags}))
 
     @property
     def threshold_ratio(self) -> float | None:
         """The case's own smallest change that counts, from its `roofline` marker; the newest record's. None: it has none."""
-        known = [one for record in self.records if (one := _ratio(record.extra.get("threshold_ratio"))) is not None]
-        return known[-1] if known else None
+        ratios = [
+            ratio for record in self.records if (ratio := _ratio(record.extra.get("threshold_ratio"))) is not None
+        ]
+        return ratios[-1] if ratios else None
 
     @property
     def status_text(self) -> tuple[str, str]:
         """Return status and reason of the first record that was not measured."""
-        lost = next((record for record in self.records if record.status != "measured"), None)
-        return ("absent", "") if lost is None else (lost.status, lost.reason)
+        unmeasured = next((record for record in self.records if record.status != "measured"), None)
+        return ("absent", "") if unmeasured is None else (unmeasured.status, unmeasured.reason)
 
     def process_values(self, name: str) -> dict[ProcessKey, float]:
         """Return a number of the measurement per process used, the median where it has several; positive ones only."""
-        found: dict[ProcessKey, list[float]] = {}
+        values_by_process: dict[ProcessKey, list[float]] = {}
         for record in self.records:
             value = getattr(record.measurement, name) if record.measurement is not None else None
             key = (record.run_id, record.process.ordinal)
             if key in self.logs and value is not None and 0 < value < math.inf:
-                found.setdefault(key, []).append(value)
-        return {key: median(values) for key, values in found.items()}
+                values_by_process.setdefault(key, []).append(value)
+        return {key: median(values) for key, values in values_by_process.items()}
 
     def _measurements(self, *, used: bool = True) -> list[Measurement]:
         return [
@@ -151,19 +153,19 @@ def joined(sides: Sequence[CaseSide]) -> CaseSide:
         records=tuple(record for side in sides for record in side.records),
         logs={key: log for side in sides for key, log in side.logs.items()},
         process_count=sum(side.process_count for side in sides),
-        set_aside=tuple(sorted(aside.items(), key=lambda one: _ORDER[one[0]])),
+        set_aside=tuple(sorted(aside.items(), key=lambda item: _ORDER[item[0]])),
         method_hashes=frozenset().union(*(side.method_hashes for side in sides)),
     )
 
 
 def _by_case(records: Iterable[Record], keys: dict[Case, str]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
+    records_by_case: dict[str, list[Record]] = {}
     for record in records:
         key = keys.get(record.case)
         if key is None:
             key = keys[record.case] = record.case.case_key
-        found.setdefault(key, []).append(record)
-    return found
+        records_by_case.setdefault(key, []).append(record)
+    return records_by_case
 
 
 def _side(records: Sequence[Record], known_methods: dict[int, str]) -> CaseSide:
@@ -197,7 +199,7 @@ def _side(records: Sequence[Record], known_methods: dict[int, str]) -> CaseSide:
         records=tuple(records),
         logs={key: log for key, log in logs.items() if key not in wild},
         process_count=len(medians),
-        set_aside=tuple(sorted(aside.items(), key=lambda one: _ORDER[one[0]])),
+        set_aside=tuple(sorted(aside.items(), key=lambda item: _ORDER[item[0]])),
         method_hashes=frozenset(methods),
     )
 

@@ -38,13 +38,13 @@ class Difference:
 def differences(
     before: Sequence[RunInfo], after: Sequence[RunInfo], allowed: Iterable[str] = ()
 ) -> tuple[Difference, ...]:
-    """Return what differs between the environments of two sides, what blocks a comparison first.
+    """Return the differences between the environments of two sides, blocking ones first.
 
     Blocking: the chip asked for, measured by force or not, and every fact of the environment class, unless its name is in
     `allowed` (`chip`, `forced`, or a fact's). Other facts (host, kernel, Python, commit) are told, never blocking.
     """
     permitted = set(allowed)
-    found = [
+    rows = [
         _difference(
             "chip",
             _values(before, lambda run: run.hardware_key),
@@ -63,7 +63,7 @@ def differences(
         sides = [
             _values(side, lambda run, name=name: run.environment.class_facts.get(name)) for side in (before, after)
         ]
-        found += _parts(name, sides[0], sides[1], name not in permitted)
+        rows += _parts(name, sides[0], sides[1], name not in permitted)
     facts = dict.fromkeys(name for run in (*before, *after) for name in run.environment.facts)
     for name in facts:
         if name not in classes and name not in _MOVING_FACTS:
@@ -76,28 +76,28 @@ def differences(
                 for side in (before, after)
             ]
             if all(sides):
-                found += _parts(name, sides[0], sides[1], False)
-    found.append(_difference("commit", _values(before, _commit), _values(after, _commit), False))
-    found.append(
+                rows += _parts(name, sides[0], sides[1], False)
+    rows.append(_difference("commit", _values(before, _commit), _values(after, _commit), False))
+    rows.append(
         _difference(
             "branch", _values(before, lambda run: run.git_branch), _values(after, lambda run: run.git_branch), False
         )
     )
-    known = [one for one in found if one is not None]
-    return tuple(sorted(known, key=lambda one: not one.is_blocking))
+    differing = [row for row in rows if row is not None]
+    return tuple(sorted(differing, key=lambda difference: not difference.is_blocking))
 
 
 def method_difference(before: Method | None, after: Method | None) -> list[str]:
-    """Return what differs between two methods, timer, version and settings by name: `version 1 → 2`."""
-    one, other = (
+    """Return the differences between two methods, timer, version and settings by name: `version 1 → 2`."""
+    old, new = (
         {} if side is None else {"timer": side.timer, "version": side.version, **side.settings}
         for side in (before, after)
     )
-    names = dict.fromkeys((*one, *other))
+    names = dict.fromkeys((*old, *new))
     return [
-        f"{name} {_cut(_text(one.get(name)))} → {_cut(_text(other.get(name)))}"
+        f"{name} {_cut(_text(old.get(name)))} → {_cut(_text(new.get(name)))}"
         for name in names
-        if one.get(name) != other.get(name)
+        if old.get(name) != new.get(name)
     ]
 
 
@@ -112,8 +112,8 @@ def _parts(name: str, before: list[Any], after: list[Any], is_blocking: bool) ->
 
 
 def _difference(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> Difference | None:
-    one, other = ("; ".join(_text(value) for value in side) for side in (before, after))
-    return None if one == other else Difference(name, _cut(one), _cut(other), is_blocking)
+    old, new = ("; ".join(_text(value) for value in side) for side in (before, after))
+    return None if old == new else Difference(name, _cut(old), _cut(new), is_blocking)
 
 
 def _values(side: Sequence[RunInfo], get: Any) -> list[Any]:

@@ -50,7 +50,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What a diff means for who asked."""
+    """Result of a gate: exit code, failures and reasons."""
 
     exit_code: ExitCode
     failures: tuple[Failure, ...]
@@ -112,10 +112,10 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
             else None
         )
     worse = [metric for metric in case.metrics if metric.group == rule.kind and metric.verdict == "WORSE"]
-    worse = [one for one in worse if _loss_ratio(one) >= rule.least_ratio]
+    worse = [change for change in worse if _loss_ratio(change) >= rule.least_ratio]
     if not worse:
         return None
-    return Failure(case, rule, "; ".join(f"{one.name} {_loss_ratio(one) * 100:+.1f} %" for one in worse))
+    return Failure(case, rule, "; ".join(f"{change.name} {_loss_ratio(change) * 100:+.1f} %" for change in worse))
 
 
 def _loss_ratio(change: MetricChange) -> float:
@@ -142,5 +142,7 @@ def _not_comparable(diff: SuiteDiff) -> tuple[Finding, ...]:
     """Return all that stands in the way at once, what cannot be allowed first."""
     reasons = [finding("method-differs", methods=diff.method_difference)] if diff.method_difference else []
     if diff.blocking:
-        reasons.append(finding("environment-differs", differences=tuple(one.text for one in diff.blocking)))
+        reasons.append(
+            finding("environment-differs", differences=tuple(difference.text for difference in diff.blocking))
+        )
     return tuple(reasons) or (finding("no-common-case"),)

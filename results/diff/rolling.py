@@ -1,4 +1,4 @@
-"""What of a rolling baseline is still true of a case: its present level, without the nights that already called for attention. Pure.
+"""Present level of a case in a rolling baseline, without the nights that already raised an alert. Pure.
 
 A pool that takes in the night in which a kernel got slower sees the next slow night as noise: the step counts as spread, and the
 gate that was red turns green though nothing was mended (three real nights here: SLOWER, exit 1; then +0.5 %, exit 0). So each
@@ -69,22 +69,22 @@ def settled(
     """
     if len(before.runs) < 2:
         return before
-    runs = sorted(before.runs, key=lambda one: (one.started_at, one.run_id))
+    runs = sorted(before.runs, key=lambda member: (member.started_at, member.run_id))
     by_run: dict[str, list[Record]] = {run.run_id: [] for run in runs}
     for record in before.records:
         by_run[record.run_id].append(record)
     newer, *sides = case_sides(after.records, *by_run.values())
     methods = {key: side.method_hashes for key, side in newer.items()}
     levels: dict[str, _Level] = {}
-    kept: dict[str, list[Record]] = {}
+    records_by_key: dict[str, list[Record]] = {}
     for run, own in zip(runs, sides, strict=True):
         for key, side in own.items():
-            kept.setdefault(key, []).extend(side.records)
+            records_by_key.setdefault(key, []).extend(side.records)
         usable = {key: side for key, side in own.items() if _is_usable(side, methods.get(key))}
         _add_unusable(levels, own, usable, run)
         _add(levels, usable, run, noise, rules, annotations)
     records, set_aside = [], {}
-    for key, everything in kept.items():
+    for key, everything in records_by_key.items():
         level = levels.get(key)
         if level is None or not level.nights:
             records += everything
@@ -123,20 +123,20 @@ def _add(
     annotations: Sequence[Annotation],
 ) -> None:
     """Judge a night against the levels before it and let it join them, replace them or be set aside."""
-    known = [key for key in usable if key in levels and levels[key].nights]
+    compared_keys = [key for key in usable if key in levels and levels[key].nights]
     pairs: dict[str, SidePair] = {
-        key: (joined([night.side for night in levels[key].nights]), usable[key]) for key in known
+        key: (joined([night.side for night in levels[key].nights]), usable[key]) for key in compared_keys
     }
     verdicts: dict[str, Verdict] = {}
     changes: dict[str, float | None] = {}
     if pairs:
-        found, judged = judge_times(pairs, noise, rules)
+        judged_times, judged = judge_times(pairs, noise, rules)
         verdicts = {key: verdict for key, (verdict, _) in zip(pairs, judged, strict=True)}
-        changes = {key: ratio_of(float(change)) for key, change in zip(pairs, found.change_log, strict=True)}
+        changes = {key: ratio_of(float(change)) for key, change in zip(pairs, judged_times.change_log, strict=True)}
     for key, side in usable.items():
         level = levels.setdefault(key, _Level([]))
         night = _Night(run, side, changes.get(key))
-        expected = reason_of_change(annotations, side.case, key, [one.run for one in level.nights], [run])
+        expected = reason_of_change(annotations, side.case, key, [level_run.run for level_run in level.nights], [run])
         _join(level, night, verdicts.get(key, "SAME"), expected)
 
 

@@ -1,4 +1,4 @@
-"""What a diff decides by, and the words it decides in."""
+"""Rules of a diff, and its verdicts and reasons."""
 
 from __future__ import annotations
 

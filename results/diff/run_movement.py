@@ -1,4 +1,4 @@
-"""How far a machine moves all cases together from run to run, seen where one side holds several runs. Pure.
+"""Common movement of all cases from run to run, estimated where one side holds several runs. Pure.
 
 Processes of one run share what the machine did that night, so their spread cannot show it, and a suite of 300 cases has 300
 chances to be caught by it: in simulation with a common movement of 0.25 % (a quarter of the spread between processes) three
@@ -32,8 +32,8 @@ def run_movement_variance(sides: Sequence[CaseSide]) -> float:
     if not cases:
         return 0.0
     centred = [{run: value - fmean(means.values()) for run, value in means.items()} for means in cases]
-    moved = [median(one[run] for one in centred) for run in centred[0]]
-    own = fmean(variance(one.values()) for one in centred)
+    moved = [median(case_means[run] for case_means in centred) for run in centred[0]]
+    own = fmean(variance(case_means.values()) for case_means in centred)
     # The median of n normal numbers varies by π/2 of the mean's variance, of one number by all of it.
     own_share = own / len(centred) * (1.5707963 if len(centred) > 2 else 1.0)
     return max(0.0, variance(moved) - own_share)
@@ -42,8 +42,8 @@ def run_movement_variance(sides: Sequence[CaseSide]) -> float:
 def change_variance(run_variance: float, before: Iterable[CaseSide], after: Iterable[CaseSide]) -> list[float]:
     """Return per case the variance that the movement puts into the change: that of the two means over their runs."""
     return [
-        run_variance * (1 / max(one.run_count, 1) + 1 / max(other.run_count, 1))
-        for one, other in zip(before, after, strict=True)
+        run_variance * (1 / max(old.run_count, 1) + 1 / max(new.run_count, 1))
+        for old, new in zip(before, after, strict=True)
     ]
 
 
@@ -51,4 +51,4 @@ def _run_means(side: CaseSide) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for (run_id, _), log in side.logs.items():
         values.setdefault(run_id, []).append(log)
-    return {run_id: fmean(found) for run_id, found in values.items()}
+    return {run_id: fmean(run_values) for run_id, run_values in values.items()}

@@ -31,7 +31,7 @@ _JOINING = frozenset({"and", "or", "not"})
 
 @lru_cache(maxsize=256)  # asked for every case that a side lacks
 def selection_words(command: str) -> tuple[str, ...]:
-    """Return what a stored command selects by, quoted for a shell: `-k 'gemv and 1x1024x1024'`; empty for a whole suite.
+    """Return the selection of a stored command, quoted for a shell: `-k 'gemv and 1x1024x1024'`; empty for a whole suite.
 
     Counted are `-k`, `-m`, `--deselect`, `--ignore`, `--lf`, `--sw`, the options that name shapes, formats, models, batches and
     contexts, and paths of one file or test. A folder is no selection: the same suite is called by several names. Commands of
@@ -40,15 +40,15 @@ def selection_words(command: str) -> tuple[str, ...]:
     if command.startswith(FOREIGN_COMMAND):
         return ()
     try:
-        words = shlex.split(command)
+        arguments = shlex.split(command)
     except ValueError:  # cut at its longest, within quotes
-        words = [word.strip("'\"") for word in command.split()]
-    start = 3 if words[:2] == ["python", "-m"] else 1
-    return tuple(dict.fromkeys(_selecting(words[start:])))
+        arguments = [word.strip("'\"") for word in command.split()]
+    start = 3 if arguments[:2] == ["python", "-m"] else 1
+    return tuple(dict.fromkeys(_selecting(arguments[start:])))
 
 
 def selection_text(runs: Sequence[RunInfo]) -> str:
-    """Return what all of these runs select by, as typed, each once; empty where one of them ran its suite whole."""
+    """Return the selections of these runs, each once; empty if any of them ran the whole suite."""
     every = [" ".join(selection_words(run.command)) for run in runs]
     return "; ".join(dict.fromkeys(every)) if all(every) else ""
 
@@ -64,33 +64,33 @@ def is_left_out(after: Sequence[RunInfo], holders: Iterable[RunInfo]) -> bool:
     return all(newer) and not older & set(newer)
 
 
-def _selecting(words: Sequence[str]) -> Iterator[str]:
+def _selecting(arguments: Sequence[str]) -> Iterator[str]:
     index, last = 0, ""
-    while index < len(words):
-        word = words[index]
+    while index < len(arguments):
+        argument = arguments[index]
         index += 1
-        option, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
+        option, equals, value = argument.partition("=") if argument.startswith("-") else (argument, "", "")
         if option[:2] in ("-k", "-m") and len(option) > 2 and not equals:  # -kgemv
             option, equals, value = option[:2], "=", option[2:]
         if option in _VALUED:
-            if not equals and index < len(words):
-                value, index = words[index], index + 1
+            if not equals and index < len(arguments):
+                value, index = arguments[index], index + 1
             if option in ("-k", "-m"):
-                value, index = _joined(value, words, index)
+                value, index = _joined(value, arguments, index)
             if value:  # `-k ''` selects everything
                 yield f"{option} {shlex.quote(value)}"
         elif option in _FLAGS:
             yield option
-        elif not word.startswith("-") and not _is_value(last) and ("::" in word or word.endswith(".py")):
-            yield shlex.quote(word)
-        last = word if word.startswith("-") and not equals and option not in (*_VALUED, *_FLAGS) else ""
+        elif not argument.startswith("-") and not _is_value(last) and ("::" in argument or argument.endswith(".py")):
+            yield shlex.quote(argument)
+        last = argument if argument.startswith("-") and not equals and option not in (*_VALUED, *_FLAGS) else ""
 
 
-def _joined(value: str, words: Sequence[str], index: int) -> tuple[str, int]:
+def _joined(value: str, arguments: Sequence[str], index: int) -> tuple[str, int]:
     """Return an expression with the words behind it that belong to it, and where the rest begins."""
     parts = [value]
-    while index < len(words) and (words[index] in _JOINING or parts[-1] in _JOINING):
-        parts.append(words[index])
+    while index < len(arguments) and (arguments[index] in _JOINING or parts[-1] in _JOINING):
+        parts.append(arguments[index])
         index += 1
     return " ".join(parts), index
 

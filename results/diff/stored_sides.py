@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from results.diff.baseline import Wanted, check_complete, find_baseline, is_rolling
+from results.diff.baseline import BaselineRuns, check_complete, find_baseline, is_rolling
 from results.diff.rolling import settled
 from results.diff.rules import DiffRules
 from results.diff.suites import SuiteSide
@@ -52,56 +52,61 @@ def baseline_side(
     rules: DiffRules,
     annotations: Sequence[Annotation] = (),
 ) -> SuiteSide | None:
-    """Return what `against` means for a newer side (`baseline.find_baseline`); None where there is none yet.
+    """Return the side that `against` names for a newer side (`find_baseline`); None if there is none yet.
 
     Runs that measured nothing of it in the same way are passed over, as long as there are others. Of a rolling baseline every
     case gets the newest runs that hold it, also older ones where a night measured only a part, and is then `settled`.
     """
-    wanted = find_baseline(against, after.runs, store.runs, store.resolve_run)
-    if not wanted.chosen:
+    baseline = find_baseline(against, after.runs, store.runs, store.resolve_run)
+    if not baseline.chosen:
         return None
     measured = _case_methods(after.records)
-    sides = _sharing(store, wanted, measured) or [side_of(store, wanted.chosen)]
+    sides = _same_method_sides(store, baseline, measured) or [side_of(store, baseline.chosen)]
     if not is_rolling(against):
         return sides[0]
-    pool = [*sides, *_filling(store, wanted, sides, measured)]
+    pool = [*sides, *_older_sides(store, baseline, sides, measured)]
     side = SuiteSide(
-        tuple(run for one in pool for run in one.runs), tuple(record for one in pool for record in one.records)
+        tuple(run for pooled in pool for run in pooled.runs),
+        tuple(record for pooled in pool for record in pooled.records),
     )
     return settled(side, after, noise, rules, annotations)
 
 
-def _sharing(store: ResultStore, wanted: Wanted, measured: set[CaseMethod]) -> list[SuiteSide]:
+def _same_method_sides(store: ResultStore, baseline: BaselineRuns, measured: set[CaseMethod]) -> list[SuiteSide]:
     """Return the newest runs, each a side, that measured something of the newer side by the same method."""
-    found, skipped = [], wanted.skipped_count
-    for run in wanted.runs[: wanted.skipped_count + wanted.count + MOST_LOOKED_AT]:
+    sharing, skipped = [], baseline.skipped_count
+    for run in baseline.runs[: baseline.skipped_count + baseline.count + MOST_LOOKED_AT]:
         side = side_of(store, (run,))
         if _case_methods(side.records) & measured:
             skipped -= 1
             if skipped < 0:
-                found.append(side)
-        if len(found) == wanted.count:
+                sharing.append(side)
+        if len(sharing) == baseline.count:
             break
-    return found
+    return sharing
 
 
-def _filling(
-    store: ResultStore, wanted: Wanted, sides: Sequence[SuiteSide], measured: set[CaseMethod]
+def _older_sides(
+    store: ResultStore, baseline: BaselineRuns, sides: Sequence[SuiteSide], measured: set[CaseMethod]
 ) -> list[SuiteSide]:
     """Return older runs with those cases only of which the newest ones hold too few."""
-    held = Counter(one for side in sides for one in _case_methods(side.records) & measured)
-    lacking = {one: wanted.count - held[one] for one in measured if held[one] < wanted.count}
+    held_counts = Counter(case_method for side in sides for case_method in _case_methods(side.records) & measured)
+    lacking = {
+        case_method: baseline.count - held_counts[case_method]
+        for case_method in measured
+        if held_counts[case_method] < baseline.count
+    }
     run_ids = {run.run_id for side in sides for run in side.runs}
-    older = [run for run in wanted.runs if run.run_id not in run_ids][:MOST_FILLING]
+    older = [run for run in baseline.runs if run.run_id not in run_ids][:MOST_FILLING]
     if not lacking or not older:
         return []
     holders = store.query(lambda connection: _holders(connection, {key for key, _ in lacking}, older))
     filling = []
     for run in older:
-        keys = {one[0] for one in holders.get(run.run_id, set()) if lacking.get(one, 0) > 0}
+        keys = {case_method[0] for case_method in holders.get(run.run_id, set()) if lacking.get(case_method, 0) > 0}
         if keys:
-            for one in holders[run.run_id]:
-                lacking[one] = lacking.get(one, 0) - 1
+            for case_method in holders[run.run_id]:
+                lacking[case_method] = lacking.get(case_method, 0) - 1
             records = store.records(run.run_id, with_samples=False)
             filling.append(SuiteSide((run,), tuple(record for record in records if record.case.case_key in keys)))
     return filling
@@ -119,14 +124,14 @@ def _case_methods(records: Iterable[Record]) -> set[CaseMethod]:
 
 def _holders(connection: Connection, keys: Iterable[str], runs: Sequence[RunInfo]) -> dict[str, set[CaseMethod]]:
     """Return run id → which of these cases it measured, by which method."""
-    wanted, ids = sorted(keys), [run.run_id for run in runs]
+    case_keys, ids = sorted(keys), [run.run_id for run in runs]
     joined = RECORD.join(CASE, CASE.c.id == RECORD.c.case_id).join(METHOD, METHOD.c.id == RECORD.c.method_id)
     holders: dict[str, set[CaseMethod]] = {}
-    for start in range(0, len(wanted), _IN_ONE_QUERY):
+    for start in range(0, len(case_keys), _IN_ONE_QUERY):
         statement = (
             select(RECORD.c.run_id, CASE.c.case_key, METHOD.c.method_hash)
             .select_from(joined)
-            .where(CASE.c.case_key.in_(wanted[start : start + _IN_ONE_QUERY]))
+            .where(CASE.c.case_key.in_(case_keys[start : start + _IN_ONE_QUERY]))
             .where(RECORD.c.run_id.in_(ids), RECORD.c.status == "measured")
             .distinct()
         )

@@ -65,30 +65,33 @@ def compare_suites(
     keys = [*sides[1], *(key for key in sides[0] if key not in sides[1])]
     cases: dict[str, CaseDiff] = {}
     pairs: dict[str, SidePair] = {}
-    unselected = {key for key, one in sides[0].items() if key not in sides[1] and _is_unselected(one, before, after)}
+    unselected = {
+        key for key, case_side in sides[0].items() if key not in sides[1] and _is_unselected(case_side, before, after)
+    }
     unmeasured_count = 0
     for key in (key for key in keys if key not in unselected):
-        one, other = sides[0].get(key), sides[1].get(key)
-        judged = _unjudged(key, one, other)
+        old, new = sides[0].get(key), sides[1].get(key)
+        judged = _unjudged(key, old, new)
         if judged is not None:
             cases[key] = judged
-        elif one is not None and other is not None and one.was_measured and other.was_measured:
-            pairs[key] = (one, other)
+        elif old is not None and new is not None and old.was_measured and new.was_measured:
+            pairs[key] = (old, new)
         else:
             unmeasured_count += 1
     cases |= judge_pairs(pairs, noise, rules)
     marked = [cases[key] for key in keys if key in cases]
-    marked = [_with_set_aside(one, before) for one in marked]
+    marked = [_with_set_aside(case, before) for case in marked]
     if annotations:
         used = {key: {run_id for run_id, _ in side.logs} for key, side in sides[0].items()}
         marked = [
-            marked_expected(one, annotations, used.get(one.case_key, set()), before.runs, after.runs) for one in marked
+            marked_expected(case, annotations, used.get(case.case_key, set()), before.runs, after.runs)
+            for case in marked
         ]
     if quarantine is not None:
-        marked = [replace(one, quarantine_reason=quarantine.reason_of(one.name, one.case_key)) for one in marked]
-    steps = [one.smallest_step_ratio for one in marked if one.smallest_step_ratio is not None]
-    changes = [one.change_ratio for one in marked if one.change_ratio is not None]
-    listed: list[tuple[str, str]] = [(one.name, one.case_key) for one in marked]
+        marked = [replace(case, quarantine_reason=quarantine.reason_of(case.name, case.case_key)) for case in marked]
+    steps = [case.smallest_step_ratio for case in marked if case.smallest_step_ratio is not None]
+    changes = [case.change_ratio for case in marked if case.change_ratio is not None]
+    listed: list[tuple[str, str]] = [(case.name, case.case_key) for case in marked]
     listed += [(f"{sides[0][key].case.op} {sides[0][key].case.id}", key) for key in keys if key in unselected]
     return replace(
         empty,
@@ -109,8 +112,8 @@ def _is_unselected(case: CaseSide, before: SuiteSide, after: SuiteSide) -> bool:
 
 
 def _with_set_aside(case: CaseDiff, before: SuiteSide) -> CaseDiff:
-    nights = before.set_aside.get(case.case_key, ())
-    return replace(case, set_aside=(*nights, *case.set_aside)) if nights else case
+    skipped_nights = before.set_aside.get(case.case_key, ())
+    return replace(case, set_aside=(*skipped_nights, *case.set_aside)) if skipped_nights else case
 
 
 def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> CaseDiff | None:
@@ -118,21 +121,21 @@ def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> Case
     is_before, is_after = (side is not None and side.was_measured for side in (before, after))
     if not is_before and not is_after:
         return None
-    known = after or before
-    assert known is not None
+    present = after or before
+    assert present is not None
     if is_before != is_after:
-        lost = before if is_after else after
-        status, detail = ("absent", "") if lost is None else lost.status_text
-        diff = CaseDiff(known.case, key, "NEW" if is_after else "GONE", status, detail)
+        absent = before if is_after else after
+        status, detail = ("absent", "") if absent is None else absent.status_text
+        diff = CaseDiff(present.case, key, "NEW" if is_after else "GONE", status, detail)
     else:
         assert before is not None
         assert after is not None
         if _are_methods_two(before, after):
-            diff = CaseDiff(known.case, key, "INVALID", "method-differs", _methods(before, after))
+            diff = CaseDiff(present.case, key, "INVALID", "method-differs", _methods(before, after))
         elif not before.is_judgeable or not after.is_judgeable:
             flags = {flag for side in (before, after) if not side.is_judgeable for flag, _ in side.set_aside}
             reason = min(flags, key=INVALIDATING_FLAGS.index)
-            diff = CaseDiff(known.case, key, "INVALID", reason, "")
+            diff = CaseDiff(present.case, key, "INVALID", reason, "")
         else:
             return None
     return replace(diff, **sizes(before, after))  # type: ignore[arg-type]
@@ -143,19 +146,19 @@ def _are_methods_two(before: CaseSide, after: CaseSide) -> bool:
 
 
 def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseSide]) -> str:
-    """Return what differs in the first case in common where that is so in every one; no `--allow` can help then."""
+    """Return the method difference of the first common case, if all differ; no `--allow` permits it."""
     both = [
-        (one, after[key])
-        for key, one in before.items()
-        if key in after and one.was_measured and after[key].was_measured
+        (old, after[key])
+        for key, old in before.items()
+        if key in after and old.was_measured and after[key].was_measured
     ]
-    if not both or not all(_are_methods_two(one, other) for one, other in both):
+    if not both or not all(_are_methods_two(old, new) for old, new in both):
         return ""
     return _methods(*both[0]) or "method mixed"
 
 
 def _methods(before: CaseSide, after: CaseSide) -> str:
-    """Return what differs between the methods: timer, version and settings by name."""
+    """Return the differences between the methods: timer, version and settings by name."""
     newest = [
         next((record.method for record in reversed(side.records) if record.method is not None), None)
         for side in (before, after)

@@ -64,15 +64,15 @@ class Fields:
             return ()
         if not isinstance(values, list):
             raise FormError(f"{self._name(name)} is {_kind(values)}, not a list")
-        found = []
+        valid_s = []
         for position, value in enumerate(values):
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise FormError(f"{self._name(name)}[{position}] is {_shown(value)}, not a number")
             time_s = self._within(f"{name}[{position}]", value, -math.inf, math.inf) * unit_s
             if not least_s <= time_s < MAX_TIME_S or time_s < 0:
                 raise FormError(f"{self._name(name)}[{position}] is {time_s:g} s, not a time from {least_s:g} s on")
-            found.append(time_s)
-        return tuple(found)
+            valid_s.append(time_s)
+        return tuple(valid_s)
 
     def count(self, name: str, *, least: int = 0) -> int:
         """Return a whole number of `least` or more."""

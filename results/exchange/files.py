@@ -1,4 +1,4 @@
-"""What kind of file somebody wants to import, found by its content and read in bounded memory."""
+"""Kind of a file to import, recognised by its content in bounded memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Recognised:
 
 
 def recognise(path: Path) -> Recognised:
-    """Return what a file is. Raises `InvalidValueError` for none that can be imported: no file, a pipe, too large, damaged.
+    """Return the kind of a file. Raises `InvalidValueError` if it cannot be imported: no file, a pipe, too large, damaged.
 
     Looking does not open what is not a regular file: opening a pipe that nobody writes to would wait for ever.
     """
@@ -85,14 +85,14 @@ def lines_of(path: Path) -> Iterator[str]:
 
 def _regular_size(path: Path) -> int:
     try:
-        found = path.stat()
+        file_stat = path.stat()
     except (OSError, ValueError) as error:
         raise _refused(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(file_stat.st_mode):
         raise _refused(path, "is a folder")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(file_stat.st_mode):
         raise _refused(path, "is not a regular file")
-    return found.st_size
+    return file_stat.st_size
 
 
 def _check_size(path: Path, size: int, most: int) -> None:
@@ -132,8 +132,8 @@ def _first_character(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK_BYTES):
-                if said := chunk.removeprefix(codecs.BOM_UTF8).strip():
-                    return said[:1]
+                if content := chunk.removeprefix(codecs.BOM_UTF8).strip():
+                    return content[:1]
     except OSError as error:
         raise _refused(path, f"cannot be read ({error.strerror or error})") from None
     return b""

@@ -1,4 +1,4 @@
-"""What a reader of a foreign file hands over: rows of measurements, and the file they stand in. Plain frozen values."""
+"""Output of the readers of foreign files: rows of measurements and their file. Plain frozen values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roofline_model.operators.case import Case
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What the user says about a file that does not say it itself; None: not said."""
+    """Facts that the user states about a file; None: not stated."""
 
     hardware: Device | None = None
     """The chip it was measured on. It changes predictions, never a case."""
@@ -39,8 +39,8 @@ class Stated:
             raise InvalidValueError(f"{self.device_count} devices need the bandwidth of their link: give --link-gb-s")
 
     def identity(self) -> dict[str, Any]:
-        """Return what changes a case: another answer to these makes another record of the same numbers."""
-        said = {
+        """Return the stated facts that identify a record: other facts make another record of the same numbers."""
+        facts = {
             "model": self.model,
             "formats": self.formats,
             "kv_format": self.kv_format,
@@ -49,7 +49,7 @@ class Stated:
             "output": self.output_count,
             "devices": self.device_count if self.device_count > 1 else None,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in facts.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,20 +33,20 @@ class ReadFile:
 
 
 def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance | None = None) -> ReadFile:
-    """Return what a file holds, its foreign measurements with their predictions.
+    """Return the contents of a file; foreign measurements come with their predictions.
 
     Raises `InvalidValueError` for a file that is none of the known ones, `StoreError` naming file, record and field where
     it is one but damaged, `RooflineError` for a model or format that nobody knows.
     """
-    file, said = Path(path), stated or Stated()
+    file, identity = Path(path), stated or Stated()
     tell = advance or (lambda what, done, total: None)
     recognised = recognise(file)
     with reading_errors(file):
         if recognised.kind == OURS:
             return ReadFile(file, OURS, exported=tuple(parse_exports(recognised.document)))
-        foreign = _foreign(recognised, said, tell)
+        foreign = _foreign(recognised, identity, tell)
     run = to_records(
-        foreign, said, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
+        foreign, identity, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
     )
     return ReadFile(file, foreign.kind, foreign=run)
 
@@ -91,12 +91,12 @@ def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFi
         return read_llama_bench(rows(lines_of(recognised.path)), name, stated)
     prefix = "line " if recognised.form == "json lines" else ""
     numbered = [
-        (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(recognised.document) > 1 else "", one)
-        for i, one in enumerate(recognised.document)
+        (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(recognised.document) > 1 else "", entry)
+        for i, entry in enumerate(recognised.document)
     ]
     if recognised.kind == llama_bench.KIND:
-        named = [(where or "[0]", one) for where, one in numbered]
-        return read_llama_bench(llama_bench.rows_of_objects(named), name, stated)
+        located = [(where or "[0]", entry) for where, entry in numbered]
+        return read_llama_bench(llama_bench.rows_of_objects(located), name, stated)
     return read_vllm(numbered, name, stated)
 
 

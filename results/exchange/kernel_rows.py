@@ -53,9 +53,11 @@ def read_kernel_rows(path: Path, advance: Advance | None = None) -> ForeignFile:
     prediction = predict_table(table, progress=None if advance is None else lambda done: advance(done, len(table)))
     chips = {name: _chip(name) for name in dict.fromkeys(table.texts["device"])}
     rows = tuple(_row(prediction, i, chips[table.texts["device"][i]]) for i in range(len(table)))
-    known = {chip.device.key: chip.device for chip in chips.values() if chip is not None}
+    devices = {chip.device.key: chip.device for chip in chips.values() if chip is not None}
     facts = {"sha256": table.sha256, "devices": sorted(dict.fromkeys(table.texts["device"]))}
-    return ForeignFile(KIND, table.name, rows, facts=facts, class_facts={"engine": KIND}, devices=tuple(known.values()))
+    return ForeignFile(
+        KIND, table.name, rows, facts=facts, class_facts={"engine": KIND}, devices=tuple(devices.values())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,8 @@ def _work(table: KernelTable, i: int, *, has_scales: bool = False) -> Operator:
         return gemm(
             size("m"), size("n"), size("k"), a=activation or default_activation(weight), b=stored, c=output or "BF16"
         )
-    given, window = table.numbers["causal"][i], table.numbers["window"][i]
-    is_causal = phase_of(table, i) == "prefill" if math.isnan(given) else given == 1
+    causal, window = table.numbers["causal"][i], table.numbers["window"][i]
+    is_causal = phase_of(table, i) == "prefill" if math.isnan(causal) else causal == 1
     maths = activation or "BF16"
     return attention(
         size("batch"),
@@ -192,8 +194,8 @@ def _model_row(
 
     row = read_model_row(table, i)
     run = PassRun(row.phase, row.batch_count, row.context_count, row.new_count, 1.0)
-    named = NamedModel(row.shape.name, row.shape, "named", "", row.formats, row.kv, row.weight_bytes)
+    named_model = NamedModel(row.shape.name, row.shape, "named", "", row.formats, row.kv, row.weight_bytes)
     stated = Stated(device_count=row.device_count, link_bytes_per_s=LINK_BYTES_PER_S if row.device_count > 1 else None)
-    words: list[Any] = [_kernel(table, i), f"tp{row.device_count}" if row.device_count > 1 else ""]
-    case, ask, reason = model_case(named, row.phase, (run,), kernel_name(*words), stated, None)
+    name_parts: list[Any] = [_kernel(table, i), f"tp{row.device_count}" if row.device_count > 1 else ""]
+    case, ask, reason = model_case(named_model, row.phase, (run,), kernel_name(*name_parts), stated, None)
     return case, ask, measured_s / row.steps_count, row.batch_count * row.new_count, reason

@@ -194,22 +194,22 @@ def _check_agreement(fields: Fields, samples_s: tuple[float, ...], tokens: int, 
         raise FormError(f"{fields.where}.avg_ts is {rate:g} tokens/s, but {source} says {least:g}")
 
 
-def _agree(one: float, other: float) -> bool:
-    return abs(one - other) <= _DISAGREEMENT_RATIO * other + 1e-9
+def _agree(value: float, other: float) -> bool:
+    return abs(value - other) <= _DISAGREEMENT_RATIO * other + 1e-9
 
 
 def _typed(row: Mapping[str, str], where: str) -> dict[str, Any]:
     """Return a CSV row with numbers as numbers, so that it equals the same test's JSON."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, text in row.items():
         if name in _INTEGERS or name in _FLOATS:
             try:
-                found[name] = float(text) if name in _FLOATS else int(text)
+                values[name] = float(text) if name in _FLOATS else int(text)
             except ValueError:
                 raise FormError(f"{where}.{name} is {text[:40]!r}, not a number") from None
         else:
-            found[name] = text not in ("0", "false") if name in _FLAGS else text
-    return found
+            values[name] = text not in ("0", "false") if name in _FLAGS else text
+    return values
 
 
 def _from_cells(row: Mapping[str, str], where: str) -> dict[str, Any]:
@@ -231,16 +231,16 @@ def _from_cells(row: Mapping[str, str], where: str) -> dict[str, Any]:
         for name, text in row.items()
         if name not in ("size", "params", "test", "t/s")
     }
-    found = _typed(values, where)
-    found |= {"n_prompt": prompt, "n_gen": new, "n_depth": depth, "avg_ts": _float(rate.group(1), f"{where}.t/s")}
+    fields = _typed(values, where)
+    fields |= {"n_prompt": prompt, "n_gen": new, "n_depth": depth, "avg_ts": _float(rate.group(1), f"{where}.t/s")}
     if rate.group(2):
-        found["stddev_ts"] = _float(rate.group(2), f"{where}.t/s")
+        fields["stddev_ts"] = _float(rate.group(2), f"{where}.t/s")
     size, count = _SIZE.fullmatch(row.get("size", "")), _COUNT.fullmatch(row.get("params", ""))
     if size is not None:
-        found["model_size"] = round(_float(size.group(1), f"{where}.size") * 1024 ** _POWERS[size.group(2)])
+        fields["model_size"] = round(_float(size.group(1), f"{where}.size") * 1024 ** _POWERS[size.group(2)])
     if count is not None:
-        found["model_n_params"] = round(_float(count.group(1), f"{where}.params") * _THOUSANDS[count.group(2)])
-    return found
+        fields["model_n_params"] = round(_float(count.group(1), f"{where}.params") * _THOUSANDS[count.group(2)])
+    return fields
 
 
 def _float(text: str, where: str) -> float:

@@ -64,14 +64,14 @@ _IDENTITY = (
 
 def read_llama_bench(rows: Iterable[BenchRow], name: str, stated: Stated) -> ForeignFile:
     """Return the tests of a file. Raises `FormError` for a file without any, of several machines, or of too many."""
-    found: list[ForeignRow] = []
+    foreign_rows: list[ForeignRow] = []
     first: Fields | None = None
     for row in rows:
-        if len(found) >= MAX_ROWS:
+        if len(foreign_rows) >= MAX_ROWS:
             raise FormError(f"it holds more than {MAX_ROWS:,} tests: split it")
         first = first or row.fields
         _check_same_machine(first, row.fields)
-        found.append(_foreign_row(row, stated))
+        foreign_rows.append(_foreign_row(row, stated))
     if first is None:
         raise FormError("it holds no test of llama-bench")
     facts = {
@@ -81,9 +81,15 @@ def read_llama_bench(rows: Iterable[BenchRow], name: str, stated: Stated) -> For
     }
     device_name = _gpu_name(first)
     class_facts = {"engine": KIND, "device": device_name or str(facts.get("cpu_info", ""))}
-    started = min((row.created_at for row in found if row.created_at), default="")
+    started = min((row.created_at for row in foreign_rows if row.created_at), default="")
     return ForeignFile(
-        KIND, name, tuple(found), started_at=started, facts=facts, class_facts=class_facts, device_name=device_name
+        KIND,
+        name,
+        tuple(foreign_rows),
+        started_at=started,
+        facts=facts,
+        class_facts=class_facts,
+        device_name=device_name,
     )
 
 
@@ -102,15 +108,17 @@ def _gpu_name(fields: Fields) -> str:
 def _foreign_row(row: BenchRow, stated: Stated) -> ForeignRow:
     fields = row.fields
     description = fields.text("model_type")
-    known, why_unknown = _model(fields, description, stated)
-    named = _named(fields, description, known, stated)
+    model, why_unknown = _model(fields, description, stated)
+    named_model = _named(fields, description, model, stated)
     test = "+".join(
         [f"pp{row.prompt_count}"] * (row.prompt_count > 0) + [f"tg{row.new_count}"] * (row.new_count > 0)
     ) + (f"@d{row.depth_count}" if row.depth_count else "")
-    kernel = kernel_name(KIND, fields.text("backends", _old_backend(fields)), named.quantization, test, *_words(fields))
+    kernel = kernel_name(
+        KIND, fields.text("backends", _old_backend(fields)), named_model.quantization, test, *_words(fields)
+    )
     phase, passes, steps = _passes(row)
-    case, ask, reason = model_case(named, phase, passes, kernel, stated, why_unknown, output_count=row.new_count)
-    reason = _not_comparable(fields, known, stated) or reason
+    case, ask, reason = model_case(named_model, phase, passes, kernel, stated, why_unknown, output_count=row.new_count)
+    reason = _not_comparable(fields, model, stated) or reason
     tokens = row.prompt_count + row.new_count
     samples_s = [time_s / steps for time_s in row.samples_s]
     facts: dict[str, Any] = {"statistic": "mean" if row.is_mean else "samples", "test": test}
@@ -127,7 +135,7 @@ def _foreign_row(row: BenchRow, stated: Stated) -> ForeignRow:
         settings=_picked(fields, _SETTINGS),
         created_at=fields.date("test_time"),
         test_id=f"{description} {test}",
-        facts={**facts, **named.facts},
+        facts={**facts, **named_model.facts},
         tokens_per_call=tokens if steps == 1 else 1,
         ask=None if reason else ask,
         reason=reason,
@@ -136,8 +144,8 @@ def _foreign_row(row: BenchRow, stated: Stated) -> ForeignRow:
 
 def _picked(fields: Fields, names: Sequence[str]) -> dict[str, Any]:
     """Return some fields by name; true is 1, as the CSV writes it: the same test is equal in every form."""
-    found = {key: fields.data[key] for key in names if key in fields.data}
-    return {key: int(value) if isinstance(value, bool) else value for key, value in found.items()}
+    picked = {key: fields.data[key] for key in names if key in fields.data}
+    return {key: int(value) if isinstance(value, bool) else value for key, value in picked.items()}
 
 
 def _model(fields: Fields, description: str, stated: Stated) -> tuple[KnownModel | None, Finding | None]:
@@ -147,7 +155,7 @@ def _model(fields: Fields, description: str, stated: Stated) -> tuple[KnownModel
     return model_of_gguf(fields.text("model_filename", ""), description, count)
 
 
-def _named(fields: Fields, description: str, known: KnownModel | None, stated: Stated) -> NamedModel:
+def _named(fields: Fields, description: str, model: KnownModel | None, stated: Stated) -> NamedModel:
     from roofline_model.validation.model_rows import nearest_formats
 
     quantization = quantization_of(description, fields.text("model_filename", ""))
@@ -155,14 +163,14 @@ def _named(fields: Fields, description: str, known: KnownModel | None, stated: S
     formats = stated.formats
     if formats is None and quantization is not None:
         formats = quantization.formats
-        if known is not None and size is not None and quantization.is_mixed:
-            formats = nearest_formats(known.shape, size)
+        if model is not None and size is not None and quantization.is_mixed:
+            formats = nearest_formats(model.shape, size)
     caches = {fields.text(name, "f16").lower() for name in ("type_k", "type_v")}
     cache = _CACHE_FORMATS.get(caches.pop()) if len(caches) == 1 else None
     return NamedModel(
-        name=known.shape.name if known is not None else description,
-        shape=known.shape if known is not None else None,
-        recognised=known.why if known is not None else "",
+        name=model.shape.name if model is not None else description,
+        shape=model.shape if model is not None else None,
+        recognised=model.why if model is not None else "",
         quantization=quantization.name if quantization else "",
         formats=formats,
         kv_format=stated.kv_format or cache,
@@ -180,15 +188,15 @@ def _old_backend(fields: Fields) -> str:
 
 def _words(fields: Fields) -> Sequence[str]:
     """Return how it ran, as words of the kernel's name: tests that differ in one are different cases."""
-    words: list[str] = []
+    name_parts: list[str] = []
     for name, word, usual in _WORDS:
         value: Any = fields.data.get(name)
         if value is None or (usual is not None and value == usual):
             continue
-        words.append(f"{word}{int(value) if isinstance(value, bool) else value}")
+        name_parts.append(f"{word}{int(value) if isinstance(value, bool) else value}")
     if "CPU" in fields.text("backends", _old_backend(fields)) and fields.has("n_threads"):
-        words.append(f"t{fields.count('n_threads', least=1)}")
-    return words
+        name_parts.append(f"t{fields.count('n_threads', least=1)}")
+    return name_parts
 
 
 def _passes(row: BenchRow) -> tuple[str, tuple[PassRun, ...], int]:
@@ -203,14 +211,14 @@ def _passes(row: BenchRow) -> tuple[str, tuple[PassRun, ...], int]:
     return "generate", (prefill, PassRun("decode", 1, middle, 1, float(new))), 1
 
 
-def _not_comparable(fields: Fields, known: KnownModel | None, stated: Stated) -> Finding | None:
+def _not_comparable(fields: Fields, model: KnownModel | None, stated: Stated) -> Finding | None:
     """Return why one chip's prediction would be of something else than what ran; None where it is not."""
     backend = fields.text("backends", _old_backend(fields))
     if backend == "CPU" and stated.hardware is not None and stated.hardware.kind == "gpu":
         return finding("ran-on-cpu", hardware=stated.hardware.key)
     layers = fields.data.get("n_gpu_layers")
-    if backend != "CPU" and known is not None and isinstance(layers, int) and 0 <= layers < known.shape.layer_count:
-        return finding("layers-off-gpu", gpu_count=layers, layer_count=known.shape.layer_count)
+    if backend != "CPU" and model is not None and isinstance(layers, int) and 0 <= layers < model.shape.layer_count:
+        return finding("layers-off-gpu", gpu_count=layers, layer_count=model.shape.layer_count)
     if fields.data.get("n_cpu_moe") not in (None, 0):
         return finding("experts-off-gpu")
     if fields.data.get("no_kv_offload") in (True, 1):

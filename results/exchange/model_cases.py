@@ -34,18 +34,18 @@ class NamedModel:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is kept with the record."""
+        """Facts to store with the record."""
         return {"recognised_by": self.recognised, "quantization": self.quantization, "compared_as": self.formats or ""}
 
 
 def kernel_name(*words: str) -> str:
-    """Return what ran as words joined by dots; what is no letter, digit or one of _@+- becomes an underscore."""
+    """Return a kernel name, its words joined by dots; characters other than letters, digits and _@+- become underscores."""
     words = tuple(word.replace(" - ", " ") for word in words)  # Q4_K - Medium
     return ".".join(_UNSAFE.sub("_", word.strip()).strip("_") for word in words if word.strip())[: 2 * LONGEST_NAME]
 
 
 def model_case(
-    named: NamedModel,
+    named_model: NamedModel,
     phase: str,
     passes: tuple[PassRun, ...],
     kernel: str,
@@ -60,25 +60,25 @@ def model_case(
     """
     formats: tuple[tuple[str, str], ...] = ()
     reason = why_unknown
-    if reason is None and named.formats is None:
+    if reason is None and named_model.formats is None:
         reason = finding("formats-unstated")
-    if named.shape is not None and named.formats is not None:
-        formats, wrong = plan_formats(named.formats, named.kv_format, named.shape)
+    if named_model.shape is not None and named_model.formats is not None:
+        formats, wrong = plan_formats(named_model.formats, named_model.kv_format, named_model.shape)
         reason = reason or wrong
     last = passes[-1]
     sizes = (("B", last.batch_count), ("Sq", last.new_count), ("Skv", last.context_count))
     if phase == "generate":
         sizes = (("B", last.batch_count), ("Sin", passes[0].new_count), ("Sout", output_count))
-    label = " ".join(named.name.split())[:LONGEST_NAME] or "unnamed"
+    label = " ".join(named_model.name.split())[:LONGEST_NAME] or "unnamed"
     case = Case(f"{phase}:{label}", sizes, formats, kernel, "none", "eager")
-    if reason or named.shape is None or named.formats is None:
+    if reason or named_model.shape is None or named_model.formats is None:
         return case, None, reason
     ask = ModelAsk(
-        named.shape,
-        named.formats,
-        named.kv_format,
+        named_model.shape,
+        named_model.formats,
+        named_model.kv_format,
         passes,
-        named.weight_bytes,
+        named_model.weight_bytes,
         stated.device_count,
         stated.link_bytes_per_s,
     )

@@ -53,7 +53,7 @@ class KnownModel:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How a GGUF file stores its weights."""
+    """Weight format of a GGUF file."""
 
     name: str
     """As llama.cpp calls it: Q4_K - Medium."""
@@ -90,9 +90,9 @@ def model_of_gguf(
     """
     stem = re.sub(r"\.gguf$", "", file_name.replace("\\", "/").rpartition("/")[2], flags=re.IGNORECASE)
     stem = re.sub(r"-\d{5}-of-\d{5}$", "", stem)
-    named = shipped_model(_FILE_QUANT.sub("", stem)) if stem else None
-    if named is not None and _agrees(named, parameter_count):
-        return KnownModel(named, f"file {stem[:80]}"), None
+    shipped = shipped_model(_FILE_QUANT.sub("", stem)) if stem else None
+    if shipped is not None and _agrees(shipped, parameter_count):
+        return KnownModel(shipped, f"file {stem[:80]}"), None
     if parameter_count is None:
         return None, finding("model-unknown", model=description[:60])
     near = [

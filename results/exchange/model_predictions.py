@@ -1,4 +1,4 @@
-"""What `predict model` says of a call that another program measured: its passes added up, as predictions to be stored."""
+"""Predictions of a call that another program measured: those of `predict model`, summed over its passes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ def model_predictions(
 
     priced: list[tuple[PassRun, ModelPrediction, PricedPass]] = []
     for run in ask.passes:
-        one = _predicted(ask, run, device)
-        priced.append((run, one, priced_pass(one, device, ask.weight_bytes)))
+        prediction = _predicted(ask, run, device)
+        priced.append((run, prediction, priced_pass(prediction, device, ask.weight_bytes)))
     ideal = _ideal(priced, device, measured_s)
-    problems = dict.fromkeys(one.problem for _, _, one in priced if one.expected_s is None)
-    expected_s = math.fsum(run.times_count * one.expected_s for run, _, one in priced if one.expected_s is not None)
+    problems = dict.fromkeys(prediction.problem for _, _, prediction in priced if prediction.expected_s is None)
+    expected_s = math.fsum(
+        run.times_count * prediction.expected_s for run, _, prediction in priced if prediction.expected_s is not None
+    )
     if problems:
         return (ideal,), finding("unsupported", reason="; ".join(problems))
-    least_s = math.fsum(run.times_count * one.least_s for run, _, one in priced)
+    least_s = math.fsum(run.times_count * priced_run.least_s for run, _, priced_run in priced)
     low, high = INTERVAL
     expected = PredictionRecord(
         kind="expected",
@@ -87,19 +89,21 @@ def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:
 def _ideal(
     priced: list[tuple[PassRun, ModelPrediction, PricedPass]], device: Device, measured_s: float
 ) -> PredictionRecord:
-    time_s = math.fsum(run.times_count * one.ideal_s for run, _, one in priced)
+    time_s = math.fsum(run.times_count * priced_run.ideal_s for run, _, priced_run in priced)
     kernels = [
-        (run.times_count * kernel.kernel.calls_count, kernel) for run, found, _ in priced for kernel in found.kernels
+        (run.times_count * kernel.kernel.calls_count, kernel)
+        for run, priced_run, _ in priced
+        for kernel in priced_run.kernels
     ]
-    more_bytes = math.fsum(run.times_count * one.more_bytes for run, _, one in priced)
-    read = math.fsum(calls * one.prediction.read_bytes for calls, one in kernels)
-    flops = math.fsum(calls * one.prediction.flops for calls, one in kernels)
-    compute_s = math.fsum(calls * one.prediction.compute_time_s for calls, one in kernels)
-    memory_s = math.fsum(calls * one.prediction.memory_time_s for calls, one in kernels)
+    more_bytes = math.fsum(run.times_count * priced_run.more_bytes for run, _, priced_run in priced)
+    read = math.fsum(calls * kernel.prediction.read_bytes for calls, kernel in kernels)
+    flops = math.fsum(calls * kernel.prediction.flops for calls, kernel in kernels)
+    compute_s = math.fsum(calls * kernel.prediction.compute_time_s for calls, kernel in kernels)
+    memory_s = math.fsum(calls * kernel.prediction.memory_time_s for calls, kernel in kernels)
     longest = max(priced, key=lambda entry: entry[0].times_count * entry[2].ideal_s)[1]
-    busiest = max(longest.kernels, key=lambda one: one.flops)
-    paths = {one.prediction.path for _, one in kernels if one.flops > 0.01 * longest.flops}
-    findings = dict.fromkeys(item for _, found, _ in priced for item in found.findings)
+    busiest = max(longest.kernels, key=lambda priced_kernel: priced_kernel.flops)
+    paths = {kernel.prediction.path for _, kernel in kernels if kernel.flops > 0.01 * longest.flops}
+    findings = dict.fromkeys(item for _, priced_run, _ in priced for item in priced_run.findings)
     return PredictionRecord(
         kind="ideal",
         model_version=PASSES_VERSION,
@@ -111,13 +115,13 @@ def _ideal(
         bound=longest.bound,
         flops=flops,
         read_bytes=read + more_bytes,
-        write_bytes=math.fsum(calls * one.prediction.write_bytes for calls, one in kernels),
+        write_bytes=math.fsum(calls * kernel.prediction.write_bytes for calls, kernel in kernels),
         bandwidth_bytes_per_s=device.bandwidth.value,
         peak_flops_per_s=flops / compute_s if compute_s else None,
         compute_format=busiest.prediction.compute_format,
-        path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"),
+        path=next((path for path in ("emulated", "dequantize") if path in paths), "native"),
         memory_level="DRAM",
-        provenance=weakest_provenance(found.provenance for _, found, _ in priced),
+        provenance=weakest_provenance(priced_run.provenance for _, priced_run, _ in priced),
         findings=tuple(findings),
         error_ratio=error_ratio(time_s, measured_s),
     )

@@ -54,8 +54,8 @@ def read_pytest_benchmark(value: Any, name: str, stated: Stated) -> ForeignFile:
     commit = document.data.get("commit_info")
     commit = commit if isinstance(commit, Mapping) else {}
     rows = tuple(
-        _row(Fields(one, f"benchmarks[{position}]"), started, facts)
-        for position, one in enumerate(document.data["benchmarks"])
+        _row(Fields(benchmark, f"benchmarks[{position}]"), started, facts)
+        for position, benchmark in enumerate(document.data["benchmarks"])
     )
     if not rows:
         raise FormError("benchmarks is empty: nothing was timed")
@@ -140,7 +140,7 @@ def _measurement(stats: Fields, unit_s: float) -> Measurement:
         return from_one_figure(median, iterations)
     first, third = (value for value in quartiles if value is not None)
     ordered = (low, first, median, third, high)
-    if any(one > other * (1 + _ROUNDING) for one, other in pairwise(ordered)):
+    if any(value > other * (1 + _ROUNDING) for value, other in pairwise(ordered)):
         raise FormError(f"{stats.where}: min, q1, median, q3 and max are not in this order")
     _check_statistics(stats, low, high, unit_s)
     return Measurement(

@@ -50,8 +50,8 @@ def to_records(
 ) -> ForeignRun:
     """Return the run of a file; `started_at` is taken where the file has no date."""
     chip, why_no_chip = measured_chip(foreign.device_name, stated.hardware)
-    said = stated.identity()
-    ids = [record_id(foreign.kind, row.content, said) for row in foreign.rows]
+    stated_identity = stated.identity()
+    ids = [record_id(foreign.kind, row.content, stated_identity) for row in foreign.rows]
     run = run_id(foreign.kind, ids[0])
     created = foreign.started_at or started_at
     host = str(foreign.facts.get("node", ""))
@@ -85,7 +85,9 @@ def to_records(
     profiles = {device.content_hash: device for device in devices}
     return ForeignRun(
         info,
-        tuple(HardwareProfile(one.key, one.name, hashed, one.to_dict()) for hashed, one in profiles.items()),
+        tuple(
+            HardwareProfile(device.key, device.name, hashed, device.to_dict()) for hashed, device in profiles.items()
+        ),
         tuple(records.values()),
         len(ids) - len(records),
         chip,

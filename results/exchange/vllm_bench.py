@@ -88,15 +88,15 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
     _check_totals(fields, completed)
     prompt = _mean_tokens(fields, "total_input_tokens", completed, stated.input_count)
     output = _mean_tokens(fields, "total_output_tokens", completed, stated.output_count)
-    named, why_unknown = _named(fields.text("model_id", ""), stated)
+    named_model, why_unknown = _named(fields.text("model_id", ""), stated)
     in_flight, source, why_unknown_count = _in_flight(fields, completed, output, stated)
     facts = {key: value for key, value in fields.data.items() if _PERCENTILE.fullmatch(key) or key in _RATES}
     facts |= {"mean_input_tokens": prompt, "mean_output_tokens": output, "in_flight": source}
     content = {key: fields.data[key] for key in ("date", "model_id", "label", "backend", *_RATES) if key in fields.data}
     content |= {key: value for key, value in facts.items() if _PERCENTILE.fullmatch(key)}
-    words = [f"tp{stated.device_count}"] if stated.device_count > 1 else []
+    name_parts = [f"tp{stated.device_count}"] if stated.device_count > 1 else []
     if fields.has("request_rate") and fields.data["request_rate"] != "inf":
-        words.append(f"rate{fields.data['request_rate']}")
+        name_parts.append(f"rate{fields.data['request_rate']}")
     settings = {
         key: fields.data[key]
         for key in ("backend", "endpoint_type", "request_rate", "max_concurrency")
@@ -120,12 +120,14 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
             _waiting(in_flight),
         ),
     ):
-        statistic = next((one for one in ("median", "mean") if fields.has(f"{one}_{metric}_ms")), None)
+        statistic = next((name for name in ("median", "mean") if fields.has(f"{name}_{metric}_ms")), None)
         if statistic is None or fields.data[f"{statistic}_{metric}_ms"] == 0:
             continue  # 0: no request had two tokens, or the backend does not stream
         time_s = fields.time_s(f"{statistic}_{metric}_ms", 1e-3)
-        kernel = kernel_name("vllm-serve", named.quantization, metric, f"c{in_flight}" if in_flight else "", *words)
-        case, ask, why = model_case(named, phase, (passes,), kernel, stated, why_unknown)
+        kernel = kernel_name(
+            "vllm-serve", named_model.quantization, metric, f"c{in_flight}" if in_flight else "", *name_parts
+        )
+        case, ask, why = model_case(named_model, phase, (passes,), kernel, stated, why_unknown)
         if reason:  # of no pass of its own: it must not be taken for one
             sizes = ((("B", in_flight),) if in_flight is not None else ()) + (("Sin", prompt), ("Sout", output))
             case, ask, why = (
@@ -141,8 +143,8 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
                 measurement=from_one_figure(time_s, 1),
                 settings=settings,
                 created_at=created,
-                test_id=f"{named.name} {metric}",
-                facts={**facts, "statistic": f"{statistic} {metric}", **named.facts},
+                test_id=f"{named_model.name} {metric}",
+                facts={**facts, "statistic": f"{statistic} {metric}", **named_model.facts},
                 tokens_per_call=None if reason else tokens,
                 ask=ask,
                 reason=why,
@@ -203,22 +205,30 @@ def _latency_row(fields: Fields, stated: Stated) -> ForeignRow:
     samples_s = fields.times_s("latencies")
     if not samples_s or any(time_s <= 0 for time_s in samples_s):
         raise FormError(f"{fields.where or 'the object'}.latencies is empty or holds 0: nothing was timed")
-    named, why_unknown = _named(fields.text("model_id", ""), stated)
+    named_model, why_unknown = _named(fields.text("model_id", ""), stated)
     batch, prompt, output = stated.batch_count, stated.input_count, stated.output_count
     absent = [
         option
         for option, value in (("--batch", batch), ("--input-len", prompt), ("--output-len", output))
         if value is None
     ]
-    kernel = kernel_name(LATENCY, named.quantization, f"tp{stated.device_count}" if stated.device_count > 1 else "")
+    kernel = kernel_name(
+        LATENCY, named_model.quantization, f"tp{stated.device_count}" if stated.device_count > 1 else ""
+    )
     if absent or batch is None or prompt is None or output is None:
-        label = " ".join(named.name.split())
+        label = " ".join(named_model.name.split())
         case, ask = Case(f"generate:{label}", (), (), kernel, "none", "eager"), None
         reason: Finding | None = finding("tokens-unstated", options=tuple(absent))
     else:
         passes = _generation(batch, prompt, output)
         case, ask, reason = model_case(
-            named, "generate" if output > 1 else "prefill", passes, kernel, stated, why_unknown, output_count=output
+            named_model,
+            "generate" if output > 1 else "prefill",
+            passes,
+            kernel,
+            stated,
+            why_unknown,
+            output_count=output,
         )
     tokens = batch * output if batch is not None and output is not None else None
     return ForeignRow(
@@ -226,8 +236,8 @@ def _latency_row(fields: Fields, stated: Stated) -> ForeignRow:
         content={key: fields.data[key] for key in ("latencies", "percentiles", "arguments") if key in fields.data},
         case=case,
         measurement=from_samples(samples_s, 1),
-        test_id=f"{named.name} latency",
-        facts={"statistic": "samples", **named.facts},
+        test_id=f"{named_model.name} latency",
+        facts={"statistic": "samples", **named_model.facts},
         tokens_per_call=tokens,
         ask=None if reason else ask,
         reason=reason,
@@ -245,7 +255,7 @@ def _with_arguments(fields: Fields, stated: Stated) -> tuple[Fields, Stated]:
             ("output_count", "output_len"),
         )
     }
-    said = replace(
+    identity = replace(
         stated,
         batch_count=stated.batch_count or sizes["batch_count"],
         input_count=stated.input_count or sizes["input_count"],
@@ -262,7 +272,7 @@ def _with_arguments(fields: Fields, stated: Stated) -> tuple[Fields, Stated]:
         "model_id": model_id,
         "arguments": {**{name: value for name, value in sizes.items() if value is not None}, "model": model_id},
     }
-    return Fields(plain, fields.where), said
+    return Fields(plain, fields.where), identity
 
 
 def _generation(batch: int, prompt: int, output: int) -> tuple[PassRun, ...]:
@@ -275,21 +285,23 @@ def _generation(batch: int, prompt: int, output: int) -> tuple[PassRun, ...]:
 
 def _throughput_row(fields: Fields, stated: Stated) -> ForeignRow:
     """Return the whole of `bench throughput`; how its requests were batched only the engine knows."""
-    named, _ = _named("", stated)
+    named_model, _ = _named("", stated)
     elapsed_s = fields.time_s("elapsed_time")
     requests = fields.count("num_requests", least=1)
     tokens = fields.count("total_num_tokens", least=1)
-    kernel = kernel_name(THROUGHPUT, named.quantization, f"tp{stated.device_count}" if stated.device_count > 1 else "")
+    kernel = kernel_name(
+        THROUGHPUT, named_model.quantization, f"tp{stated.device_count}" if stated.device_count > 1 else ""
+    )
     case = Case(
-        f"serve:{' '.join(named.name.split())}", (("requests", requests), ("tokens", tokens)), (), kernel, "none"
+        f"serve:{' '.join(named_model.name.split())}", (("requests", requests), ("tokens", tokens)), (), kernel, "none"
     )
     return ForeignRow(
         where=fields.where or "the object",
         content={key: fields.data[key] for key in ("elapsed_time", "num_requests", "total_num_tokens")},
         case=case,
         measurement=from_one_figure(elapsed_s, 1),
-        test_id=f"{named.name} throughput",
-        facts={"statistic": "one run", **named.facts},
+        test_id=f"{named_model.name} throughput",
+        facts={"statistic": "one run", **named_model.facts},
         tokens_per_call=tokens,
         reason=finding("throughput-unpredictable"),
     )

@@ -1,4 +1,4 @@
-"""A step or a drift, told once: what changed, by how much, and whether somebody still has to look at it. Pure."""
+"""Alerts of a history, one per step or drift: the metric, the size of the change and its status. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What decides about a change beside its numbers."""
+    """Context that decides the status of a change: metric, annotations and quarantine."""
 
     name: str
     """Operator and id of the case."""
@@ -89,36 +89,38 @@ def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
     changes: list[Change] = []
     for number, segment in enumerate(segments):
         later = segments[number + 1 :]
-        standing = 0
+        level_index = 0
         for step in segment.steps:
             if not step.is_withdrawn:
-                standing += 1
-            changes.append(_step(number, segment, step, standing, later, watch))
+                level_index += 1
+            changes.append(_step(number, segment, step, level_index, later, watch))
         changes += [
-            _drift(number, segment, place, later, watch)
-            for place, level in enumerate(segment.levels)
+            _drift(number, segment, index, later, watch)
+            for index, level in enumerate(segment.levels)
             if level.drift_value is not None
         ]
-    return tuple(sorted(changes, key=lambda one: (one.started_at, one.found_at, one.kind)))
+    return tuple(sorted(changes, key=lambda change: (change.started_at, change.found_at, change.kind)))
 
 
-def _step(number: int, segment: Segment, step: Step, standing: int, later: Sequence[Segment], watch: Watch) -> Change:
-    """Return one step. `standing`: how many steps of the segment stand up to this one, so which levels it lies between."""
+def _step(
+    number: int, segment: Segment, step: Step, level_index: int, later: Sequence[Segment], watch: Watch
+) -> Change:
+    """Return one step. `level_index`: the level that the step ends at."""
     used, metric = segment.used, watch.metric
     if step.is_withdrawn:
-        before = after = segment.levels[standing]
+        old = new = segment.levels[level_index]
     else:
-        before, after = segment.levels[standing - 1], segment.levels[standing]
-    first, found = used[step.start_index], used[step.found_index]
+        old, new = segment.levels[level_index - 1], segment.levels[level_index]
+    first, found_run = used[step.start_index], used[step.found_index]
     last_before = used[step.start_index - 1]
-    rise = metric.badness(after.scaled_value) - _worst_before(segment, standing, metric)
-    limit = metric.badness(before.scaled_value) + max(metric.least, BACK_SHARE * abs(rise))
-    fixed_at = "" if step.is_withdrawn or rise <= 0 else _back_at(segment, standing + 1, limit, later, metric)
-    days = (last_before.started_at[:10], found.started_at[:10])
-    commits = [night.git_commit for night in used[step.start_index : step.found_index + 1]]
+    rise = metric.badness(new.scaled_value) - _worst_before(segment, level_index, metric)
+    limit = metric.badness(old.scaled_value) + max(metric.least, BACK_SHARE * abs(rise))
+    fixed_at = "" if step.is_withdrawn or rise <= 0 else _back_at(segment, level_index + 1, limit, later, metric)
+    days = (last_before.started_at[:10], found_run.started_at[:10])
+    commits = [run.git_commit for run in used[step.start_index : step.found_index + 1]]
     reason = _annotated(watch, days, commits)
     # Levels are known better every night: what began as a step may turn out to be less than one.
-    is_none = step.is_withdrawn or abs(after.scaled_value - before.scaled_value) < metric.least
+    is_none = step.is_withdrawn or abs(new.scaled_value - old.scaled_value) < metric.least
     status: Status
     if is_none:
         status = "withdrawn"
@@ -126,7 +128,7 @@ def _step(number: int, segment: Segment, step: Step, standing: int, later: Seque
         status = "better"
     else:
         status = _status(fixed_at, reason, segment, later, watch)
-        moved, drift = after.scaled_value - before.scaled_value, after.drift_value or 0.0
+        moved, drift = new.scaled_value - old.scaled_value, new.drift_value or 0.0
         if status == "open" and moved * drift > 0 and abs(drift) >= DRIFT_SHARE * abs(moved):
             status = "drifting"
     return Change(
@@ -134,33 +136,33 @@ def _step(number: int, segment: Segment, step: Step, standing: int, later: Seque
         alert_id=short_hash(["step", watch.case_key, metric.key, segment.history_key, first.run_id]),
         status=status,
         segment_index=number,
-        before_value=before.value,
-        after_value=after.value,
-        change_value=metric.change(before.value, after.value),
+        before_value=old.value,
+        after_value=new.value,
+        change_value=metric.change(old.value, new.value),
         run_id=first.run_id,
         started_at=first.started_at,
-        found_run_id=found.run_id,
-        found_at=found.started_at,
-        night_count=0 if is_none else after.night_count,
+        found_run_id=found_run.run_id,
+        found_at=found_run.started_at,
+        night_count=0 if is_none else new.night_count,
         is_confirmed=step.is_confirmed,
         changed=changes_at(segment, step, watch.runs),
-        clock_ratio=None if is_none else clock_ratio(before, after),
+        clock_ratio=None if is_none else clock_ratio(old, new),
         reason=reason or (watch.quarantine_reason if status == "quarantined" else ""),
         fixed_at=fixed_at,
     )
 
 
-def _drift(number: int, segment: Segment, place: int, later: Sequence[Segment], watch: Watch) -> Change:
+def _drift(number: int, segment: Segment, index: int, later: Sequence[Segment], watch: Watch) -> Change:
     """Return the drift of one level: from its first night's value on the trend to its last one's."""
-    metric, used, level = watch.metric, segment.used, segment.levels[place]
+    metric, used, level = watch.metric, segment.used, segment.levels[index]
     total = level.drift_value or 0.0
     start, end = level.scaled_value - total / 2, level.scaled_value + total / 2
     first, last = used[level.first_index], used[level.first_index + level.night_count - 1]
     rise = metric.badness(end) - metric.badness(start)
     limit = metric.badness(start) + max(metric.least, BACK_SHARE * abs(rise))
-    fixed_at = "" if rise <= 0 else _back_at(segment, place + 1, limit, later, metric)
+    fixed_at = "" if rise <= 0 else _back_at(segment, index + 1, limit, later, metric)
     nights = used[level.first_index : level.first_index + level.night_count]
-    reason = _annotated(watch, (first.started_at[:10], last.started_at[:10]), [night.git_commit for night in nights])
+    reason = _annotated(watch, (first.started_at[:10], last.started_at[:10]), [run.git_commit for run in nights])
     status: Status = "better" if rise <= 0 else _status(fixed_at, reason, segment, later, watch)
     before, after = metric.unscaled(start), metric.unscaled(end)
     return Change(
@@ -182,16 +184,16 @@ def _drift(number: int, segment: Segment, place: int, later: Sequence[Segment], 
     )
 
 
-def _worst_before(segment: Segment, standing: int, metric: Metric) -> float:
+def _worst_before(segment: Segment, level_index: int, metric: Metric) -> float:
     """Return the badness that a level is held against: the one before it; of the error the worst one so far.
 
     Inside a segment the prediction does not change, so an error moves because the time did, and the time has its own alert. When
     a slow kernel is mended its error is as large again as it was: nobody has to look at the model for that.
     """
-    before = metric.badness(segment.levels[max(standing - 1, 0)].scaled_value)
+    before = metric.badness(segment.levels[max(level_index - 1, 0)].scaled_value)
     if metric.key == "error":
-        earlier = (metric.badness(level.scaled_value) for level in segment.levels[: max(standing - 1, 0)])
-        return max([before, *(one + metric.least for one in earlier)])
+        earlier = (metric.badness(level.scaled_value) for level in segment.levels[: max(level_index - 1, 0)])
+        return max([before, *(value + metric.least for value in earlier)])
     return before
 
 
@@ -228,5 +230,9 @@ def _status(fixed_at: str, reason: str, segment: Segment, later: Sequence[Segmen
     if watch.quarantine_reason:
         return "quarantined"
     ended = segment.nights[-1].started_at
-    after = [other for other in later if other.nights[0].started_at > ended]
-    return "superseded" if after and not any(_is_continued(segment, other) for other in after) else "open"
+    later_segments = [other for other in later if other.nights[0].started_at > ended]
+    return (
+        "superseded"
+        if later_segments and not any(_is_continued(segment, other) for other in later_segments)
+        else "open"
+    )

@@ -50,7 +50,7 @@ class CaseHistory:
 
     @property
     def name(self) -> str:
-        """Operator and id: what tells the case from every other one."""
+        """Operator and id, unique to the case."""
         return case_name(self.case)
 
     @property
@@ -75,7 +75,7 @@ class CaseHistory:
 
     @property
     def alerts(self) -> tuple[Change, ...]:
-        """What somebody has to look at."""
+        """Open changes."""
         return tuple(change for change in self.changes if change.is_open)
 
     @property
@@ -119,21 +119,21 @@ def case_history(
     if not isinstance(source, Iterable):
         from results.history import reading
 
-        found = reading.find_case(source, case) if isinstance(case, str) else case
-        series = reading.read_series(source, options.metric, case_key=found.case_key)
-        observations, by_id, wanted = series.observations, series.runs, found.case_key
-        called = case_name(found)
+        chosen = reading.find_case(source, case) if isinstance(case, str) else case
+        series = reading.read_series(source, options.metric, case_key=chosen.case_key)
+        observations, by_id, case_key = series.observations, series.runs, chosen.case_key
+        called = case_name(chosen)
     else:
-        wanted = case.case_key if isinstance(case, Case) else case
-        by_id, called = {run.run_id: run for run in runs}, f"case {wanted}"
-        records = [record for record in source if record.case.case_key == wanted]
+        case_key = case.case_key if isinstance(case, Case) else case
+        by_id, called = {run.run_id: run for run in runs}, f"case {case_key}"
+        records = [record for record in source if record.case.case_key == case_key]
         observations = observations_of(records, by_id, options.metric)
-    made = _histories(observations, by_id, options)
-    if not made or not made[0].points:
+    histories = _histories(observations, by_id, options)
+    if not histories or not histories[0].points:
         raise InvalidValueError(
             f"no run with {_WITH[options.metric.key]} of {called[:120]}{f' since {since}' if since else ''} is stored"
         )
-    return made[0]
+    return histories[0]
 
 
 def case_histories(store: ResultStore, *, options: HistoryOptions) -> list[CaseHistory]:
@@ -141,12 +141,12 @@ def case_histories(store: ResultStore, *, options: HistoryOptions) -> list[CaseH
     from results.history import reading
 
     series = reading.read_series(store, options.metric)
-    made = _histories(series.observations, series.runs, options)
-    return [one for one in made if one.points or one.alerts]
+    histories = _histories(series.observations, series.runs, options)
+    return [history for history in histories if history.points or history.alerts]
 
 
 def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metric: Metric) -> list[Observation]:
-    """Return what the records of these runs say of a metric; records without it, or of other runs, are passed over."""
+    """Return the observations of a metric in the records of these runs; other records are skipped."""
     observations = []
     for record in records:
         run, measured = runs.get(record.run_id), record.measurement
@@ -174,20 +174,25 @@ def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metr
 
 
 def record_value(record: Record, metric: Metric) -> tuple[float | None, str]:
-    """Return what a record says of a metric, and what predicted (for the error; else empty)."""
+    """Return a record's value of a metric, and the predictor (of an error; else empty)."""
     measured = record.measurement
     if metric.key == "time":
         return (None if measured is None else measured.median_s), ""
     if metric.key == "energy":
         return (None if measured is None else measured.energy_j), ""
     if metric.key == "error":
-        given = next(
-            (one for one in (record.expected, record.ideal) if one is not None and one.error_ratio is not None), None
+        prediction = next(
+            (
+                prediction
+                for prediction in (record.expected, record.ideal)
+                if prediction is not None and prediction.error_ratio is not None
+            ),
+            None,
         )
         return (
             (None, "")
-            if given is None
-            else (given.error_ratio, predictor_name(given.model_version, given.profile_hash))
+            if prediction is None
+            else (prediction.error_ratio, predictor_name(prediction.model_version, prediction.profile_hash))
         )
     return model_value(record, metric), ""
 
@@ -203,8 +208,11 @@ def _histories(
     by_case: dict[str, list[Observation]] = {}
     for members in by_object.values():
         by_case.setdefault(members[0].case.case_key, []).extend(members)
-    made = (_history(members, runs, options) for members in by_case.values())
-    return sorted((one for one in made if one is not None), key=lambda one: (one.name, one.case.case_key))
+    histories = (_history(members, runs, options) for members in by_case.values())
+    return sorted(
+        (history for history in histories if history is not None),
+        key=lambda history: (history.name, history.case.case_key),
+    )
 
 
 def _check_branch(branch: str | None, runs: Iterable[RunInfo]) -> None:

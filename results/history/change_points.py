@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from results.history.fences import drawn_in, is_heavy_tailed
+from results.history.fences import clip_to_fences, is_heavy_tailed
 from results.history.step_scan import (
     DOUBTFUL_SHARE,
     WINDOWS,
@@ -83,8 +83,8 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
     earlier_squares, earlier_df = 0.0, 0
     while len(series) - level_index >= (LEAST_NIGHTS if level_index == 0 else 3):
         level = series[level_index:]
-        kept = drawn_in(level.tolist(), least)
-        hit = _first_step(level, kept - kept[0], first_index, earlier_squares, earlier_df, least)
+        clipped = clip_to_fences(level.tolist(), least)
+        hit = _first_step(level, clipped - clipped[0], first_index, earlier_squares, earlier_df, least)
         if hit is None:
             break
         night, start = hit
@@ -95,35 +95,35 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
         if withdrawn:
             first_index = judged + 1
             continue
-        before = kept[:start]
-        earlier_squares += float(np.sum((before - before.mean()) ** 2))
+        earlier = clipped[:start]
+        earlier_squares += float(np.sum((earlier - earlier.mean()) ** 2))
         earlier_df += start - 1
         level_index, first_index = level_index + start, 0
     return tuple(steps)
 
 
 def _first_step(
-    level: NDArray[Any], kept: NDArray[Any], first_index: int, earlier_squares: float, earlier_df: int, least: float
+    level: NDArray[Any], clipped: NDArray[Any], first_index: int, earlier_squares: float, earlier_df: int, least: float
 ) -> tuple[int, int] | None:
     """Return (night of finding, first night of the new level) of the first step in one level, or None."""
     import numpy as np
 
-    found = scan(kept, first_index=first_index, earlier_squares=earlier_squares, earlier_df=earlier_df, least=least)
-    for night in np.flatnonzero(found.is_hit.any(axis=1)).tolist():
-        for column in np.flatnonzero(found.is_hit[night]).tolist():
-            if _is_step(level, kept, found, night, column):
-                return night, _start_of(kept[: night + 1])
+    hits = scan(clipped, first_index=first_index, earlier_squares=earlier_squares, earlier_df=earlier_df, least=least)
+    for night in np.flatnonzero(hits.is_hit.any(axis=1)).tolist():
+        for column in np.flatnonzero(hits.is_hit[night]).tolist():
+            if _is_step(level, clipped, hits, night, column):
+                return night, _start_of(clipped[: night + 1])
     return None
 
 
-def _is_step(level: NDArray[Any], kept: NDArray[Any], found: Scan, night: int, column: int) -> bool:
+def _is_step(level: NDArray[Any], clipped: NDArray[Any], hits: Scan, night: int, column: int) -> bool:
     """Return whether the nights before and in a window are two levels, rather than outliers, a trend or a wander."""
     import numpy as np
 
     window = WINDOWS[column]
     start = night + 1 - window
-    difference = float(found.difference[night, column])
-    before, after = kept[:start], kept[start : night + 1]
+    difference = float(hits.difference[night, column])
+    before, after = clipped[:start], clipped[start : night + 1]
     # As they were measured, not as they were drawn in.
     distances = np.sort(np.sign(difference) * (level[start : night + 1] - (before.mean() + level[0])))
     if window <= _FEW and distances[-1] > _MOST_UNLIKE * distances[:-1].mean():
@@ -132,8 +132,8 @@ def _is_step(level: NDArray[Any], kept: NDArray[Any], found: Scan, night: int, c
         if _visited_share(before, _VISITED[window] * difference) > _SHORT[window]:
             return False
         if is_heavy_tailed(level[:start]):
-            limits = critical(window_chances(DOUBTFUL_SHARE), found.df[night : night + 1])
-            if window == 2 or abs(difference) <= limits[0, column] * found.error[night, column]:
+            limits = critical(window_chances(DOUBTFUL_SHARE), hits.df[night : night + 1])
+            if window == 2 or abs(difference) <= limits[0, column] * hits.error[night, column]:
                 return False
         if distances[(window - 1) // 2] < _LEAST_NIGHT_SHARE[window] * abs(difference):
             return False
@@ -142,20 +142,20 @@ def _is_step(level: NDArray[Any], kept: NDArray[Any], found: Scan, night: int, c
         if _summed_correlation(residuals) > _MOST_RESIDUAL_CORRELATION:
             return False
         near = max(0, start - max(window, 8))
-        around = _squares(kept[near:start]) + _squares(after)
-        if _squares_around_curve(kept[near : night + 1], 2) <= around:
+        around = _squares(clipped[near:start]) + _squares(after)
+        if _squares_around_curve(clipped[near : night + 1], 2) <= around:
             return False
-    return _squares_around_curve(kept[: night + 1], 1) > float(found.unexplained[night, column])
+    return _squares_around_curve(clipped[: night + 1], 1) > float(hits.unexplained[night, column])
 
 
-def _start_of(kept: NDArray[Any]) -> int:
+def _start_of(clipped: NDArray[Any]) -> int:
     """Return the split that explains the nights best: largest between-group sum of squares, two nights a side at least."""
     import numpy as np
 
-    count = len(kept)
-    before = np.arange(2, count - 1)
-    excess = np.cumsum(kept - kept.mean())[before - 1]
-    return int(before[np.argmax(excess**2 / (before * (count - before)))])
+    count = len(clipped)
+    starts = np.arange(2, count - 1)
+    excess = np.cumsum(clipped - clipped.mean())[starts - 1]
+    return int(starts[np.argmax(excess**2 / (starts * (count - starts)))])
 
 
 def _is_confirmed(
@@ -164,7 +164,7 @@ def _is_confirmed(
     """Return whether the nights `start` … `judged` still lie off the level before, its autocorrelation counted in full."""
     import numpy as np
 
-    before = drawn_in(level[:start].tolist(), least)
+    before = clip_to_fences(level[:start].tolist(), least)
     residuals = before - before.mean()
     squares = float(np.sum(residuals**2))
     df = start - 1 + earlier_df
@@ -198,8 +198,8 @@ def _summed_correlation(residuals: NDArray[Any]) -> float:
     squares, count = float(np.sum(residuals**2)), len(residuals)
     if squares == 0:
         return 0.0
-    found = [float(np.sum(residuals[lag:] * residuals[:-lag])) / squares + 2 / count for lag in (1, 2, 3, 4)]
-    return float(sum(found) / 2 * count**0.5)
+    correlations = [float(np.sum(residuals[lag:] * residuals[:-lag])) / squares + 2 / count for lag in (1, 2, 3, 4)]
+    return float(sum(correlations) / 2 * count**0.5)
 
 
 def _squares(values: NDArray[Any]) -> float:

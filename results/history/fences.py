@@ -21,8 +21,8 @@ _HEAVY_KURTOSIS = 0.8
 """Excess kurtosis that 40 normal nights exceed in one case of ten; Student's t with three degrees of freedom in three of four."""
 
 
-def drawn_in(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
-    """Return the series with every night drawn in to the fence that the nights *before* it set.
+def clip_to_fences(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
+    """Return the series with every night clipped to the fence that the nights *before* it set.
 
     Looks back only: what is known of a night does not change when later ones follow. The robust spread is never taken as
     less than half the standard deviation, so that a series with two states keeps both. `least`: the smallest difference that
@@ -30,7 +30,7 @@ def drawn_in(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
     """
     import numpy as np
 
-    kept = np.empty(len(values))
+    clipped = np.empty(len(values))
     ordered: list[float] = []
     total = squares = spread = 0.0
     for count, value in enumerate(values):
@@ -38,15 +38,17 @@ def drawn_in(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
             middle = _median(ordered)
             if count < _OFTEN or count % 4 == 0:
                 deviation = max(squares / count - (total / count) ** 2, 0.0) ** 0.5
-                spread = max(NORMAL_MAD * _median(sorted(abs(one - middle) for one in ordered)), deviation / 2)
+                spread = max(
+                    NORMAL_MAD * _median(sorted(abs(neighbour - middle) for neighbour in ordered)), deviation / 2
+                )
             fence = max(FENCE * spread, 3 * least)
             value = min(max(value, middle - fence), middle + fence)
-        kept[count] = value
+        clipped[count] = value
         insort(ordered, value)
         # Around the first night: squares of numbers far from zero would lose the digits that matter.
         total += value - values[0]
         squares += (value - values[0]) ** 2
-    return kept
+    return clipped
 
 
 def is_heavy_tailed(values: NDArray[Any]) -> bool:

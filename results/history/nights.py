@@ -108,8 +108,8 @@ def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch:
     elif 2 * len(clear) < len(members):
         doubts = tuple(map(Finding, sorted(UNUSABLE_FLAGS.intersection(flags))))
     by_process: dict[int, list[float]] = {}
-    for one in clear or members:
-        by_process.setdefault(one.process_ordinal, []).append(one.value)
+    for observation in clear or members:
+        by_process.setdefault(observation.process_ordinal, []).append(observation.value)
     clocks = [member.sm_clock_hz for member in members if member.sm_clock_hz is not None]
     return Night(
         run_id=run.run_id,
@@ -128,7 +128,10 @@ def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch:
 
 def _mean(by_process: Mapping[int, Sequence[float]], metric: Metric) -> float:
     """Return the mean over processes on the metric's scale, of each process its median."""
-    values = [one[0] if len(one) == 1 else median(one) for one in by_process.values()]
+    values = [
+        process_values[0] if len(process_values) == 1 else median(process_values)
+        for process_values in by_process.values()
+    ]
     if len(values) == 1:
         return values[0]
     return metric.unscaled(fmean(scaled for value in values if (scaled := metric.scaled(value)) is not None))
@@ -166,5 +169,5 @@ def model_value(record: Record, metric: Metric) -> float | None:
 
 
 def predictor_name(model_version: str, profile_hash: str) -> str:
-    """Return what predicted, in words: errors of different predictors are never compared."""
+    """Return the name of the predictor: errors of different predictors are never compared."""
     return f"{model_version} ({profile_hash[:8]})"

@@ -65,20 +65,20 @@ def find_case(store: ResultStore, text: str) -> Case:
 
 
 def read_series(store: ResultStore, metric: Metric, *, case_key: str | None = None) -> Series:
-    """Return what is stored of a metric: of one case, or of all."""
+    """Return the stored series of a metric, of one case or of all."""
     return store.query(lambda connection: _read_series(connection, metric, case_key))
 
 
-def _named(typed: str, known: list[Case]) -> Case:
-    wanted = typed.lower()
-    exact = [one for one in known if wanted in (case_name(one).lower(), one.id.lower())]
-    found = exact or [one for one in known if wanted and is_meant(one, wanted.split())]
-    if found:
-        return _only(typed, found)
+def _named(typed: str, cases: list[Case]) -> Case:
+    lowered = typed.lower()
+    exact = [case for case in cases if lowered in (case_name(case).lower(), case.id.lower())]
+    matches = exact or [case for case in cases if lowered and is_meant(case, lowered.split())]
+    if matches:
+        return _only(typed, matches)
     raise UnknownNameError(
         "case",
         typed,
-        {case_name(one) for one in known},
+        {case_name(case) for case in cases},
         aliases={one.op for one in known},
         fix="A case is named by its pytest id, the first digits of its key, or words of its id; `roofline history --all` looks at all.",
     )
@@ -87,7 +87,7 @@ def _named(typed: str, known: list[Case]) -> Case:
 def _cases(connection: Connection, statement: Select[Any]) -> list[Case]:
     """Return the cases of a query, those that differ in the order of dimensions only once."""
     cases = (rows.case_from(row) for row in connection.execute(statement).mappings())
-    return list({one.case_key: one for one in cases}.values())
+    return list({case.case_key: case for case in cases}.values())
 
 
 def _only(typed: str, cases: list[Case]) -> Case:
@@ -105,15 +105,15 @@ def _read_series(connection: Connection, metric: Metric, case_key: str | None) -
         for row in connection.execute(select(METHOD.c.id, METHOD.c.method_hash, METHOD.c.version))
     }
     chosen = _narrowed(select(*_columns(metric)).select_from(_joined(metric)), cases, case_key)
-    found: Iterable[Any] = connection.execute(chosen)
+    series_rows: Iterable[Any] = connection.execute(chosen)
     if metric.key == "error":
-        found = _likeliest(found)
+        series_rows = _likeliest(series_rows)
     chips = _chips(connection, cases, case_key)
     observations = []
-    for row in found:
+    for row in series_rows:
         # By position: there may be hundreds of thousands of rows.
-        run_id, case_id, method_id, history_key, ordinal, flags, clock_hz, *said = row[1:]
-        value, predictor = _value(said, row, cases[case_id], metric)
+        run_id, case_id, method_id, history_key, ordinal, flags, clock_hz, *stated = row[1:]
+        value, predictor = _value(stated, row, cases[case_id], metric)
         if value is None:
             continue
         method_hash, version = methods.get(method_id, ("", ""))
@@ -156,7 +156,7 @@ def _cases_by_id(connection: Connection, case_key: str | None) -> dict[int, Case
 
 
 def _columns(metric: Metric) -> list[Any]:
-    """Return what is read of a record: `Observation`'s fields in order, then what the metric needs."""
+    """Return the columns to read of a record: `Observation`'s fields in order, then those of the metric."""
     columns = [
         RECORD.c.id,
         RECORD.c.run_id,
@@ -196,10 +196,10 @@ def _narrowed(statement: Select[Any], cases: Iterable[int], case_key: str | None
     return statement
 
 
-def _likeliest(found: Iterable[Any]) -> Iterable[Any]:
+def _likeliest(series_rows: Iterable[Any]) -> Iterable[Any]:
     """Return one row per record: the expected prediction's, else the ideal one's; without an error, none."""
     chosen: dict[int, Any] = {}
-    for row in found:
+    for row in series_rows:
         if row.error_ratio is not None and (row.id not in chosen or row.kind == "expected"):
             chosen[row.id] = row
     return chosen.values()

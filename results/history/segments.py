@@ -10,7 +10,7 @@ from statistics import median
 from results.diff.environments import differences
 from results.history.change_points import LEAST_NIGHTS, Step, find_steps
 from results.history.drift import find_trend
-from results.history.fences import drawn_in
+from results.history.fences import clip_to_fences
 from results.history.nights import Night, Observation, nights_of
 from results.records.metrics import Metric
 from results.records.records import RunInfo
@@ -72,7 +72,7 @@ def segments_of(
     segments: list[tuple[Segment, Observation]] = []
     nights_by_key = [(nights_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
     stretches = [(nights, first) for nights, first in nights_by_key if nights]
-    for nights, first in sorted(stretches, key=lambda one: (one[0][0].started_at, one[1].segment_key)):
+    for nights, first in sorted(stretches, key=lambda stretch: (stretch[0][0].started_at, stretch[1].segment_key)):
         levels, steps = _levels([night for night in nights if night.is_used], metric)
         split, change = _split(nights[0], first, levels, segments, runs, metric)
         segment = Segment(
@@ -93,9 +93,9 @@ def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], t
 
 
 def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
-    kept = drawn_in(values[start:end], metric.least)
-    trend = find_trend(kept.tolist(), least=metric.least)
-    middle = float(kept.mean())
+    clipped = clip_to_fences(values[start:end], metric.least)
+    trend = find_trend(clipped.tolist(), least=metric.least)
+    middle = float(clipped.mean())
     clocks = [night.sm_clock_hz for night in used[start:end] if night.sm_clock_hz is not None]
     return Level(
         first_index=start,
@@ -115,7 +115,7 @@ def _split(
     runs: Mapping[str, RunInfo],
     metric: Metric,
 ) -> tuple[tuple[str, ...], float | None]:
-    """Return what differs from the earlier segment that is most alike, and the change of level across the split.
+    """Return the differences from the most similar earlier segment, and the change of level across the split.
 
     Most alike, because a database may hold several machines: a new driver on one of them is compared with the same machine.
     """
@@ -134,7 +134,7 @@ def _split(
 def split_reasons(
     segment: Segment, its_first: Observation, night: Night, first: Observation, runs: Mapping[str, RunInfo]
 ) -> tuple[str, ...]:
-    """Return in words why a night does not continue a segment: chip, method, model, facts of the environment class."""
+    """Return the reasons why a night starts a new segment: chip, method, model, facts of the environment class."""
     reasons = []
     if its_first.hardware_key != first.hardware_key:
         reasons.append(f"chip {its_first.hardware_key or 'unknown'} → {first.hardware_key or 'unknown'}")
@@ -145,17 +145,19 @@ def split_reasons(
     if its_first.prediction_version != first.prediction_version:
         reasons.append(f"prediction by {its_first.prediction_version} → {first.prediction_version}")
     # The nights next to each other in time: facts may come and go inside a segment that went on meanwhile.
-    before = next((one for one in reversed(segment.nights) if one.started_at < night.started_at), segment.nights[0])
+    before = next(
+        (earlier for earlier in reversed(segment.nights) if earlier.started_at < night.started_at), segment.nights[0]
+    )
     between = differences([runs[before.run_id]], [runs[night.run_id]])
-    reasons += [one.text for one in between if one.is_blocking and one.name != "chip"]
+    reasons += [difference.text for difference in between if difference.is_blocking and difference.name != "chip"]
     return tuple(reasons) or ("environment class",)
 
 
 def changes_at(segment: Segment, step: Step, runs: Mapping[str, RunInfo]) -> tuple[str, ...]:
-    """Return what differs between the last night before a step and the first one of the new level, in words."""
+    """Return the environment differences between the last night before a step and the first of the new level."""
     used = segment.used
     before, after = used[step.start_index - 1], used[step.start_index]
-    return tuple(one.text for one in differences([runs[before.run_id]], [runs[after.run_id]]))
+    return tuple(difference.text for difference in differences([runs[before.run_id]], [runs[after.run_id]]))
 
 
 def clock_ratio(before: Level, after: Level) -> float | None:

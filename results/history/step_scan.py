@@ -53,7 +53,7 @@ _OUT_OF_REACH = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What was found for night t (rows) and window k (columns, `WINDOWS`). Arrays of one shape."""
+    """Test statistics for night t (rows) and window k (columns, `WINDOWS`). Arrays of one shape."""
 
     is_hit: NDArray[Any]
     difference: NDArray[Any]
@@ -102,24 +102,24 @@ def scan(values: NDArray[Any], *, first_index: int, earlier_squares: float, earl
     sums, squares = _running(values), _running(values**2)
     ends = np.arange(count)[:, None]
     windows = np.array(WINDOWS)[None, :]
-    before = ends + 1 - windows
-    enough = before >= (_LEAST_AFTER_STEP if earlier_df >= _LEAST_KNOWN_DF else LEAST_BEFORE)
-    before = np.maximum(before, 2)
-    at = np.minimum(before, count)
+    counts_before = ends + 1 - windows
+    enough = counts_before >= (_LEAST_AFTER_STEP if earlier_df >= _LEAST_KNOWN_DF else LEAST_BEFORE)
+    counts_before = np.maximum(counts_before, 2)
+    at = np.minimum(counts_before, count)
     sum_before, sum_after = sums[at], sums[1:][:, None] - sums[at]
     mean_after = sum_after / windows
-    difference = mean_after - sum_before / before
-    squares_before = np.maximum(squares[at] - sum_before**2 / before, 0.0)
+    difference = mean_after - sum_before / counts_before
+    squares_before = np.maximum(squares[at] - sum_before**2 / counts_before, 0.0)
     squares_after = np.maximum(squares[1:][:, None] - squares[at] - sum_after**2 / windows, 0.0)
     pooled = windows >= _POOLED
-    df = before - 1 + np.where(pooled, windows - 1, 0) + earlier_df
+    df = counts_before - 1 + np.where(pooled, windows - 1, 0) + earlier_df
     variance = (squares_before + np.where(pooled, squares_after, 0.0) + earlier_squares) / df
     wander = _Wander.of(values, sums, squares)
-    wanders = wander.is_seen[at] | (before + earlier_df < YOUNG_NIGHTS)
+    wanders = wander.is_seen[at] | (counts_before + earlier_df < YOUNG_NIGHTS)
     grown, grown_before = wander.growth(at)
     # A wandering level's nights lie closer together than they scatter in the long run.
-    spread = np.sqrt(variance / np.maximum(1 - np.minimum(grown_before / before, 0.8) + 1 / before, 0.2))
-    error = spread * np.sqrt(grown / windows + grown_before / before)
+    spread = np.sqrt(variance / np.maximum(1 - np.minimum(grown_before / counts_before, 0.8) + 1 / counts_before, 0.2))
+    error = spread * np.sqrt(grown / windows + grown_before / counts_before)
     limit = np.where(
         wanders, critical(window_chances(DOUBTFUL_SHARE), df), critical(window_chances(), df)
     )  # of |difference| / error
@@ -129,9 +129,9 @@ def scan(values: NDArray[Any], *, first_index: int, earlier_squares: float, earl
     )
     size = np.abs(difference)
     hit = enough & (ends >= first_index) & (size > limit * error) & (size >= least) & (size >= smallest * spread)
-    hit &= before + earlier_df >= np.array([_LEAST_NIGHTS_FOR.get(window, 0) for window in WINDOWS])
+    hit &= counts_before + earlier_df >= np.array([_LEAST_NIGHTS_FOR.get(window, 0) for window in WINDOWS])
     # The same against the nights just before.
-    near = np.minimum(np.maximum(LOCAL_NIGHTS, windows), before)
+    near = np.minimum(np.maximum(LOCAL_NIGHTS, windows), counts_before)
     local = mean_after - (sums[at] - sums[np.maximum(at - near, 0)]) / near
     local_size = np.where(np.sign(local) == np.sign(difference), np.abs(local), 0.0)
     local_limit = limit * spread * np.sqrt(1 / windows + 1 / near)
@@ -148,7 +148,7 @@ def _running(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Wander:
-    """How much nights resemble their neighbours, for every number of first nights of a level."""
+    """Autocorrelation of the nights, for every number of first nights of a level."""
 
     is_seen: NDArray[Any]
     """(nights + 1): whether the autocorrelation of so many first nights is more than chance."""
@@ -172,9 +172,9 @@ class _Wander:
             covariance = (products[pairs] - mean * ends + pairs * mean**2) / divisor
             zeros[:, lag - 1] = np.where(nights >= 4 * lag, covariance / variance + 1 / divisor, 0.0)
         scaled = np.sqrt(divisor)
-        seen = (zeros[:, :4].sum(axis=1) / 2 * scaled > _WANDER_SUM) | (zeros[:, 0] * scaled > _WANDER_FIRST)
-        seen &= nights >= LEAST_BEFORE
-        return cls(seen, np.where(seen[:, None], zeros, 0.0))
+        is_wandering = (zeros[:, :4].sum(axis=1) / 2 * scaled > _WANDER_SUM) | (zeros[:, 0] * scaled > _WANDER_FIRST)
+        is_wandering &= nights >= LEAST_BEFORE
+        return cls(is_wandering, np.where(is_wandering[:, None], zeros, 0.0))
 
     def growth(self, at: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return by what the variance of a window's mean, and of the mean before it, exceeds that of white noise.

@@ -35,7 +35,7 @@ def check_store(
     with_values: bool = True,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Problem]:
-    """Return the faults of a database, none when it is whole; nothing is changed.
+    """Return the faults of a database, none if it is intact; reads only.
 
     `with_values` reads every value of every run, which takes as long as exporting them all.
     """
@@ -73,11 +73,15 @@ def _references(connection: Connection) -> Iterator[Problem]:
                 .where(column.is_not(None), parent.is_(None))
                 .limit(_MOST)
             )
-            lost = connection.execute(statement).scalars().all()
-            if lost:
-                many = f"{_MOST} or more rows" if len(lost) == _MOST else f"{len(lost)} row{'s' * (len(lost) != 1)}"
+            missing = connection.execute(statement).scalars().all()
+            if missing:
+                rows_text = (
+                    f"{_MOST} or more rows"
+                    if len(missing) == _MOST
+                    else f"{len(missing)} row{'s' * (len(missing) != 1)}"
+                )
                 yield Problem(
-                    "reference", name, f"{many} without their {parent.table.name} (first: {str(lost[0])[:40]})"
+                    "reference", name, f"{rows_text} without their {parent.table.name} (first: {str(missing[0])[:40]})"
                 )
 
 
@@ -85,9 +89,9 @@ def _indexes(connection: Connection) -> Iterator[Problem]:
     """Find indexes that are missing or, in PostgreSQL, left invalid: queries are right without them, and slow."""
     inspector = inspect(connection)
     for name, table in Base.metadata.tables.items():
-        there = {str(index["name"]) for index in inspector.get_indexes(name)}
+        existing = {str(index["name"]) for index in inspector.get_indexes(name)}
         for index in table.indexes:
-            if str(index.name) not in there:
+            if str(index.name) not in existing:
                 yield Problem("index", name, f"index {index.name} is missing")
     if connection.dialect.name == "postgresql":
         invalid = (

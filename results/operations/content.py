@@ -25,7 +25,7 @@ PARENTS = tuple(table for table in Base.metadata.sorted_tables if table is not R
 
 @dataclass(frozen=True, slots=True)
 class TableContent:
-    """How many rows a table holds, and a hash over all of their values in the order of their keys."""
+    """Row count of a table, and a hash of all values in the order of their keys."""
 
     row_count: int
     content_hash: str

@@ -43,7 +43,7 @@ MAY_CHANGE = {
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """What was done to one table, and how both sides compare now."""
+    """Rows copied to one table, and the contents of both sides afterwards."""
 
     name: str
     added_count: int
@@ -70,12 +70,12 @@ def copy_store(
     def copy(reading: Connection) -> list[TableCopy]:
         _steady(reading)
         target.query(lambda there: check_same_store(reading, there, source.name, target.name))
-        done = _Copying(reading, target, progress)
-        done.parents()
-        done.records()
-        done.ends_of_runs()
+        copying = _Copying(reading, target, progress)
+        copying.parents()
+        copying.records()
+        copying.ends_of_runs()
         compared = target.query(lambda there: _contents(reading, there, progress))
-        return [TableCopy(name, done.added[name], done.updated[name], *sides) for name, sides in compared.items()]
+        return [TableCopy(name, copying.added[name], copying.updated[name], *sides) for name, sides in compared.items()]
 
     return source.query(copy)
 
@@ -97,10 +97,10 @@ class _Copying:
         for number, table in enumerate(PARENTS):
             self._progress(f"copying {table.name}", number, len(PARENTS))
             for rows, low, high in _portions(self._reading, table):
-                found = [_not_over(row) for row in rows] if table is RUN else rows
+                parent_rows = [_not_over(row) for row in rows] if table is RUN else rows
                 self._target.transact(
                     "copying",
-                    lambda there, table=table, rows=found, low=low, high=high: self._bring(
+                    lambda there, table=table, rows=parent_rows, low=low, high=high: self._bring(
                         there, table, rows, low, high
                     ),  # type: ignore[misc]
                 )
@@ -136,8 +136,10 @@ class _Copying:
                 last = self._reading.execute(select(func.max(table.c.id))).scalar()
                 if last is not None:
                     sequence = f"pg_get_serial_sequence('\"{table.name}\"', 'id')"
-                    now = f"(SELECT last_value FROM pg_sequences WHERE schemaname || '.' || sequencename = {sequence})"
-                    there.execute(text(f"SELECT setval({sequence}, greatest({int(last)}, coalesce({now}, 1)))"))
+                    last_value = (
+                        f"(SELECT last_value FROM pg_sequences WHERE schemaname || '.' || sequencename = {sequence})"
+                    )
+                    there.execute(text(f"SELECT setval({sequence}, greatest({int(last)}, coalesce({last_value}, 1)))"))
 
     def _bring(self, there: Connection, table: Table, rows: list[Row], low: int | None, high: int | None) -> None:
         """Insert what is missing, update what may have changed; anything else is another store's."""
@@ -157,7 +159,7 @@ class _Copying:
         self.added[table.name] += len(new)
         if table is RUN:
             self._added_runs.update(key_of(table, row) for row in new)
-        for values in (one for one in changed if one):
+        for values in (row_values for row_values in changed if row_values):
             self._update(there, table, values)
             # How a run ended follows its records: of one that was added just now that is no second change.
             self.updated[table.name] += table is not RUN or key_of(table, values) not in self._added_runs

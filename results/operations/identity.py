@@ -58,9 +58,9 @@ def _check_samples(here: Connection, there: Connection, source: str, target: str
     """Refuse to overwrite samples with none: `there` may be the archive that keeps what was pruned `here`."""
     key, samples = MEASUREMENT.c.record_pk, func.length(MEASUREMENT.c.samples)
     pruned = select(key).where(samples == 0, MEASUREMENT.c.sample_count > 0).order_by(key)
-    kept = select(func.count()).where(samples > 0)
-    for some in here.execute(pruned).scalars().partitions(_PORTION_ROWS):
-        count = there.execute(kept.where(key.in_(some))).scalar_one()
+    with_samples = select(func.count()).where(samples > 0)
+    for keys in here.execute(pruned).scalars().partitions(_PORTION_ROWS):
+        count = there.execute(with_samples.where(key.in_(keys))).scalar_one()
         if count:
             raise StoreError(
                 f"{target} still holds the samples of {count} or more measurements that were pruned in {source}: "

@@ -34,7 +34,7 @@ _ID_DIGITS = re.compile(r"\b[0-9a-f]{8,32}\b")
 
 @dataclass(frozen=True, slots=True)
 class RunDrop:
-    """What is dropped of one run."""
+    """Data dropped from one run."""
 
     run: RunInfo
     measurement_count: int
@@ -60,7 +60,7 @@ class ProtectedRun:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What was dropped, or would be."""
+    """Dropped data per run, or data that would be dropped."""
 
     before: str
     """UTC; runs that started earlier are old enough."""
@@ -99,7 +99,7 @@ def named_runs(text: str, runs: Iterable[RunInfo]) -> list[RunInfo]:
     Any form will do (TOML, JSON, plain lines); a label counts where it stands as a line or between quotes.
     """
     digits = set(_ID_DIGITS.findall(text.lower()))
-    words = {line.strip() for line in text.splitlines()} | {found for _, found in re.findall(r"([\"'])(.*?)\1", text)}
+    words = {line.strip() for line in text.splitlines()} | {quoted for _, quoted in re.findall(r"([\"'])(.*?)\1", text)}
     return [
         run for run in runs if any(run.run_id.startswith(word) for word in digits) or (run.label and run.label in words)
     ]
@@ -122,7 +122,7 @@ def prune(
     branch, and the newest run of each label, which is the one that the label names there. A label with a date in it
     (`nightly-2026-11-22-0117`) keeps nothing, nor does one that a pattern of `ignored_labels` covers.
     """
-    before = now - older_than
+    cutoff = now - older_than
     protected, chosen = [], []
     runs = store.runs()
     reasons = {**_protections(runs, kept_newest, ignored_labels), **kept}
@@ -130,16 +130,16 @@ def prune(
         started = _started(run)
         if started is None:
             protected.append(ProtectedRun(run, finding("run-undated", started_at=run.started_at[:40])))
-        elif started < before and run.run_id in reasons:
+        elif started < cutoff and run.run_id in reasons:
             protected.append(ProtectedRun(run, reasons[run.run_id]))
-        elif started < before:
+        elif started < cutoff:
             chosen.append(run)
     drops = []
     for number, run in enumerate(chosen):
         progress(f"run {run.run_id[:8]}", number, len(chosen))
         drops.append(_drop_of(store, run, is_dry=is_dry))
-    found = tuple(drop for drop in drops if not drop.is_empty)
-    return PruneReport(before.isoformat(timespec="seconds"), found, tuple(protected))
+    nonempty = tuple(drop for drop in drops if not drop.is_empty)
+    return PruneReport(cutoff.isoformat(timespec="seconds"), nonempty, tuple(protected))
 
 
 def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequence[str]) -> dict[str, Finding]:
@@ -167,10 +167,10 @@ def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequ
 
 def _drop_of(store: ResultStore, run: RunInfo, *, is_dry: bool) -> RunDrop:
     def drop(connection: Connection) -> RunDrop:
-        found = _counted(connection, run)
-        if not is_dry and not found.is_empty:
+        run_drop = _counted(connection, run)
+        if not is_dry and not run_drop.is_empty:
             _drop(connection, run.run_id)
-        return found
+        return run_drop
 
     return store.query(drop) if is_dry else store.transact("pruning", drop)
 

@@ -21,7 +21,7 @@ _LISTED = 4
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """How many rows one run has; what deleting it takes away."""
+    """Row counts of one run, all deleted with it."""
 
     record_count: int
     measurement_count: int
@@ -55,14 +55,14 @@ def delete_run(store: ResultStore, run_id: str) -> RunRows:
     """
 
     def change(connection: Connection) -> RunRows | None:
-        found = _rows(connection, run_id)
+        run_rows = _rows(connection, run_id)
         # What belongs to the run goes with it, by the schema's own ON DELETE CASCADE.
-        return found if connection.execute(delete(RUN).where(RUN.c.run_id == run_id)).rowcount else None
+        return run_rows if connection.execute(delete(RUN).where(RUN.c.run_id == run_id)).rowcount else None
 
-    found = store.transact("deleting a run", change)
-    if found is None:
+    deleted = store.transact("deleting a run", change)
+    if deleted is None:
         raise _gone(store, run_id)
-    return found
+    return deleted
 
 
 def run_to_delete(store: ResultStore, name: str) -> RunInfo:
@@ -81,7 +81,7 @@ def run_to_delete(store: ResultStore, name: str) -> RunInfo:
         lambda connection: read_runs(connection, select_runs().where(RUN.c.label == run.label).order_by(*NEWEST_FIRST))
     )
     if len(alike) > 1:
-        ids = ", ".join(one.run_id[:12] for one in alike[:_LISTED]) + (", …" if len(alike) > _LISTED else "")
+        ids = ", ".join(match.run_id[:12] for match in alike[:_LISTED]) + (", …" if len(alike) > _LISTED else "")
         raise StoreError(f"{len(alike)} runs are labelled {run.label[:40]!r}: name the one to delete by its id ({ids})")
     return run
 

@@ -1,4 +1,4 @@
-"""What runs hold, without reading their records: cases by outcome, operators, formats, processes, chips."""
+"""Contents of runs, without reading their records: cases by outcome, operators, formats, processes, chips."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class RunContents:
-    """What one run holds."""
+    """Contents of one run."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     """Cases by outcome, in the order of `OUTCOMES`; outcomes that do not occur are left out."""
@@ -47,7 +47,7 @@ class RunContents:
 
 
 def run_contents(store: ResultStore, run_ids: Sequence[str]) -> dict[str, RunContents]:
-    """Return what each of these runs holds, by its whole id; a run without records holds nothing."""
+    """Return the contents of these runs by full id; empty for a run without records."""
     return store.query(lambda connection: _contents(connection, run_ids))
 
 
@@ -59,23 +59,25 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
     for chosen in _portions(run_ids):
         of_runs = RECORD.c.run_id.in_(chosen)
         cases = select(RECORD.c.run_id, RECORD.c.case_id, func.min(rank)).where(of_runs)
-        for run_id, case_id, place in connection.execute(cases.group_by(RECORD.c.run_id, RECORD.c.case_id)):
-            outcomes[run_id][case_id] = place
+        for run_id, case_id, outcome_rank in connection.execute(cases.group_by(RECORD.c.run_id, RECORD.c.case_id)):
+            outcomes[run_id][case_id] = outcome_rank
         counted = select(RECORD.c.run_id, func.count(RECORD.c.process_id.distinct())).where(of_runs)
         processes |= {row[0]: row[1] for row in connection.execute(counted.group_by(RECORD.c.run_id))}
-        named = select(RECORD.c.run_id, PREDICTION.c.hardware_key).join_from(RECORD, PREDICTION).where(of_runs)
-        for run_id, key in connection.execute(named.distinct()):
+        predicted_chips = (
+            select(RECORD.c.run_id, PREDICTION.c.hardware_key).join_from(RECORD, PREDICTION).where(of_runs)
+        )
+        for run_id, key in connection.execute(predicted_chips.distinct()):
             chips[run_id].append(key)
-    known = _cases(connection, sorted({case_id for outcome in outcomes.values() for case_id in outcome}))
+    cases_by_id = _cases(connection, sorted({case_id for outcome in outcomes.values() for case_id in outcome}))
     return {
         run_id: RunContents(
-            _counted(found.values()),
-            _by_frequency(op_title(known[case_id]) for case_id in found),
-            _by_frequency(known[case_id].precision_label or "–" for case_id in found),
+            _counted(statuses.values()),
+            _by_frequency(op_title(cases_by_id[case_id]) for case_id in statuses),
+            _by_frequency(cases_by_id[case_id].precision_label or "–" for case_id in statuses),
             processes.get(run_id, 0),
             tuple(sorted(filter(None, chips[run_id]))),
         )
-        for run_id, found in outcomes.items()
+        for run_id, statuses in outcomes.items()
     }
 
 

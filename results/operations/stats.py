@@ -1,4 +1,4 @@
-"""How much a database holds, and what takes the room."""
+"""Size of a database and of its tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _stats(connection: Connection) -> StoreStats:
         page_bytes = _pragma(connection, "page_size")
         size, free = page_bytes * _pragma(connection, "page_count"), page_bytes * _pragma(connection, "freelist_count")
     else:
-        size, free = sum(one.size_bytes or 0 for one in tables), None
+        size, free = sum(counted_table.size_bytes or 0 for counted_table in tables), None
     lengths = func.length(MEASUREMENT.c.samples) + func.coalesce(func.length(MEASUREMENT.c.clocks), 0)
     sample_bytes = int(connection.execute(select(func.coalesce(func.sum(lengths), 0))).scalar_one())
     first, last = connection.execute(select(func.min(RUN.c.started_at), func.max(RUN.c.started_at))).one()

@@ -1,4 +1,4 @@
-"""What a person reads for an operator and a shape: `gemv 1x4096x4096`; of a whole model `llama, decode, batch 1, 128 tokens`.
+"""Display names of operators and shapes: `gemv 1x4096x4096`; of a whole model `llama, decode, batch 1, 128 tokens`.
 
 Whole models are recognised by their identity alone (`decode:MODEL` or `prefill:MODEL` with the sizes B, Sq, Skv), so that
 the names are the same in the terminal, the reports and for runs that were imported.
@@ -41,7 +41,7 @@ class PassName:
 
 
 def pass_name(op: str, shape: Sizes) -> PassName | None:
-    """Return what pass of which model an operator and its sizes name; None for anything else."""
+    """Return the model and pass that an operator and its sizes name; None for any other operator."""
     phase, colon, model = op.partition(":")
     sizes = dict(shape)
     if phase not in PHASES or not colon or not model or tuple(sizes) != ("B", "Sq", "Skv"):
@@ -56,15 +56,15 @@ def is_model_case(case: Case) -> bool:
 
 def op_title(case: Case) -> str:
     """Return the operator in words: `gemv`, `seeded-llama-156m decode`."""
-    found = pass_name(case.op, case.shape)
-    return case.op if found is None else f"{found.model_name} {found.phase}"
+    name = pass_name(case.op, case.shape)
+    return case.op if name is None else f"{name.model_name} {name.phase}"
 
 
 def case_title(op: str, shape: Sizes) -> str:
     """Return operator and sizes in words: `gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`."""
-    found = pass_name(op, shape)
-    if found is not None:
-        return found.title
+    name = pass_name(op, shape)
+    if name is not None:
+        return name.title
     return f"{op} {'x'.join(str(size) for _, size in shape)}".rstrip()
 
 

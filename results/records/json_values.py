@@ -36,7 +36,7 @@ def tag(value: Any) -> Any:
 
 
 def untag(value: Any) -> Any:
-    """Return what `tag` was given."""
+    """Return the value that `tag` encoded."""
     if isinstance(value, list):
         return [untag(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What is watched over the nights: time, energy, memory, quality, the error of the prediction. Which way is worse, what counts."""
+"""Metrics of a history: time, energy, memory, quality, prediction error; direction and least change that counts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ METRICS: Mapping[str, Metric] = {metric.key: metric for metric in _ALL}
 
 def get_metric(key: str) -> Metric:
     """Return the metric of this key. Raises `UnknownNameError`, naming the nearest."""
-    found = METRICS.get(key.strip().lower())
-    if found is None:
+    metric = METRICS.get(key.strip().lower())
+    if metric is None:
         raise UnknownNameError("metric", key, METRICS)
-    return found
+    return metric

@@ -1,4 +1,4 @@
-"""What a record of a whole model says beside its time: tokens, memory, loss of quality. Read from the facts stored with it."""
+"""Figures of a whole model's record other than time: tokens, memory, loss of quality. Read from the stored facts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ModelFigures:
 
     @property
     def held_ratio(self) -> float | None:
-        """What the model holds over what it held before."""
+        """Bytes held over the bytes of the original."""
         return self.held_bytes / self.original_bytes if self.held_bytes is not None and self.original_bytes else None
 
     @property
@@ -181,7 +181,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list | tuple) else ()
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list | tuple) else ()
 
 
 def _count(value: Any) -> int | None:
@@ -189,9 +189,9 @@ def _count(value: Any) -> int | None:
 
 
 def _interval(value: Any) -> Interval | None:
-    found = _mapping(value)
-    middle = _number(found.get("value"))
-    return None if middle is None else Interval(middle, _number(found.get("low")), _number(found.get("high")))
+    bounds = _mapping(value)
+    middle = _number(bounds.get("value"))
+    return None if middle is None else Interval(middle, _number(bounds.get("low")), _number(bounds.get("high")))
 
 
 def _number(value: Any) -> float | None:

@@ -74,7 +74,7 @@ class HardwareProfile:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How samples were taken. Results with different method hashes are never compared."""
+    """Sampling method. Results with different method hashes are never compared."""
 
     timer: str
     """monotonic, cuda-event, simulated, replay, …"""

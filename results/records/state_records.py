@@ -1,4 +1,4 @@
-"""What the machine did while cases were measured: energy, clocks, throttling, canaries, noise floors. Frozen and plain.
+"""State of the machine during measurement: energy, clocks, throttling, canaries, noise floors. Frozen and plain.
 
 Border types like those of `records`; missing is None, never 0. Field names end in their unit.
 """
@@ -64,7 +64,7 @@ class EnergyReading:
 
     @property
     def disagreement_ratio(self) -> float | None:
-        """How far the second source is from the first: (cross check − energy) / energy."""
+        """Relative difference of the second source: (cross check − energy) / energy."""
         if self.cross_check_j is None or self.energy_j <= 0:
             return None
         return (self.cross_check_j - self.energy_j) / self.energy_j
@@ -98,7 +98,7 @@ class MachineState:
 
 @dataclass(frozen=True, slots=True)
 class KernelAttribution:
-    """What ran on the device per call, from the tracing interface (CUPTI). Medians over the traced calls."""
+    """Device kernels per call, from the tracing interface (CUPTI). Medians over the traced calls."""
 
     source: Name
     """cupti"""

@@ -23,12 +23,12 @@ def noise_floors(records: Iterable[Record], class_hash: str, created_at: str) ->
 
     `records`: runs of unchanged code on one machine, whose `EnvironmentInfo.class_hash` is given. `created_at`: UTC, ISO 8601.
     """
-    found: dict[Key, list[Record]] = {}
+    records_by_key: dict[Key, list[Record]] = {}
     for record in records:
         measured = record.measurement
         if record.status == "measured" and measured is not None and 0 < measured.median_s < math.inf and record.method:
-            found.setdefault((record.case.case_key, record.method.method_hash), []).append(record)
-    floors = (_floor(key, members, class_hash, created_at) for key, members in found.items())
+            records_by_key.setdefault((record.case.case_key, record.method.method_hash), []).append(record)
+    floors = (_floor(key, members, class_hash, created_at) for key, members in records_by_key.items())
     return [floor for floor in floors if floor is not None]
 
 
@@ -58,7 +58,7 @@ def _floor(key: Key, records: Sequence[Record], class_hash: str, created_at: str
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What later comparisons on this machine can see."""
+    """Sensitivity of later comparisons on this machine."""
 
     floor: NoiseFloor
     between_sd_ratio: float
@@ -76,12 +76,12 @@ class Sensitivity:
 
 
 def sensitivities(floors: Sequence[NoiseFloor]) -> list[Sensitivity]:
-    """Return what can be seen for each floor, in order."""
+    """Return the sensitivity for each floor, in order."""
     variances = [Variance(floor.between_sd_ratio**2, floor.process_count - 1) for floor in floors]
     prior = fit_prior(variances)
-    seen = []
+    pooled = []
     for floor, own in zip(floors, variances, strict=True):
-        others = math.fsum(variance.df for variance in variances) - own.df
-        drawn = own.drawn_to(prior.capped(others) if prior is not None else None)
-        seen.append(Sensitivity(floor, math.sqrt(drawn.value), drawn.df))
-    return seen
+        other_df = math.fsum(variance.df for variance in variances) - own.df
+        drawn = own.drawn_to(prior.capped(other_df) if prior is not None else None)
+        pooled.append(Sensitivity(floor, math.sqrt(drawn.value), drawn.df))
+    return pooled

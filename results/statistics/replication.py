@@ -110,11 +110,13 @@ def total_intervals(
     return {case.case_key: case.interval(noise) for case in cases}
 
 
-def agree(one: TotalInterval, other: TotalInterval) -> bool | None:
+def agree(interval: TotalInterval, other: TotalInterval) -> bool | None:
     """Return whether two runs of a case differ by no more than their intervals; None where one has no interval."""
-    if one.half_width_log is None or other.half_width_log is None:
+    if interval.half_width_log is None or other.half_width_log is None:
         return None
-    return abs(math.log(one.estimate_s / other.estimate_s)) <= math.hypot(one.half_width_log, other.half_width_log)
+    return abs(math.log(interval.estimate_s / other.estimate_s)) <= math.hypot(
+        interval.half_width_log, other.half_width_log
+    )
 
 
 def width_text(half_width_ratio: float) -> str:
@@ -155,11 +157,14 @@ class _Replicates:
         for record in records:
             if record.measurement is not None:
                 by_process.setdefault((record.run_id, record.process.ordinal), []).append(record.measurement)
-        medians_s = {key: median(one.median_s for one in measured) for key, measured in by_process.items()}
+        medians_s = {
+            key: median(measured_record.median_s for measured_record in measured)
+            for key, measured in by_process.items()
+        }
         logs = {key: math.log(median_s) for key, median_s in medians_s.items()}
         centre, df = fmean(logs.values()), len(logs) - 1
-        errors = [_sampling_error(one) for measured in by_process.values() for one in measured]
-        known = [error**2 for error in errors if error is not None]
+        errors = [_sampling_error(measurement) for measured in by_process.values() for measurement in measured]
+        variances = [error**2 for error in errors if error is not None]
         method = records[0].method
         return cls(
             case_key=records[0].case.case_key,
@@ -168,7 +173,7 @@ class _Replicates:
             centre=centre,
             estimate_s=math.exp(centre) if df else next(iter(medians_s.values())),
             own=Variance(math.fsum((log - centre) ** 2 for log in logs.values()) / df, df) if df else None,
-            sampling_variance=fmean(known) if known else 0.0,
+            sampling_variance=fmean(variances) if variances else 0.0,
         )
 
     @property
@@ -194,7 +199,7 @@ class _Replicates:
 
 @dataclass(frozen=True, slots=True)
 class _Noise:
-    """What is known about the spread between processes: per case, and in common."""
+    """Spread between processes: per case, and pooled."""
 
     floors: Mapping[FloorKey, Variance]
     """Stored A/A variances, raised to the noise of this run."""
@@ -211,7 +216,7 @@ class _Noise:
         raised = _raised_to_today(cases, floors)
         own = {(case.case_key, case.method_hash): case.own for case in cases}
         joined = [_joined(own.get(key), raised.get(key)) for key in {**own, **raised}]
-        population = [one for one in joined if one is not None]
+        population = [variance for variance in joined if variance is not None]
         count = len(population)
         # Cases that move together are fewer than they look: the design effect of a mean of correlated variances, whose
         # correlation is the square of the values' own.
@@ -219,9 +224,9 @@ class _Noise:
         return cls(
             floors=raised,
             prior=fit_prior(population) if count > 1 else None,
-            population_df=fmean(one.df for one in population) if population else 0.0,
+            population_df=fmean(variance.df for variance in population) if population else 0.0,
             effective_count=1 / (1 / count + (1 - 1 / count) * shared) if count else 0.0,
-            is_replicated=sum(one is not None for one in own.values()) >= _LEAST_REPLICATED,
+            is_replicated=sum(variance is not None for variance in own.values()) >= _LEAST_REPLICATED,
         )
 
     def of_case(self, case: _Replicates) -> Variance | None:
@@ -233,20 +238,20 @@ class _Noise:
             return own.drawn_to(prior)
         if self.prior is None or not (self.floors or self.is_replicated):
             return None
-        alone = self.prior.capped(self.population_df * self.effective_count)
-        return Variance(alone.scale, alone.df) if alone.df > 0 else None
+        from_prior = self.prior.capped(self.population_df * self.effective_count)
+        return Variance(from_prior.scale, from_prior.df) if from_prior.df > 0 else None
 
     def basis_of(self, case: _Replicates) -> Basis:
         return "processes" if case.count > 1 or self.is_replicated else "floor"
 
 
 def _by_case(records: Iterable[Record]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
+    records_by_case: dict[str, list[Record]] = {}
     for record in records:
         measured = record.measurement
         if record.status == "measured" and measured is not None and 0 < measured.median_s < math.inf:
-            found.setdefault(record.case.case_key, []).append(record)
-    return found
+            records_by_case.setdefault(record.case.case_key, []).append(record)
+    return records_by_case
 
 
 def _usable_floors(cases: Sequence[_Replicates], floors: Mapping[FloorKey, NoiseFloor]) -> dict[FloorKey, Variance]:

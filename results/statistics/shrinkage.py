@@ -37,7 +37,7 @@ class Variance:
 
 @dataclass(frozen=True, slots=True)
 class VariancePrior:
-    """What a variance of this population is expected to be, and how many degrees of freedom that knowledge is worth."""
+    """Prior of a variance of this population: scale and degrees of freedom."""
 
     scale: float
     df: float
@@ -59,7 +59,7 @@ def fit_prior(variances: Sequence[Variance]) -> VariancePrior | None:
     centred = [math.log(max(variance.value, least)) - _log_bias(variance.df) for variance in variances]
     centred = _without_peaks(centred)
     middle = fmean(centred)
-    spread = math.fsum((one - middle) ** 2 for one in centred) / (len(centred) - 1)
+    spread = math.fsum((value - middle) ** 2 for value in centred) / (len(centred) - 1)
     excess = spread - fmean(_log_spread(variance.df) for variance in variances)
     if excess <= 0:
         return VariancePrior(math.exp(middle), math.inf)
@@ -81,9 +81,9 @@ def _without_peaks(logs: list[float]) -> list[float]:
 def log_ratio(variances: Sequence[tuple[Variance, Variance]]) -> float | None:
     """Return the mean of ln(first / second) over pairs, free of the bias of a logarithm; None without two positive ones."""
     logs = [
-        (math.log(one.value) - _log_bias(one.df)) - (math.log(other.value) - _log_bias(other.df))
-        for one, other in variances
-        if one.value > 0 and other.value > 0
+        (math.log(numerator.value) - _log_bias(numerator.df)) - (math.log(other.value) - _log_bias(other.df))
+        for numerator, other in variances
+        if numerator.value > 0 and other.value > 0
     ]
     return fmean(logs) if logs else None
 

@@ -44,7 +44,7 @@ class ExactFloat(TypeDecorator[float]):
     cache_ok = True
 
     def bind_processor(self, dialect: Dialect) -> Callable[[float | None], Any]:
-        """Return what makes a bound value; SQLite keeps NaN as the text 'NaN', since it reads a bound NaN as NULL.
+        """Return the converter of bound values; SQLite stores NaN as the text 'NaN', since it reads a bound NaN as NULL.
 
         Not `process_bind_param`: Double's own processor would follow it and make a NaN of the text again.
         """

@@ -213,7 +213,7 @@ _UNREADABLE = (TypeError, ValueError, ArithmeticError, LookupError, AttributeErr
 
 
 def damaged(target: StoreTarget, error: BaseException) -> StoreError:
-    """Return what to say of a database that holds something nobody stored."""
+    """Return the error for a database with values that this package never stores."""
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, KeyError):
         reason = f"a row that others name is missing: {reason}"
@@ -243,12 +243,12 @@ def _spent_sequence(path: Path) -> str | None:
     last = 2**63 - 1
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as connection:
-            found = connection.execute(
+            spent = connection.execute(
                 "SELECT name FROM sqlite_sequence WHERE typeof(seq) <> 'integer' OR seq >= ?", (last,)
             ).fetchone()
     except sqlite3.Error:
         return None
-    return None if found is None else str(found[0])[:60]
+    return None if spent is None else str(spent[0])[:60]
 
 
 def _not_storable(doing: str, error: BaseException) -> str:
@@ -357,8 +357,8 @@ class DatabaseFile:
 
     def check(self) -> None:
         """Raise `StoreError` when the file is gone, was emptied, or is another one. Costs one system call."""
-        found = self._look()
-        if found is None or found != self._identity:
+        identity = self._look()
+        if identity is None or identity != self._identity:
             raise StoreError(
                 f"{self._shown}: the database file was removed or replaced while the run was writing; what was stored "
                 "since it was opened is not there: leave the file alone until the run ends, and run again"

@@ -54,27 +54,27 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
     if VERSION_TABLE not in tables:
         if not is_foreign:
             return None
-        found = None
+        stored = None
     else:
-        found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    ours = Base.metadata.tables.keys()
+        stored = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    our_tables = Base.metadata.tables.keys()
     is_ours = 2 * len(FIRST_TABLES & tables) > len(FIRST_TABLES)
-    if is_ours and VERSION_TABLE in tables and not _is_version(found):
+    if is_ours and VERSION_TABLE in tables and not _is_version(stored):
         raise StoreError(
-            f"{target.name} is damaged, {str(found)[:40]!r} is not a schema version: nothing was changed; {REPLACE_IT}"
+            f"{target.name} is damaged, {str(stored)[:40]!r} is not a schema version: nothing was changed; {REPLACE_IT}"
         )
-    if found is None or not is_ours:
+    if stored is None or not is_ours:
         raise StoreError(
             f"{target.name} is a database of something else: nothing was changed; name another one with --roofline-db or ROOFLINE_DB"
         )
-    missing = sorted(ours - tables) if int(found) == SCHEMA_VERSION else []
+    missing = sorted(our_tables - tables) if int(stored) == SCHEMA_VERSION else []
     if missing:
         raise StoreError(f"{target.name} {LACKS_TABLES} {REPLACE_IT} (not there: {', '.join(missing)})")
-    return int(found)
+    return int(stored)
 
 
-def _is_version(found: object) -> bool:
-    text = str(found)
+def _is_version(stored: object) -> bool:
+    text = str(stored)
     return text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text) >= 1
 
 
@@ -119,40 +119,42 @@ def _silent(what: str, done: int, total: int) -> None:
 def upgrade(
     target: StoreTarget,
     *,
-    wanted: int = SCHEMA_VERSION,
+    target_version: int = SCHEMA_VERSION,
     folders: Sequence[Path] = (),
     progress: Progress = _silent,
 ) -> None:
-    """Create the database at schema `wanted`, or upgrade it, under a lock that all processes share.
+    """Create the database at schema `target_version`, or upgrade it, under a lock that all processes share.
 
     `folders` are further places of migration scripts (tests use them); `progress` is told how far the copy and the
     scripts are. An older SQLite file is copied first, to
     `<file>.schema-<version>.backup`. Raises `StoreError`; whatever fails, the database is as it was.
     """
     if target.path is None:
-        _upgrade_postgres(target, wanted, folders, progress)
+        _upgrade_postgres(target, target_version, folders, progress)
     else:
         with exclusive_lock(target.path):
-            _upgrade_sqlite(target, target.path, wanted, folders, progress)
+            _upgrade_sqlite(target, target.path, target_version, folders, progress)
 
 
-def _upgrade_sqlite(target: StoreTarget, path: Path, wanted: int, folders: Sequence[Path], progress: Progress) -> None:
+def _upgrade_sqlite(
+    target: StoreTarget, path: Path, target_version: int, folders: Sequence[Path], progress: Progress
+) -> None:
     is_new = not path.exists()
     engine = make_engine(target, mode="rwc", foreign_keys=False)
     try:
         with translated(target, "preparing the database"):
             with engine.connect() as connection:
                 version = read_version(connection, target)
-            if version == wanted:
+            if version == target_version:
                 return
-            _refuse_newer(version, wanted, target)
+            _refuse_newer(version, target_version, target)
             backup = None if version is None else _back_up(path, version, progress)
             with closing(engine.raw_connection()) as raw:
                 raw.cursor().execute("PRAGMA journal_mode = WAL")
             writer = engine.execution_options(**{WRITING: True})
-            with _explained(target, version, wanted, backup), writer.begin() as connection:
-                _run_scripts(connection, version, wanted, folders, progress)
-                progress("checking references", wanted, wanted)
+            with _explained(target, version, target_version, backup), writer.begin() as connection:
+                _run_scripts(connection, version, target_version, folders, progress)
+                progress("checking references", target_version, target_version)
                 _check_foreign_keys(connection)
     except BaseException:
         engine.dispose()
@@ -164,7 +166,7 @@ def _upgrade_sqlite(target: StoreTarget, path: Path, wanted: int, folders: Seque
         engine.dispose()
 
 
-def _upgrade_postgres(target: StoreTarget, wanted: int, folders: Sequence[Path], progress: Progress) -> None:
+def _upgrade_postgres(target: StoreTarget, target_version: int, folders: Sequence[Path], progress: Progress) -> None:
     engine = make_engine(target)
     try:
         with translated(target, "preparing the database"), engine.begin() as connection:
@@ -172,17 +174,17 @@ def _upgrade_postgres(target: StoreTarget, wanted: int, folders: Sequence[Path],
             connection.execute(text("SET LOCAL lock_timeout = 0"))  # the upgrade before ours may take long
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK_KEY})
             version = read_version(connection, target)
-            if version == wanted:
+            if version == target_version:
                 return
-            _refuse_newer(version, wanted, target)
-            with _explained(target, version, wanted, None):
-                _run_scripts(connection, version, wanted, folders, progress)
+            _refuse_newer(version, target_version, target)
+            with _explained(target, version, target_version, None):
+                _run_scripts(connection, version, target_version, folders, progress)
     finally:
         engine.dispose()
 
 
 def _run_scripts(
-    connection: Connection, version: int | None, wanted: int, folders: Sequence[Path], progress: Progress
+    connection: Connection, version: int | None, target_version: int, folders: Sequence[Path], progress: Progress
 ) -> None:
     from alembic import command
     from alembic.config import Config
@@ -196,15 +198,15 @@ def _run_scripts(
         config.set_main_option("path_separator", "os")
         config.set_main_option("version_locations", os.pathsep.join(map(_option, places)))
     config.attributes["connection"] = connection
-    first, done = version or 0, []
+    first, steps = version or 0, []
 
     def applied(**step: object) -> None:
-        done.append(step)
-        progress(f"schema {first + len(done)}", len(done), wanted - first)
+        steps.append(step)
+        progress(f"schema {first + len(steps)}", len(steps), target_version - first)
 
     config.attributes["on_version_apply"] = applied
-    progress(f"schema {first + 1}", 0, wanted - first)
-    command.upgrade(config, f"{wanted:04d}")
+    progress(f"schema {first + 1}", 0, target_version - first)
+    command.upgrade(config, f"{target_version:04d}")
 
 
 def _option(path: Path) -> str:
@@ -229,19 +231,19 @@ def _check_journal(connection: Connection, path: Path) -> None:
 
 
 @contextmanager
-def _explained(target: StoreTarget, version: int | None, wanted: int, backup: Path | None) -> Iterator[None]:
+def _explained(target: StoreTarget, version: int | None, target_version: int, backup: Path | None) -> Iterator[None]:
     """Name what failed and that nothing was changed; database errors and bugs in a script alike."""
     try:
         yield
     except Exception as error:
-        doing = "creating its tables" if version is None else f"upgrading it from schema {version} to {wanted}"
-        kept = f"; a backup is at {backup}" if backup else ""
+        doing = "creating its tables" if version is None else f"upgrading it from schema {version} to {target_version}"
+        backup_text = f"; a backup is at {backup}" if backup else ""
         cause = error if isinstance(error, RooflineError) else getattr(error, "orig", None) or error
         reason = (str(cause).splitlines() or [type(error).__name__])[0][:300]
         is_place = re.search(PLACE_FAILED, reason) is not None
         advice = "Free some space, or name another place with --roofline-db" if is_place else "Please report this"
         raise StoreError(
-            target.redact(f"{target.name}: {doing} failed ({reason}); nothing was changed{kept}. {advice}.")
+            target.redact(f"{target.name}: {doing} failed ({reason}); nothing was changed{backup_text}. {advice}.")
         ) from error
 
 
@@ -258,7 +260,9 @@ def _back_up(path: Path, version: int, progress: Progress) -> Path:
         # SQLite's own copy: reading the file directly would miss the log and drop this process's locks.
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as sink:
             source.backup(
-                sink, pages=_BACKUP_PAGES, progress=lambda state, left, total: progress("backup", total - left, total)
+                sink,
+                pages=_BACKUP_PAGES,
+                progress=lambda state, remaining, total: progress("backup", total - remaining, total),
             )
         partial.replace(copy)
     except (OSError, sqlite3.Error) as error:
@@ -270,10 +274,10 @@ def _back_up(path: Path, version: int, progress: Progress) -> Path:
     return copy
 
 
-def _refuse_newer(version: int | None, known: int, target: StoreTarget) -> None:
-    if version is not None and version > known:
+def _refuse_newer(version: int | None, newest: int, target: StoreTarget) -> None:
+    if version is not None and version > newest:
         raise StoreError(
-            f"{target.name} was written by a newer roofline-bench (schema {version}, this one knows {known}): "
+            f"{target.name} was written by a newer roofline-bench (schema {version}, this one knows {newest}): "
             "pip install --upgrade roofline-bench, or name another database"
         )
 

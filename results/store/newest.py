@@ -1,4 +1,4 @@
-"""What the newest runs say of every case: a few nights of each, in a few queries, however many years are stored."""
+"""Newest records of every case: those of a few runs, in a few queries, whatever the size of the database."""
 
 from __future__ import annotations
 
@@ -48,38 +48,38 @@ def measuring_runs(store: ResultStore) -> list[RunInfo]:
     Raises `StoreError` where the store cannot be read.
     """
     has_measured = select(RECORD.c.id).where(RECORD.c.run_id == RUN.c.run_id, RECORD.c.status == "measured").exists()
-    place = func.row_number().over(
+    recency = func.row_number().over(
         partition_by=RUN.c.hardware_key, order_by=(RUN.c.started_at.desc(), RUN.c.run_id.desc())
     )
-    placed = select(RUN.c.run_id, place.label("place")).where(has_measured, ~RUN.c.is_forced).subquery()
+    placed = select(RUN.c.run_id, recency.label("place")).where(has_measured, ~RUN.c.is_forced).subquery()
     first = select(placed.c.run_id).where(placed.c.place == 1)
     return store.query(lambda connection: read.read_runs(connection, read.select_runs().where(RUN.c.run_id.in_(first))))
 
 
 def _newest(connection: Connection, is_meant: Callable[[Case], bool] | None, night_count: int) -> NewestRecords:
     cases = connection.execute(select(CASE)).mappings()
-    wanted = [row["id"] for row in cases if is_meant is None or is_meant(rows.case_from(row))]
+    case_ids = [row["id"] for row in cases if is_meant is None or is_meant(rows.case_from(row))]
     pks: list[int] = []
-    for some in in_parts(wanted):
-        pks += _pks(connection, some, night_count)
+    for part in in_parts(case_ids):
+        pks += _pks(connection, part, night_count)
     records: list[Record] = []
-    for some in in_parts(sorted(pks)):
-        records += read.read_chosen(connection, RECORD.c.id.in_(some), with_samples=False)
+    for part in in_parts(sorted(pks)):
+        records += read.read_chosen(connection, RECORD.c.id.in_(part), with_samples=False)
     runs: list[RunInfo] = []
-    for some in in_parts(sorted({record.run_id for record in records})):
-        runs += read.read_runs(connection, read.select_runs().where(RUN.c.run_id.in_(some)))
+    for part in in_parts(sorted({record.run_id for record in records})):
+        runs += read.read_runs(connection, read.select_runs().where(RUN.c.run_id.in_(part)))
     return NewestRecords({run.run_id: run for run in runs}, tuple(records))
 
 
 def _pks(connection: Connection, case_ids: Sequence[int], night_count: int) -> list[int]:
     """Return the rows of the newest nights of some cases: by case and chip, measured ones apart from the others."""
     is_measured = RECORD.c.status == "measured"
-    night = func.dense_rank().over(
+    run_rank = func.dense_rank().over(
         partition_by=(RECORD.c.case_id, RUN.c.hardware_key, is_measured),
         order_by=(RUN.c.started_at.desc(), RUN.c.run_id.desc()),
     )
     ranked = (
-        select(RECORD.c.id, is_measured.label("is_measured"), night.label("night"))
+        select(RECORD.c.id, is_measured.label("is_measured"), run_rank.label("night"))
         .select_from(RECORD.join(RUN, RUN.c.run_id == RECORD.c.run_id))
         .where(RECORD.c.case_id.in_(case_ids))
         .subquery()

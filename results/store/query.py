@@ -62,7 +62,7 @@ class FoundRun:
 
 def find_records(store: ResultStore, query: RecordQuery) -> list[FoundRun]:
     """Return the runs that hold records of a query, oldest first, and which; the records themselves are not read yet."""
-    return store.query(lambda connection: _found(connection, query))
+    return store.query(lambda connection: _matching_runs(connection, query))
 
 
 def read_lots(store: ResultStore, run: FoundRun, *, with_samples: bool) -> Iterator[list[Record]]:
@@ -95,7 +95,7 @@ def runs_of_records(store: ResultStore, record_ids: Sequence[str]) -> dict[str, 
     return store.query(lambda connection: present_record_runs(connection, record_ids))
 
 
-def _found(connection: Connection, query: RecordQuery) -> list[FoundRun]:
+def _matching_runs(connection: Connection, query: RecordQuery) -> list[FoundRun]:
     start, end = query.bounds
     statement = read.select_runs().order_by(RUN.c.started_at, RUN.c.run_id)
     if query.run_id:
@@ -106,12 +106,12 @@ def _found(connection: Connection, query: RecordQuery) -> list[FoundRun]:
         statement = statement.where(RUN.c.started_at < end)
     runs = read.read_runs(connection, statement)
     by_run = _record_pks_by_word(connection, query) if query.words else None
-    found = []
+    found_runs = []
     for run in runs:
         pks = _record_pks(connection, run.run_id) if by_run is None else sorted(by_run.get(run.run_id, ()))
         if pks or (query.run_id and by_run is None):  # a run that holds nothing is still that run
-            found.append(FoundRun(run, tuple(pks)))
-    return found
+            found_runs.append(FoundRun(run, tuple(pks)))
+    return found_runs
 
 
 def _record_pks(connection: Connection, run_id: str) -> list[int]:
@@ -123,11 +123,11 @@ def _record_pks_by_word(connection: Connection, query: RecordQuery) -> dict[str,
     """Return run id → rows of the records whose case is meant."""
     # Cases are few beside records, and only `Case` knows what their ids look like: chosen here, joined there.
     cases = connection.execute(select(CASE)).mappings()
-    meant = [row["id"] for row in cases if query.fits(rows.case_from(row))]
+    case_ids = [row["id"] for row in cases if query.fits(rows.case_from(row))]
     record_pks: dict[str, list[int]] = {}
-    for start in range(0, len(meant), LOT_COUNT):
-        wanted = RECORD.c.case_id.in_(meant[start : start + LOT_COUNT])
-        for row in connection.execute(select(RECORD.c.run_id, RECORD.c.id).where(wanted)):
+    for start in range(0, len(case_ids), LOT_COUNT):
+        of_cases = RECORD.c.case_id.in_(case_ids[start : start + LOT_COUNT])
+        for row in connection.execute(select(RECORD.c.run_id, RECORD.c.id).where(of_cases)):
             record_pks.setdefault(row.run_id, []).append(row.id)
     return record_pks
 
@@ -137,16 +137,16 @@ def _moment(text: str, option: str, *, is_end: bool) -> str:
     if not text:
         return ""
     try:
-        found = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise InvalidValueError(
             f"{option} is {text[:40]!r}, not a date such as 2026-11-21 or 2026-11-21T18:00"
         ) from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
     try:
         if is_end and len(text.strip()) == len("2026-11-21"):
-            found += timedelta(days=1)
-        return found.astimezone(UTC).isoformat(timespec="microseconds")
+            moment += timedelta(days=1)
+        return moment.astimezone(UTC).isoformat(timespec="microseconds")
     except OverflowError:
         raise InvalidValueError(f"{option} is {text[:40]!r}, too far from today") from None

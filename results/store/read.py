@@ -42,13 +42,13 @@ def select_runs() -> Select[Any]:
 
 def read_runs(connection: Connection, statement: Select[Any]) -> list[RunInfo]:
     """Return the runs of a query made from `select_runs`."""
-    found = connection.execute(statement).mappings().all()
+    run_rows = connection.execute(statement).mappings().all()
     # Years of nights share a few environments: each is read and taken apart once.
     environments: dict[int, EnvironmentInfo] = {}
-    for some in in_parts(sorted({row["environment_id"] for row in found})):
-        of_runs = select(ENVIRONMENT).where(ENVIRONMENT.c.id.in_(some))
+    for part in in_parts(sorted({row["environment_id"] for row in run_rows})):
+        of_runs = select(ENVIRONMENT).where(ENVIRONMENT.c.id.in_(part))
         environments |= {row["id"]: rows.environment_from(row) for row in connection.execute(of_runs).mappings()}
-    return [rows.run_from(row, environments[row["environment_id"]]) for row in found]
+    return [rows.run_from(row, environments[row["environment_id"]]) for row in run_rows]
 
 
 def read_run(connection: Connection, run_id: str) -> RunInfo | None:
@@ -75,7 +75,7 @@ def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> 
 
 def read_chosen(connection: Connection, chosen: ColumnElement[bool], *, with_samples: bool) -> list[Record]:
     """Return the records that a condition on their own columns chooses, in the order they were committed."""
-    found = connection.execute(select(RECORD).where(chosen).order_by(RECORD.c.id)).mappings().all()
+    record_rows = connection.execute(select(RECORD).where(chosen).order_by(RECORD.c.id)).mappings().all()
     cases = _by_id(connection, CASE, rows.case_from, select(RECORD.c.case_id).where(chosen))
     methods = _by_id(connection, METHOD, rows.method_from, select(RECORD.c.method_id).where(chosen))
     processes = _by_id(connection, PROCESS, rows.process_from, select(RECORD.c.process_id).where(chosen))
@@ -92,7 +92,7 @@ def read_chosen(connection: Connection, chosen: ColumnElement[bool], *, with_sam
             predictions=tuple(predictions.get(row["id"], ())),
             telemetry=tuple(telemetry.get(row["id"], ())),
         )
-        for row in found
+        for row in record_rows
     ]
 
 
@@ -158,7 +158,7 @@ def _grouped(
     connection: Connection, table: Table, build: Callable[[rows.Row], T], chosen: ColumnElement[bool]
 ) -> dict[int, list[T]]:
     statement = select(table).join(RECORD).where(chosen).order_by(table.c.record_pk, table.c.ordinal)
-    found: dict[int, list[T]] = defaultdict(list)
+    groups: dict[int, list[T]] = defaultdict(list)
     for row in connection.execute(statement).mappings():
-        found[row["record_pk"]].append(build(row))
-    return found
+        groups[row["record_pk"]].append(build(row))
+    return groups

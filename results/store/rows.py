@@ -236,7 +236,7 @@ def state_from(row: Row) -> MachineState:
 
 
 def attribution_from(row: Row) -> KernelAttribution:
-    """Return what ran on the device."""
+    """Return the kernel attribution of a row."""
     return KernelAttribution(
         **_from(KernelAttribution, row, _ATTRIBUTION), kernel_names=texts("kernel_names", row["kernel_names"])
     )
@@ -301,8 +301,8 @@ def _allowed(kind: type[Any]) -> dict[str, tuple[frozenset[type], tuple[str, ...
 def _of_hint(hint: Any) -> tuple[frozenset[type], tuple[str, ...]]:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        found = [_of_hint(argument) for argument in get_args(hint)]
-        return frozenset().union(*(one for one, _ in found)), ()
+        hints = [_of_hint(argument) for argument in get_args(hint)]
+        return frozenset().union(*(members for members, _ in hints)), ()
     if origin is Literal:
         return frozenset({str}), tuple(get_args(hint))
     if isinstance(origin, type) and issubclass(origin, Mapping):

@@ -70,11 +70,11 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
         matching = select_runs().where(RUN.c.run_id.startswith(name.lower())).order_by(*NEWEST_FIRST)
         infos = read_runs(connection, matching.limit(_LISTED + 1))
     if name and labelled:
-        others = [one for one in infos if one.label != name]
-        if others:
+        labelled_otherwise = [info for info in infos if info.label != name]
+        if labelled_otherwise:
             # Neither is the likelier one, and the wrong one may be about to be deleted.
             raise NoSuchRunError(
-                f"{name} is the label of run {_listed(labelled)} and begins the id of {_listed(others)}: give more digits of the id."
+                f"{name} is the label of run {_listed(labelled)} and begins the id of {_listed(labelled_otherwise)}: give more digits of the id."
             )
         return labelled[0]
     if is_prefix:
@@ -87,18 +87,18 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
 
 def _latest(connection: Connection, back: int, place: str, host: str) -> RunInfo:
     complete = select_runs().where(RUN.c.status == "complete").order_by(*NEWEST_FIRST)
-    ours = complete.where(RUN.c.command.not_like(f"{FOREIGN_COMMAND}%"))
-    of_host = [(ours, ours.where(_ran_on(host)))] if host else []
-    for kind, chosen in (*of_host, (ours, ours), (complete, complete)):
+    native = complete.where(RUN.c.command.not_like(f"{FOREIGN_COMMAND}%"))
+    of_host = [(native, native.where(_ran_on(host)))] if host else []
+    for kind, chosen in (*of_host, (native, native), (complete, complete)):
         if infos := read_runs(connection, chosen.limit(1)):
-            return infos[0] if back == 0 else _before(connection, infos[0], kind, back, place)
+            return infos[0] if back == 0 else _run_before(connection, infos[0], kind, back, place)
     newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
     if not newest:
         raise _no_runs(place)
     raise NoSuchRunError(f"no run in {place} is complete yet. Unfinished ones can be named by id: {_listed(newest)}.")
 
 
-def _before(connection: Connection, latest: RunInfo, kind: Select[Any], back: int, place: str) -> RunInfo:
+def _run_before(connection: Connection, latest: RunInfo, kind: Select[Any], back: int, place: str) -> RunInfo:
     """Return the run `back` places before `latest` among those of its kind and machine."""
     alike = RUN.c.environment_id.in_(
         select(ENVIRONMENT.c.id).where(ENVIRONMENT.c.class_hash == latest.environment.class_hash)
@@ -133,9 +133,9 @@ def _unknown(connection: Connection, name: str, place: str) -> StoreError | Unkn
     if count_runs(connection) == 0:
         return _no_runs(place)
     newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
-    known = {"latest", *(run.run_id[:8] for run in newest), *(run.label for run in newest if run.label)}
+    names = {"latest", *(run.run_id[:8] for run in newest), *(run.label for run in newest if run.label)}
     fix = f"A run is named by {SHORTEST_PREFIX} or more digits of its id, its label, latest or latest~1; `roofline runs` lists them."
-    return UnknownNameError("run", name, known, fix=fix)
+    return UnknownNameError("run", name, names, fix=fix)
 
 
 def _no_runs(place: str) -> StoreError:
@@ -149,11 +149,11 @@ def _listed(runs: list[RunInfo]) -> str:
 
 
 def _telling_length(run_ids: list[str]) -> int:
-    """Return how many digits tell these ids apart, 12 at least."""
+    """Return the number of digits that make these ids unique, at least 12."""
     # Of sorted ids, those that share the most are neighbours.
     ordered = sorted(run_ids)
     digits = 12
-    for one, next_one in pairwise(ordered):
-        while digits < len(one) and one[:digits] == next_one[:digits]:
+    for run_id, next_one in pairwise(ordered):
+        while digits < len(run_id) and run_id[:digits] == next_one[:digits]:
             digits += 1
     return digits

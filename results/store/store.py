@@ -83,7 +83,7 @@ class ResultStore:
 
     @property
     def name(self) -> str:
-        """Where results are kept, as it may be shown: without a password."""
+        """Address of the database without a password, safe to show."""
         return self._target.name
 
     @property
@@ -162,7 +162,7 @@ class ResultStore:
         belongs to another run already, or the label means another run.
         """
         run_names.check_label(run.label)
-        given = list(records)
+        new_records = list(records)
 
         def insert(connection: Connection) -> tuple[int, int]:
             present = self._present(connection, run.run_id)
@@ -179,15 +179,15 @@ class ResultStore:
             write.insert_canaries(connection, run.run_id, readings)
             write.rejudge_canaries(connection, run.run_id, [reading for reading in readings if reading.is_slow])
             write.insert_floors(connection, noise_floors)
-            owners = write.present_record_runs(connection, [record.record_id for record in given])
+            owners = write.present_record_runs(connection, [record.record_id for record in new_records])
             self._refuse_records_of_others(run, owners)
-            write.unite_flags(connection, [record for record in given if record.record_id in owners])
+            write.unite_flags(connection, [record for record in new_records if record.record_id in owners])
             new: dict[str, Record] = {}
-            for record in given:
+            for record in new_records:
                 if record.record_id not in owners:
                     new.setdefault(record.record_id, record)
             write.insert_records(connection, self._known, list(new.values()))
-            return len(new), len(given) - len(new)
+            return len(new), len(new_records) - len(new)
 
         self._known.forget()
         return self._write("storing the run", insert)
@@ -228,11 +228,11 @@ class ResultStore:
         """
         if flag not in FLAGS:
             raise InvalidValueError(f"a measurement cannot carry the flag {flag[:40]!r}: known are {', '.join(FLAGS)}")
-        wanted = list(dict.fromkeys(record_ids))
-        if not wanted:
+        unique_ids = list(dict.fromkeys(record_ids))
+        if not unique_ids:
             return 0
         added: list[int] = []
-        change = AddedFlag(tuple(wanted), flag)
+        change = AddedFlag(tuple(unique_ids), flag)
         self._store("flagging the records", "", change, lambda connection: added.append(add_flag(connection, change)))
         return sum(added)
 
@@ -245,7 +245,7 @@ class ResultStore:
         return self._write("storing what waited", lambda connection: make_changes(connection, self._known, changes))
 
     def transact(self, doing: str, work: Callable[[Connection], T]) -> T:
-        """Return what `work` returns after one transaction that writes, all or nothing; for other files of this package."""
+        """Return the result of `work` in one write transaction, all or nothing; for other files of this package."""
         return self._write(doing, work)
 
     def deliver(self) -> Undelivered | None:
@@ -274,7 +274,7 @@ class ResultStore:
         return self._read(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
 
     def query(self, work: Callable[[Connection], T]) -> T:
-        """Return what `work` reads; for questions of this package that have a file of their own (`query.py`)."""
+        """Return the result of `work` on a reading connection, for the queries of this package (`query.py`)."""
         return self._read(work)
 
     def record_ids(self, run_id: str) -> set[str]:
@@ -350,10 +350,10 @@ class ResultStore:
     ) -> None:
         """Make a change (by `work`, where that is stricter), or keep it for a server that is away."""
         change = Change(run_id, content)
-        made = work or (lambda connection: make_changes(connection, self._known, [change]))
+        change_rows = work or (lambda connection: make_changes(connection, self._known, [change]))
 
         def attempt() -> None:
-            self._write(doing, made, translate_integrity=translate_integrity)
+            self._write(doing, change_rows, translate_integrity=translate_integrity)
 
         if self._outbox is None:
             attempt()
@@ -388,7 +388,7 @@ class ResultStore:
             )
 
     def _read(self, work: Callable[[Connection], T], *, away: T | None = None) -> T:
-        """Return what `work` reads; `away`, if given, while the server is away from a store that keeps what it cannot send."""
+        """Return the result of `work` on a reading connection, or `away`, if given, while the server is away."""
         self._refuse_fork()
         try:
             with translated(self._target, "reading", reading=True), self._engine.connect() as connection:

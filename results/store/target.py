@@ -1,4 +1,4 @@
-"""Where results are kept: a SQLite file or a PostgreSQL database, from what a user typed.
+"""Address of a database: a SQLite file or PostgreSQL, parsed from the user's text.
 
 What is printed about a target never holds a password.
 """
@@ -73,10 +73,10 @@ class StoreTarget:
 
 def mask_passwords(argument: str) -> str:
     """Return one argument of a command line without the passwords of the URL in it, wherever in the URL they stand."""
-    head, sign, rest = argument.partition("://")
-    for secret in _secrets(rest):
-        rest = rest.replace(f":{secret}@", ":***@").replace(f"={secret}", "=***")
-    return f"{head}{sign}{rest}"
+    head, sign, location = argument.partition("://")
+    for secret in _secrets(location):
+        location = location.replace(f":{secret}@", ":***@").replace(f"={secret}", "=***")
+    return f"{head}{sign}{location}"
 
 
 def parse_target(target: str | Path | None) -> StoreTarget:
@@ -110,14 +110,14 @@ def parse_target(target: str | Path | None) -> StoreTarget:
 
 
 def _sqlite_url_path(text: str) -> Path:
-    rest = text.partition("://")[2]
-    if "?" in rest or "#" in rest:
+    location = text.partition("://")[2]
+    if "?" in location or "#" in location:
         raise StoreError("a sqlite URL takes no options here: give sqlite:///PATH or just the path")
-    if not rest.startswith("/"):
+    if not location.startswith("/"):
         raise StoreError(
             f"{text[:60]!r} names no file: write sqlite:///relative.db or sqlite:////absolute.db (three or four slashes)"
         )
-    path = unquote(rest[1:])
+    path = unquote(location[1:])
     if path in ("", ":memory:") or "\x00" in path:
         raise StoreError("a database in memory is lost with its process: give sqlite:///PATH or a path")
     return Path(path)
@@ -125,8 +125,8 @@ def _sqlite_url_path(text: str) -> Path:
 
 def _postgres_target(text: str) -> StoreTarget:
     """Parse by hand where passwords may be, so that not even a malformed URL can leak one."""
-    rest = text.partition("://")[2]
-    target = StoreTarget(None, f"postgresql+psycopg://{rest}", _secrets(rest))
+    location = text.partition("://")[2]
+    target = StoreTarget(None, f"postgresql+psycopg://{location}", _secrets(location))
     try:
         _ = urlsplit(text).port
     except ValueError:
@@ -136,13 +136,13 @@ def _postgres_target(text: str) -> StoreTarget:
     return target
 
 
-def _secrets(rest: str) -> tuple[str, ...]:
+def _secrets(location: str) -> tuple[str, ...]:
     """Return the passwords of what follows `://` in every spelling they may come back in, longest first."""
     secrets: list[str] = []
     # Where the password ends is unsure when it holds a raw @: both readings are secret.
-    user_parts = (rest.partition("@")[0] if "@" in rest else "", rest.rpartition("@")[0])
+    user_parts = (location.partition("@")[0] if "@" in location else "", location.rpartition("@")[0])
     secrets += [user_part.partition(":")[2] for user_part in user_parts]
-    query = rest.partition("?")[2]
+    query = location.partition("?")[2]
     secrets += [value for key, value in parse_qsl(query) if key.lower() in _SECRET_OPTIONS]
     raw = [pair.partition("=")[2] for pair in query.split("&") if pair.partition("=")[0].lower() in _SECRET_OPTIONS]
     spellings = {

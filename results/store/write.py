@@ -65,7 +65,7 @@ class KnownIds:
         self._pending: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable) -> Any:
-        """Return what is known under `key`, or None."""
+        """Return the id stored under `key`, or None."""
         return self._committed.get(key) or self._pending.get(key)
 
     def note(self, key: Hashable, value: Any) -> None:
@@ -87,41 +87,41 @@ class KnownIds:
         self._pending.clear()
 
 
-def insert_record(connection: Connection, known: KnownIds, record: Record) -> None:
+def insert_record(connection: Connection, known_ids: KnownIds, record: Record) -> None:
     """Insert one record and whatever it shares with others.
 
     Raises `StoreError` for a run that was never begun; the database refuses a record id it already has.
     """
-    inserted = connection.execute(RECORD.insert(), _record_values(connection, known, record))
+    inserted = connection.execute(RECORD.insert(), _record_values(connection, known_ids, record))
     assert inserted.inserted_primary_key is not None
     for table, values in _child_values(record, inserted.inserted_primary_key[0]):
         connection.execute(table.insert(), values)
 
 
-def insert_records(connection: Connection, known: KnownIds, records: Sequence[Record]) -> None:
+def insert_records(connection: Connection, known_ids: KnownIds, records: Sequence[Record]) -> None:
     """Insert many records as `insert_record` does, a few statements for hundreds of them."""
     if not connection.dialect.insert_executemany_returning_sort_by_parameter_order:  # SQLite before 3.35
         for record in records:
-            insert_record(connection, known, record)
+            insert_record(connection, known_ids, record)
         return
     statement = RECORD.insert().returning(RECORD.c.id, sort_by_parameter_order=True)
-    for some in in_parts(records):
-        values = [_record_values(connection, known, record) for record in some]
+    for part in in_parts(records):
+        values = [_record_values(connection, known_ids, record) for record in part]
         inserted = connection.execute(statement, values).scalars().all()
         by_table: dict[Table, list[rows.Values]] = {}
-        for record, record_pk in zip(some, inserted, strict=True):
+        for record, record_pk in zip(part, inserted, strict=True):
             for table, its_values in _child_values(record, record_pk):
                 by_table.setdefault(table, []).extend(its_values)
         for table, all_values in by_table.items():
             connection.execute(table.insert(), all_values)
 
 
-def _record_values(connection: Connection, known: KnownIds, record: Record) -> rows.Values:
+def _record_values(connection: Connection, known_ids: KnownIds, record: Record) -> rows.Values:
     return {
-        **rows.record_values(record, _class_hash(connection, known, record.run_id)),
-        "process_id": _process_id(connection, known, record.process, record.run_id),
-        "case_id": _case_id(connection, known, record.case),
-        "method_id": None if record.method is None else _method_id(connection, known, record.method),
+        **rows.record_values(record, _class_hash(connection, known_ids, record.run_id)),
+        "process_id": _process_id(connection, known_ids, record.process, record.run_id),
+        "case_id": _case_id(connection, known_ids, record.case),
+        "method_id": None if record.method is None else _method_id(connection, known_ids, record.method),
     }
 
 
@@ -155,8 +155,8 @@ def insert_profile(connection: Connection, profile: HardwareProfile) -> None:
 def present_record_runs(connection: Connection, record_ids: Sequence[str]) -> dict[str, str]:
     """Return which of the record ids the database already holds, and the run that each belongs to."""
     runs: dict[str, str] = {}
-    for some in in_parts(record_ids):
-        owned = select(RECORD.c.record_id, RECORD.c.run_id).where(RECORD.c.record_id.in_(some))
+    for part in in_parts(record_ids):
+        owned = select(RECORD.c.record_id, RECORD.c.run_id).where(RECORD.c.record_id.in_(part))
         runs.update((row.record_id, row.run_id) for row in connection.execute(owned))
     return runs
 
@@ -166,7 +166,9 @@ def insert_process(connection: Connection, run_id: str, process: ProcessInfo) ->
 
     How it ended is noted where nothing was noted yet: a process is stored with its first record, and ends later.
     """
-    row_id = _found_or_inserted(connection, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash"))
+    row_id = _stored_or_inserted_id(
+        connection, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash")
+    )
     if process.end_reason:
         statement = update(PROCESS).where(PROCESS.c.id == row_id, PROCESS.c.end_reason == "")
         connection.execute(statement, {"end_reason": process.end_reason})
@@ -176,10 +178,10 @@ def insert_process(connection: Connection, run_id: str, process: ProcessInfo) ->
 def class_hash_of(connection: Connection, run_id: str) -> str:
     """Return the environment class of a run. Raises `StoreError` for a run that was never begun."""
     statement = select(ENVIRONMENT.c.class_hash).join(RUN).where(RUN.c.run_id == run_id)
-    found: str | None = connection.execute(statement).scalar()
-    if found is None:
+    class_hash: str | None = connection.execute(statement).scalar()
+    if class_hash is None:
         raise StoreError(f"run {run_id[:40]!r} is not in the database: begin_run has to come first")
-    return found
+    return class_hash
 
 
 def in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -187,57 +189,64 @@ def in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
 
 
-def _class_hash(connection: Connection, known: KnownIds, run_id: str) -> str:
-    class_hash: str | None = known.get(("run", run_id))
+def _class_hash(connection: Connection, known_ids: KnownIds, run_id: str) -> str:
+    class_hash: str | None = known_ids.get(("run", run_id))
     if class_hash is None:
         class_hash = class_hash_of(connection, run_id)
-        known.note(("run", run_id), class_hash)
+        known_ids.note(("run", run_id), class_hash)
     return class_hash
 
 
-def _process_id(connection: Connection, known: KnownIds, process: ProcessInfo, run_id: str) -> int:
+def _process_id(connection: Connection, known_ids: KnownIds, process: ProcessInfo, run_id: str) -> int:
     key = ("process", run_id, process)
-    found: int | None = known.get(key)
-    if found is None:
-        found = insert_process(connection, run_id, process)
-        known.note(key, found)
-    return found
+    process_id: int | None = known_ids.get(key)
+    if process_id is None:
+        process_id = insert_process(connection, run_id, process)
+        known_ids.note(key, process_id)
+    return process_id
 
 
-def _case_id(connection: Connection, known: KnownIds, case: Case) -> int:
+def _case_id(connection: Connection, known_ids: KnownIds, case: Case) -> int:
     key = ("case", case)
-    return known.get(key) or _noted(connection, known, key, CASE, rows.case_values(case), ("content_hash",))
+    return known_ids.get(key) or _cached_id(connection, known_ids, key, CASE, rows.case_values(case), ("content_hash",))
 
 
-def _method_id(connection: Connection, known: KnownIds, method: Method) -> int:
+def _method_id(connection: Connection, known_ids: KnownIds, method: Method) -> int:
     key = ("method", method.method_hash)
-    return known.get(key) or _noted(connection, known, key, METHOD, rows.method_values(method), ("method_hash",))
+    return known_ids.get(key) or _cached_id(
+        connection, known_ids, key, METHOD, rows.method_values(method), ("method_hash",)
+    )
 
 
 def _environment_id(connection: Connection, environment: EnvironmentInfo) -> int:
     values = rows.environment_values(environment)
-    return _found_or_inserted(connection, ENVIRONMENT, values, ("environment_hash", "class_hash"))
+    return _stored_or_inserted_id(connection, ENVIRONMENT, values, ("environment_hash", "class_hash"))
 
 
-def _noted(
-    connection: Connection, known: KnownIds, key: Hashable, table: Table, values: rows.Values, identity: tuple[str, ...]
+def _cached_id(
+    connection: Connection,
+    known_ids: KnownIds,
+    key: Hashable,
+    table: Table,
+    values: rows.Values,
+    identity: tuple[str, ...],
 ) -> int:
-    row_id = _found_or_inserted(connection, table, values, identity)
-    known.note(key, row_id)
+    row_id = _stored_or_inserted_id(connection, table, values, identity)
+    known_ids.note(key, row_id)
     return row_id
 
 
-def _found_or_inserted(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:
+def _stored_or_inserted_id(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:
     """Return the id of the row with these identity columns, inserting it when nobody did."""
-    lookup, given = _lookup(table, identity), {name: values[name] for name in identity}
-    found: int | None = connection.execute(lookup, given).scalar()
-    if found is None and connection.dialect.insert_returning:
+    lookup, identity_values = _lookup(table, identity), {name: values[name] for name in identity}
+    row_id: int | None = connection.execute(lookup, identity_values).scalar()
+    if row_id is None and connection.dialect.insert_returning:
         statement = _insertion(connection.dialect.name, table).returning(table.c.id)
-        found = connection.execute(statement, values).scalar()
-    elif found is None:  # SQLite before 3.35
+        row_id = connection.execute(statement, values).scalar()
+    elif row_id is None:  # SQLite before 3.35
         insert_new(connection, table, values)
     # None: another process was first.
-    return connection.execute(lookup, given).scalar_one() if found is None else found
+    return connection.execute(lookup, identity_values).scalar_one() if row_id is None else row_id
 
 
 def insert_new(connection: Connection, table: Table, values: rows.Values) -> None:
@@ -308,22 +317,22 @@ def add_flag(connection: Connection, record_ids: Sequence[str], flag: str) -> in
     A record without a measurement has no flags and is passed over. Raises `StoreError` for a record that is not there.
     """
     added = 0
-    for some in in_parts(record_ids):
+    for part in in_parts(record_ids):
         # Locked, and in one order: two who flag the same records neither undo nor wait for each other for ever.
         # (SQLite needs no lock, a writing transaction is alone.)
         statement = (
             select(RECORD.c.record_id, RECORD.c.id, MEASUREMENT.c.flags)
             .join_from(RECORD, MEASUREMENT)
-            .where(RECORD.c.record_id.in_(some))
+            .where(RECORD.c.record_id.in_(part))
             .order_by(RECORD.c.id)
             .with_for_update(of=MEASUREMENT)
         )
-        found = connection.execute(statement).all()
-        unmeasured = sorted(set(some) - {row.record_id for row in found})
+        matches = connection.execute(statement).all()
+        unmeasured = sorted(set(part) - {row.record_id for row in matches})
         missing = sorted(set(unmeasured) - present_record_runs(connection, unmeasured).keys())
         if missing:
             raise StoreError(f"record {missing[0][:40]!r} is not in the database: only stored records can be flagged")
-        changed = [{"pk": row.id, "flags": [*row.flags, flag]} for row in found if flag not in row.flags]
+        changed = [{"pk": row.id, "flags": [*row.flags, flag]} for row in matches if flag not in row.flags]
         if changed:
             connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.record_pk == bindparam("pk")), changed)
         added += len(changed)

@@ -28,32 +28,32 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
     """Return the verdict sentence, e.g. `1 of 24 cases is slower: gemv 1x4096x4096-… +10.2 % (95 %: +8.9 % to +11.6 %); 2 gone`."""
     if result.exit_code == EXIT_NOT_COMPARABLE:
         return f"not comparable: {findings_text(result.reasons)}"
-    found = {verdict: diff.of(verdict) for verdict in VERDICTS}
-    told = [verdict for verdict in _TOLD if found[verdict]]
-    if not told:
-        return f"nothing changed by more than noise in {len(found['SAME'])} case{'s' * (len(found['SAME']) != 1)}"
-    first = _named(found[told[0]], told[0].lower(), len(diff.cases))
-    rest = [f"{len(found[verdict])} {verdict.lower()}" for verdict in told[1:]]
-    is_known = bool(found["SAME"] or found["FASTER"])
-    lead = "" if told[0] == "SLOWER" else "nothing is slower; " if is_known else "nothing could be judged; "
-    excuse = _excuse(found["SLOWER"]) if result.exit_code == EXIT_SAME and found["SLOWER"] else ""
-    return lead + "; ".join([first, *rest, *([excuse] if excuse else [])])
+    cases = {verdict: diff.of(verdict) for verdict in VERDICTS}
+    mentioned = [verdict for verdict in _TOLD if cases[verdict]]
+    if not mentioned:
+        return f"nothing changed by more than noise in {len(cases['SAME'])} case{'s' * (len(cases['SAME']) != 1)}"
+    first = _named(cases[mentioned[0]], mentioned[0].lower(), len(diff.cases))
+    counts = [f"{len(cases[verdict])} {verdict.lower()}" for verdict in mentioned[1:]]
+    is_known = bool(cases["SAME"] or cases["FASTER"])
+    lead = "" if mentioned[0] == "SLOWER" else "nothing is slower; " if is_known else "nothing could be judged; "
+    excuse = _excuse(cases["SLOWER"]) if result.exit_code == EXIT_SAME and cases["SLOWER"] else ""
+    return lead + "; ".join([first, *counts, *([excuse] if excuse else [])])
 
 
 def listed_headline(diff: SuiteDiff, result: GateResult) -> str:
     """Return the verdict sentence for where `incomparable_texts` are listed below it: each difference is said once."""
     if result.exit_code != EXIT_NOT_COMPARABLE:
         return headline(diff, result)
-    found = ["measured by different methods"] if diff.method_difference else []
+    reasons = ["measured by different methods"] if diff.method_difference else []
     count = len(diff.blocking)
-    found += [f"{counted(count, 'fact')} of machine or software differ{'s' * (count == 1)}"] if count else []
-    return f"not comparable: {', '.join(found) or findings_text(result.reasons)}"
+    reasons += [f"{counted(count, 'fact')} of machine or software differ{'s' * (count == 1)}"] if count else []
+    return f"not comparable: {', '.join(reasons) or findings_text(result.reasons)}"
 
 
 def incomparable_texts(diff: SuiteDiff) -> list[str]:
-    """Return what makes two sides incomparable, a line each, what no option allows first; empty where they are comparable."""
+    """Return the reasons why two sides are incomparable, a line each; reasons that no option permits come first."""
     method = [f"the method ({diff.method_difference}), which no --allow permits"] if diff.method_difference else []
-    return [*method, *(one.text for one in diff.blocking)]
+    return [*method, *(difference.text for difference in diff.blocking)]
 
 
 def sensitivity_text(diff: SuiteDiff) -> str:
@@ -78,13 +78,13 @@ def counts_text(diff: SuiteDiff) -> str:
 
 
 def time_text(diff: SuiteDiff) -> str:
-    """Return what `before` and `after` are, where another table may say another number; empty with one process a side."""
+    """Return the pooling of the times before and after, as a text; empty with one process a side."""
     counts = [count for case in diff.cases for count in (case.before_process_count, case.after_process_count)]
     return TIME_TEXT if max(counts, default=0) > 1 else ""
 
 
 def common_text(diff: SuiteDiff) -> str:
-    """Return what nearly all cases did together, where that is more than the minimum effect; empty otherwise."""
+    """Return the common change of nearly all cases, if it exceeds the minimum effect; else empty."""
     common = diff.common_change_ratio
     changes = [case.change_ratio for case in diff.cases if case.change_ratio is not None]
     if common is None or len(changes) < LEAST_FOR_COMMON or abs(common) < diff.rules.min_effect_ratio:
@@ -102,7 +102,7 @@ def case_sentence(case: CaseDiff) -> str:
 
 
 def short(text: str, most: int = 160) -> str:
-    """Return a name as it is told: names of imported cases may have any length."""
+    """Return a name cut to display length: names of imported cases may have any length."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -118,8 +118,8 @@ def interval_text(case: CaseDiff) -> str:
     return f"{signed(case.low_ratio)} to {signed(case.high_ratio)}"
 
 
-def told_metrics(case: CaseDiff) -> list[str]:
-    """Return the figures beside the time that changed, in words; an error that moved only because the called time did is no news."""
+def changed_metric_texts(case: CaseDiff) -> list[str]:
+    """Return the changed metrics other than time, as texts, without prediction errors that moved only with the time."""
     is_called = case.verdict in ("SLOWER", "FASTER")
     return [
         metric_text(metric)
@@ -130,17 +130,17 @@ def told_metrics(case: CaseDiff) -> list[str]:
 
 def metric_text(change: MetricChange) -> str:
     """Return a figure beside the time: `energy_j +12.0 % (worse)`, `error of the expected time -3 % → -12 % (the measured time moved)`."""
-    word = change.verdict.lower()
+    verdict = change.verdict.lower()
     if change.group == "error":
         # Where the measured time moved, the verdict on the time says which way is better.
-        why = f"{code_text(change.reason) if change.reason else word}{f', {change.detail}' if change.detail else ''}"
+        why = f"{code_text(change.reason) if change.reason else verdict}{f', {change.detail}' if change.detail else ''}"
         return f"{_ERROR_WORDS.get(change.name, change.name)} {signed(change.before_value)} → {signed(change.after_value)} ({why})"
     why = f", {change.reason}" if change.reason and change.verdict == "AMBIGUOUS" else ""
-    return f"{change.name} {signed(change.change_ratio)} ({word}{why})"
+    return f"{change.name} {signed(change.change_ratio)} ({verdict}{why})"
 
 
 def run_text(run: RunInfo) -> str:
-    """Return a run as it is told: `3f2a91c0 nightly, 2026-03-01 10:00 UTC, commit 0123abcd4`."""
+    """Return the display name of a run: `3f2a91c0 nightly, 2026-03-01 10:00 UTC, commit 0123abcd4`."""
     parts = [run.short_name, f"{run.started_at[:16].replace('T', ' ')} UTC"]
     parts += [f"commit {run.git_commit[:9]}{'+' if run.git_is_dirty else ''}"] if run.git_commit else []
     parts += [] if run.status == "complete" else [run.status]
@@ -148,7 +148,7 @@ def run_text(run: RunInfo) -> str:
 
 
 def runs_text(runs: Sequence[RunInfo]) -> str:
-    """Return one side's runs as they are told in a sentence: `5 runs, the newest 3f2a91c0 nightly, 2026-03-01 10:00 UTC`."""
+    """Return the display name of one side's runs: `5 runs, the newest 3f2a91c0 nightly, 2026-03-01 10:00 UTC`."""
     newest = max(runs, key=lambda run: run.started_at)
     return run_text(newest) if len(runs) == 1 else f"{len(runs)} runs, the newest {run_text(newest)}"
 
@@ -174,14 +174,14 @@ def _excuse(slower: Sequence[CaseDiff]) -> str:
     """Return why cases that are slower fail nothing."""
     listed = sum(bool(case.quarantine_reason) for case in slower)
     expected = sum(bool(case.expected_reason) and not case.quarantine_reason for case in slower)
-    rest = len(slower) - listed - expected
+    unlisted_count = len(slower) - listed - expected
     parts = [f"{listed} on the quarantine list"] if listed else []
     parts += [f"{expected} expected"] if expected else []
-    parts += [f"{rest} within --fail-on"] if rest else []
+    parts += [f"{unlisted_count} within --fail-on"] if unlisted_count else []
     return f"fails nothing: {', '.join(parts)}"
 
 
-def _named(diffs: Sequence[CaseDiff], word: str, case_count: int) -> str:
+def _named(diffs: Sequence[CaseDiff], verdict: str, case_count: int) -> str:
     verb = "is" if len(diffs) == 1 else "are"
     which = "" if len(diffs) == 1 else "the most " if diffs[0].change_ratio is not None else "e.g. "
-    return f"{len(diffs)} of {counted(case_count, 'case')} {verb} {word}: {which}{case_sentence(diffs[0])}"
+    return f"{len(diffs)} of {counted(case_count, 'case')} {verb} {verdict}: {which}{case_sentence(diffs[0])}"

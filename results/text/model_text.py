@@ -9,7 +9,7 @@ from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
 from results.text.verdict_text import comparison, level_text, verdict_text
 from results.verdicts.gain import times_faster
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, gentler
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, lower_loss_pass
 from results.verdicts.shape_verdict import time_text
 from roofline_model.core.answer import Times
 from roofline_model.core.finding import finding, short_text
@@ -35,7 +35,7 @@ def model_tables(model: ModelResult) -> list[TextTable]:
     """Return the tables of a model: one per phase, then memory, then quality; those without any figure are left out."""
     tables = [_times(phase) for phase in model.phases]
     rows = [(label, members) for label, members in model.by_label().items()]
-    return [one for one in (*tables, _memory(rows), _quality(rows)) if len(one.headers) > 1 and one.rows]
+    return [table for table in (*tables, _memory(rows), _quality(rows)) if len(table.headers) > 1 and table.rows]
 
 
 def verdict_lines(model: ModelResult) -> list[str]:
@@ -45,7 +45,7 @@ def verdict_lines(model: ModelResult) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PhaseAdvice:
-    """What to take in a phase of a model."""
+    """Advice for one phase of a model."""
 
     take: str
     """`take INT4 (W4A16)`, `stay at BF16`; the whole verdict where there is nothing to choose."""
@@ -62,7 +62,7 @@ class PhaseAdvice:
 
 
 def phase_advice(phase: PhaseResult) -> PhaseAdvice:
-    """Return what to take in a phase, or that nothing helps; the ideal speed-up never stands alone where one is expected."""
+    """Return the precision to choose in a phase, or that none helps, with the speed-ups it rests on."""
     if any(one.figures.is_untrained for one in phase.passes):
         return PhaseAdvice(short_text(finding("untrained")))
     judged = phase.judged
@@ -71,13 +71,13 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         return PhaseAdvice(verdict_text(judged))
     pair = judged.level_pair
     if pair is not None:
-        one, other = phase.of(pair[0]), phase.of(pair[1])
-        if one is not None and other is not None:
-            also = f"; it holds {saved}" if not one.is_baseline and (saved := _saved_text(one.figures)) else ""
+        first, other = phase.of(pair[0]), phase.of(pair[1])
+        if first is not None and other is not None:
+            also = f"; it holds {saved}" if not first.is_baseline and (saved := _saved_text(first.figures)) else ""
             if judged.best is judged.baseline:  # no median is shorter: a wide interval is no reason to change
-                evidence = f"nothing is faster; {one.label} is tied with it, {level_text(*pair)}{also}"
+                evidence = f"nothing is faster; {first.label} is tied with it, {level_text(*pair)}{also}"
                 return PhaseAdvice(f"stay at {other.label}", evidence, judged.doubts)
-            take = f"nothing is clearly faster; {one.label} is tied with {other.label}"
+            take = f"nothing is clearly faster; {first.label} is tied with {other.label}"
             return PhaseAdvice(take, f"{level_text(*pair)}{also}", judged.doubts)
     if judged.is_win:
         verb = "take" if best.measured_s is not None else "try"
@@ -85,18 +85,22 @@ def phase_advice(phase: PhaseResult) -> PhaseAdvice:
         facts += [f"{tokens_text(best.tokens_per_s)} tokens/s"] if best.tokens_per_s else []
         facts += [f"holds {saved}"] if (saved := _saved_text(best.figures)) else []
         facts += [text] if (text := loss_text(best.figures)) else []
-        equals = [equal.label for one in judged.equals if (equal := phase.of(one)) is not None]
+        equals = [equal.label for equal_option in judged.equals if (equal := phase.of(equal_option)) is not None]
         level = f"; tied with it: {_listed(equals)}" if equals else ""
-        evidence = f"{', '.join(facts)}{level}{_gentler_text(phase, best)}"
+        evidence = f"{', '.join(facts)}{level}{_lower_loss_text(phase, best)}"
         return PhaseAdvice(f"{verb} {best.label}", evidence, judged.doubts)
     rival = phase.of(judged.rival)
     if rival is None or rival.option is None:
         return PhaseAdvice(verdict_text(judged))
-    others = f"{rival.label} {comparison(rival.option, baseline.option)}"
-    holds = [saved for one in phase.passes if not one.is_baseline and (saved := _saved_text(one.figures))]
+    rival_text = f"{rival.label} {comparison(rival.option, baseline.option)}"
+    holds = [
+        saved
+        for model_pass in phase.passes
+        if not model_pass.is_baseline and (saved := _saved_text(model_pass.figures))
+    ]
     smaller = "; narrower formats help its memory alone" if holds and best.measured_s is not None else ""
     take = f"nothing helps, keep {best.label} ({time_text(best.option)})"
-    return PhaseAdvice(take, f"{others}{smaller}", judged.doubts)
+    return PhaseAdvice(take, f"{rival_text}{smaller}", judged.doubts)
 
 
 def model_notes(models: Iterable[ModelResult]) -> list[str]:
@@ -104,33 +108,39 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
 
     Random tokens, what emulated means and why its peak is high, layers that fell back, precisions without a quality.
     """
-    passes = [one for model in models for one in model.passes]
+    passes = [model_pass for model in models for model_pass in model.passes]
     notes = []
-    if any(one.figures.quality_source == "measured" and not one.figures.is_language for one in passes):
+    if any(
+        model_pass.figures.quality_source == "measured" and not model_pass.figures.is_language for model_pass in passes
+    ):
         notes.append(f"quality: {NOT_LANGUAGE}")
-    emulated = [one for one in passes if one.figures.is_emulated]
+    emulated = [model_pass for model_pass in passes if model_pass.figures.is_emulated]
     if emulated:
         # In a decode step hardly anything else is allocated.
-        steps = [one for one in emulated if one.figures.phase == "decode"] or emulated
+        steps = [model_pass for model_pass in emulated if model_pass.figures.phase == "decode"] or emulated
         peak_bytes = max(step.figures.peak_bytes or 0 for step in steps)
         peak = f"; the peak of a call holds the largest of them ({format_memory(peak_bytes)})" if peak_bytes else ""
-        names = _listed(list(dict.fromkeys(one.label for one in emulated)))
+        names = _listed(list(dict.fromkeys(model_pass.label for model_pass in emulated)))
         notes.append(f"{EMULATED_MARK} emulated ({names}): every call decodes the weights in steps of their own{peak}")
-    for reasons, label in dict.fromkeys((one.figures.fallback_reasons, one.label) for one in passes):
+    for reasons, label in dict.fromkeys(
+        (model_pass.figures.fallback_reasons, model_pass.label) for model_pass in passes
+    ):
         if reasons:
             figures = next(
-                one.figures for one in passes if one.label == label and one.figures.fallback_reasons == reasons
+                model_pass.figures
+                for model_pass in passes
+                if model_pass.label == label and model_pass.figures.fallback_reasons == reasons
             )
             became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
             notes.append(f"{label}: not every layer took it ({became}): {'; '.join(reasons[:3])}")
     unknown: dict[str, dict[str, None]] = {}
-    for one in passes:
-        if one.figures.quality_source == "none":
-            unknown.setdefault(one.figures.quality_reason or "no reason was stored", {})[one.label] = None
+    for model_pass in passes:
+        if model_pass.figures.quality_source == "none":
+            unknown.setdefault(model_pass.figures.quality_reason or "no reason was stored", {})[model_pass.label] = None
     notes += [f"no quality for {_listed(list(labels))}: {reason}" for reason, labels in unknown.items()]
     stored_formats = dict.fromkeys(one.figures.decoded_from for one in passes if one.figures.decoded_from)
     notes += [short_text(finding("reference-decoded", stored_format=stored)) for stored in stored_formats]
-    if any(one.figures.process_bytes for one in passes):
+    if any(model_pass.figures.process_bytes for model_pass in passes):
         notes.append("process: resident memory; the 16-bit original stays beside its quantised copy")
     return notes
 
@@ -138,9 +148,9 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
 # Cells -------------------------------------------------------------------------------------------------------
 
 
-def mark(one: PassResult) -> str:
+def mark(model_pass: PassResult) -> str:
     """Return the label, marked where every call decodes the weights in a step of its own."""
-    return f"{one.label} {EMULATED_MARK}" if one.figures.is_emulated else one.label
+    return f"{model_pass.label} {EMULATED_MARK}" if model_pass.figures.is_emulated else model_pass.label
 
 
 def tokens_text(rate: float | None) -> str:
@@ -166,18 +176,18 @@ def nats_text(value: float, like: float | None = None) -> str:
     return f"{value:#.2g}" if 0 < abs(value) < 9.95 else f"{value:.0f}"
 
 
-def interval_text(one: Interval | None, show: Callable[[float], str]) -> str:
+def interval_text(interval: Interval | None, show: Callable[[float], str]) -> str:
     """Print `0.035 [0.033, 0.038]`; without ends where none are known; missing → `–`."""
-    if one is None:
+    if interval is None:
         return "–"
-    if one.low_value is None or one.high_value is None:
-        return show(one.value)
-    return f"{show(one.value)} [{show(one.low_value)}, {show(one.high_value)}]"
+    if interval.low_value is None or interval.high_value is None:
+        return show(interval.value)
+    return f"{show(interval.value)} [{show(interval.low_value)}, {show(interval.high_value)}]"
 
 
-def kl_text(one: ModelFigures) -> str:
+def kl_text(figures: ModelFigures) -> str:
     """Print the KL with its interval."""
-    kl_nats_per_token = one.kl_nats_per_token
+    kl_nats_per_token = figures.kl_nats_per_token
     return (
         "–"
         if kl_nats_per_token is None
@@ -185,9 +195,9 @@ def kl_text(one: ModelFigures) -> str:
     )
 
 
-def top1_text(one: ModelFigures) -> str:
+def top1_text(figures: ModelFigures) -> str:
     """Print the share of tokens whose likeliest next token is the 16-bit model's: `27 % [24, 30]`."""
-    top1_agreement_ratio = one.top1_agreement_ratio
+    top1_agreement_ratio = figures.top1_agreement_ratio
     if (
         top1_agreement_ratio is None
         or top1_agreement_ratio.low_value is None
@@ -197,37 +207,37 @@ def top1_text(one: ModelFigures) -> str:
     return f"{format_percent(top1_agreement_ratio.value, 0)} [{100 * top1_agreement_ratio.low_value:.0f}, {100 * top1_agreement_ratio.high_value:.0f}]"
 
 
-def perplexity_text(one: ModelFigures) -> str:
+def perplexity_text(figures: ModelFigures) -> str:
     """Print the perplexity over that of the 16-bit model: `0.999 [0.969, 1.026]`."""
-    return interval_text(one.perplexity_ratio, lambda value: f"{value:.3f}" if value < 10 else f"{value:.3g}")
+    return interval_text(figures.perplexity_ratio, lambda value: f"{value:.3f}" if value < 10 else f"{value:.3g}")
 
 
-def loss_text(one: ModelFigures) -> str:
+def loss_text(figures: ModelFigures) -> str:
     """Return the measured loss in words, or why there is none; empty for the 16-bit model and where nobody looked."""
-    if one.quality_source == "none":
+    if figures.quality_source == "none":
         return "its loss was not measured"
-    if embedding_text(one):
-        return f"loss: {embedding_text(one)} over {text_source(one)}"
-    if one.quality_source != "measured" or one.kl_nats_per_token is None:
+    if embedding_text(figures):
+        return f"loss: {embedding_text(figures)} over {text_source(figures)}"
+    if figures.quality_source != "measured" or figures.kl_nats_per_token is None:
         return ""
-    perplexity = one.perplexity_ratio
-    words = [f"loss: KL {kl_text(one)} nats/token"]
-    words += [f"perplexity {perplexity.value:.3f}×"] if perplexity is not None and one.is_language else []
-    return f"{', '.join(words)} over {text_source(one)}"
+    perplexity = figures.perplexity_ratio
+    parts = [f"loss: KL {kl_text(figures)} nats/token"]
+    parts += [f"perplexity {perplexity.value:.3f}×"] if perplexity is not None and figures.is_language else []
+    return f"{', '.join(parts)} over {text_source(figures)}"
 
 
-def embedding_figures(one: ModelFigures) -> dict[str, Interval | None]:
-    """Return what an encoder's quality is told by, by name; None for a model that predicts tokens."""
+def embedding_figures(figures: ModelFigures) -> dict[str, Interval | None]:
+    """Return the quality figures of an encoder by name; None for a model that predicts tokens."""
     return {
-        "cosine": one.embedding_cosine_ratio,
-        "rank agreement": one.rank_agreement_ratio,
-        "nearest kept": one.nearest_kept_ratio,
+        "cosine": figures.embedding_cosine_ratio,
+        "rank agreement": figures.rank_agreement_ratio,
+        "nearest kept": figures.nearest_kept_ratio,
     }
 
 
-def embedding_text(one: ModelFigures) -> str:
+def embedding_text(figures: ModelFigures) -> str:
     """Return an encoder's quality in a line; empty for a model that predicts tokens."""
-    return ", ".join(f"{name} {ratio_text(figure)}" for name, figure in embedding_figures(one).items() if figure)
+    return ", ".join(f"{name} {ratio_text(figure)}" for name, figure in embedding_figures(figures).items() if figure)
 
 
 def ratio_text(figure: Interval | None) -> str:
@@ -242,25 +252,25 @@ def ratio_text(figure: Interval | None) -> str:
     return f"{figure.value:.4f}{ends}"
 
 
-def text_source(one: ModelFigures) -> str:
+def text_source(figures: ModelFigures) -> str:
     """Return `504 random tokens` or `1,024 tokens of FILE`; empty where quality was not measured."""
-    if one.quality_source != "measured":
+    if figures.quality_source != "measured":
         return ""
-    count = "" if one.quality_tokens_count is None else f"{one.quality_tokens_count:,} "
-    return f"{count}tokens of {one.quality_text}" if one.is_language else f"{count}random tokens"
+    count = "" if figures.quality_tokens_count is None else f"{figures.quality_tokens_count:,} "
+    return f"{count}tokens of {figures.quality_text}" if figures.is_language else f"{count}random tokens"
 
 
-def parts_text(one: PassResult, at_most: int = 8) -> str:
+def parts_text(model_pass: PassResult, at_most: int = 8) -> str:
     """Return where the expected time goes: `ffn 1.9 ms (37 %), host 1.1 ms (22 %), …`; empty where no parts were stored."""
-    parts = one.parts_s
+    parts = model_pass.parts_s
     total_s = sum(time_s for _, time_s in parts)
     if not total_s:
         return ""
-    said = [
+    part_texts = [
         f"{name} {format_time(time_s, 3)} ({format_percent(time_s / total_s, 0)})" for name, time_s in parts[:at_most]
     ]
     rest_s = sum(time_s for _, time_s in parts[at_most:])
-    return ", ".join([*said, *([f"{len(parts) - at_most} others {format_time(rest_s, 3)}"] if rest_s else [])])
+    return ", ".join([*part_texts, *([f"{len(parts) - at_most} others {format_time(rest_s, 3)}"] if rest_s else [])])
 
 
 def _times(phase: PhaseResult) -> TextTable:
@@ -280,42 +290,42 @@ def _times(phase: PhaseResult) -> TextTable:
     )
     rows = [
         (
-            mark(one),
-            "!" if one.is_doubtful else "",
-            _time_text(one),
-            _plus_minus(one),
-            tokens_text(one.tokens_per_s or one.expected_tokens_per_s),
-            *_predicted(phase, one),
-            speedup_text(one.measured_speedup),
-            speedup_text(one.expected_speedup),
-            speedup_text(one.ideal_speedup),
-            energy_text(one.figures.energy_j_per_token),
+            mark(model_pass),
+            "!" if model_pass.is_doubtful else "",
+            _time_text(model_pass),
+            _plus_minus(model_pass),
+            tokens_text(model_pass.tokens_per_s or model_pass.expected_tokens_per_s),
+            *_predicted(phase, model_pass),
+            speedup_text(model_pass.measured_speedup),
+            speedup_text(model_pass.expected_speedup),
+            speedup_text(model_pass.ideal_speedup),
+            energy_text(model_pass.figures.energy_j_per_token),
         )
-        for one in phase.passes
-        if one.option is not None
+        for model_pass in phase.passes
+        if model_pass.option is not None
     ]
-    baseline = next((one.label for one in phase.passes if one.is_baseline), "")
-    is_measured = any(one.measured_s is not None for one in phase.passes)
-    what = "decode steps" if phase.phase == "decode" else "prefills"
+    baseline = next((model_pass.label for model_pass in phase.passes if model_pass.is_baseline), "")
+    is_measured = any(model_pass.measured_s is not None for model_pass in phase.passes)
+    calls = "decode steps" if phase.phase == "decode" else "prefills"
     over = f"; speed-ups over {baseline}" if baseline else ""
-    return _table(f"{what}{'' if is_measured else ', predicted'}{over}", headers, rows)
+    return _table(f"{calls}{'' if is_measured else ', predicted'}{over}", headers, rows)
 
 
-def _predicted(phase: PhaseResult, one: PassResult) -> tuple[str, str, str]:
+def _predicted(phase: PhaseResult, model_pass: PassResult) -> tuple[str, str, str]:
     """Return expected tokens/s, the error of the expected time, ideal tokens/s, where nothing else sets the time beside its prediction.
 
     That is so where speed-ups have no baseline, and of what another program measured.
     """
     is_alone = not any(other.is_baseline for other in phase.passes)
-    if one.measured_s is None or not (is_alone or "imported" in one.records[0].extra):
+    if model_pass.measured_s is None or not (is_alone or "imported" in model_pass.records[0].extra):
         return "–", "–", "–"
-    times = Times() if one.option is None else one.option.times
+    times = Times() if model_pass.option is None else model_pass.option.times
     expected_s, ideal_s = times.expected_s, times.ideal_s
-    error = "–" if expected_s is None else format_percent(expected_s / one.measured_s - 1, signed=True)
+    error = "–" if expected_s is None else format_percent(expected_s / model_pass.measured_s - 1, signed=True)
     return (
-        tokens_text(one.expected_tokens_per_s),
+        tokens_text(model_pass.expected_tokens_per_s),
         error,
-        tokens_text(one.figures.tokens_per_call / ideal_s if ideal_s else None),
+        tokens_text(model_pass.figures.tokens_per_call / ideal_s if ideal_s else None),
     )
 
 
@@ -346,56 +356,59 @@ def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
 
 def _held(passes: Sequence[PassResult]) -> PassResult:
     """Return the first pass that knows what the model holds: of an encoder only its prefills ran."""
-    return next((one for one in passes if one.figures.held_bytes is not None), passes[0])
+    return next((model_pass for model_pass in passes if model_pass.figures.held_bytes is not None), passes[0])
 
 
 def _quality(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
     # Of an encoder only its prefills ran.
-    every = [next((one for one in passes if one.figures.quality_source == "measured"), None) for _, passes in rows]
-    found = [one for one in every if one is not None]
+    every = [
+        next((model_pass for model_pass in passes if model_pass.figures.quality_source == "measured"), None)
+        for _, passes in rows
+    ]
+    measured = [model_pass for model_pass in every if model_pass is not None]
     headers = ("quality", "KL nats/token", "same top-1", "perplexity ratio", "cosine", "rank agreement", "nearest kept")
-    sources = dict.fromkeys(text_source(one.figures) for one in found)
+    sources = dict.fromkeys(text_source(model_pass.figures) for model_pass in measured)
     cells = [
         (
-            mark(one),
-            kl_text(one.figures),
-            top1_text(one.figures),
-            perplexity_text(one.figures),
-            *(ratio_text(figure) for figure in embedding_figures(one.figures).values()),
+            mark(model_pass),
+            kl_text(model_pass.figures),
+            top1_text(model_pass.figures),
+            perplexity_text(model_pass.figures),
+            *(ratio_text(figure) for figure in embedding_figures(model_pass.figures).values()),
         )
-        for one in found
+        for model_pass in measured
     ]
     return _table(f"quality against the 16-bit model over {' and '.join(sources)} [95 % interval]", headers, cells)
 
 
 def _table(title: str, headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> TextTable:
     rows = [row for row in rows if any(text not in ("–", "") for text in row[1:])]
-    kept = [i for i in range(len(headers)) if i == 0 or any(row[i] not in ("–", "") for row in rows)]
-    return TextTable(title, tuple(headers[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows))
+    filled = [i for i in range(len(headers)) if i == 0 or any(row[i] not in ("–", "") for row in rows)]
+    return TextTable(title, tuple(headers[i] for i in filled), tuple(tuple(row[i] for i in filled) for row in rows))
 
 
-def _time_text(one: PassResult) -> str:
-    if one.option is None:
+def _time_text(model_pass: PassResult) -> str:
+    if model_pass.option is None:
         return "–"
-    return format_time(one.option.times.best.time_s)
+    return format_time(model_pass.option.times.best.time_s)
 
 
-def _plus_minus(one: PassResult) -> str:
+def _plus_minus(model_pass: PassResult) -> str:
     """Print the interval as other tables do: a star where it is that within one process."""
-    if one.interval_ratio is None or one.measured_s is None:
+    if model_pass.interval_ratio is None or model_pass.measured_s is None:
         return "–"
-    return width_text(one.interval_ratio) + ("" if one.is_interval_total else "*")
+    return width_text(model_pass.interval_ratio) + ("" if model_pass.is_interval_total else "*")
 
 
-def _saved_text(one: ModelFigures) -> str:
+def _saved_text(figures: ModelFigures) -> str:
     """Return `125 MiB instead of 297 MiB`; empty where little or nothing is saved, or nobody looked."""
-    if one.held_ratio is None or one.held_ratio > MUCH_MEMORY_RATIO:
+    if figures.held_ratio is None or figures.held_ratio > MUCH_MEMORY_RATIO:
         return ""
-    return f"{format_memory(one.held_bytes)} instead of {format_memory(one.original_bytes)}"
+    return f"{format_memory(figures.held_bytes)} instead of {format_memory(figures.original_bytes)}"
 
 
-def _gentler_text(phase: PhaseResult, best: PassResult) -> str:
-    other = gentler(phase, best)
+def _lower_loss_text(phase: PhaseResult, best: PassResult) -> str:
+    other = lower_loss_pass(phase, best)
     if other is None or other.figures.kl_nats_per_token is None:
         return ""
     return (

@@ -46,8 +46,8 @@ def _judgement(judged: ShapeVerdict) -> str:
         return f"{_fastest(judged, best)}; no 16-bit or FP32 kernel to compare with"
     rival, pair = judged.rival, judged.level_pair
     if best is baseline and rival is None:
-        kind = "measured" if best.is_measured else "predicted"
-        return f"{_fastest(judged, best)}; no narrower format was {kind}"
+        evidence = "measured" if best.is_measured else "predicted"
+        return f"{_fastest(judged, best)}; no narrower format was {evidence}"
     if pair is not None and (pair[0] in (best, rival)):
         return f"{pair[0].label} is tied with {pair[1].label}: {level_text(*pair)}"
     shared = f"tied with {_and_more(judged.equals)}" if judged.equals else ""
@@ -61,7 +61,7 @@ def _judgement(judged: ShapeVerdict) -> str:
 
 
 def _fastest(judged: ShapeVerdict, best: Option) -> str:
-    """Return who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
+    """Return the fastest option and its lead, or that options are level, where formats cannot be compared."""
     if judged.equals:
         return f"{best.label} and {_and_more(judged.equals)} are tied: {level_text(best, judged.equals[0])}"
     second = judged.runner_up
@@ -73,7 +73,7 @@ def _fastest(judged: ShapeVerdict, best: Option) -> str:
 
 
 def doubts_text(doubts: Iterable[Finding]) -> str:
-    """Return what puts a time in doubt: flags by their keys, anything else in its line."""
+    """Return the doubts about a time: flags by key, other findings by their line."""
     return ", ".join(item.code if item.code in FLAGS else short_text(item) for item in doubts)
 
 
@@ -87,7 +87,7 @@ def in_doubt_text(gain: Gain) -> str:
 
 
 def doubtful_side(gain: Gain) -> str:
-    """Return what is to be measured again: `it`, `the baseline`, `both`; empty where nothing is in doubt."""
+    """Return the side to measure again: `it`, `the baseline` or `both`; empty without doubts."""
     if gain.doubts and gain.baseline_doubts:
         return "both"
     return "it" if gain.doubts else "the baseline" if gain.baseline_doubts else ""
@@ -99,49 +99,49 @@ def doubt_text(gain: Gain) -> str:
         return ""
     doubts = {*gain.doubts, *gain.baseline_doubts}
     reasons = [*(flag for flag in FLAGS if flag in doubts), *sorted(doubts.difference(FLAGS))]
-    them = "both" if gain.doubts and gain.baseline_doubts else "it"
-    return f"{in_doubt_text(gain)} ({', '.join(reasons)}): measure {them} again"
+    subject = "both" if gain.doubts and gain.baseline_doubts else "it"
+    return f"{in_doubt_text(gain)} ({', '.join(reasons)}): measure {subject} again"
 
 
 def maybe_faster_text(label: str, gain: Gain | None, baseline_name: str) -> str:
-    """Return what is said of `maybe_faster` behind the one that is taken: figure, range, and what would tell."""
+    """Return the note on `maybe_faster` behind the chosen option: figure, range, and the deciding measurement."""
     figures = "" if gain is None else f", {gain.figure} {baseline_name}{gain.range_text}"
     return f"; {label} may be faster{figures}, but their intervals overlap: measure both again"
 
 
-def comparison(one: Option, baseline: Option) -> str:
-    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
+def comparison(option: Option, baseline: Option) -> str:
+    """Return the predicted and the measured speed-up: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
     `measured about 2.5×`."""
-    gain = measured_gain(one, baseline)
+    gain = measured_gain(option, baseline)
     name = precision_name(baseline)
-    promised = promise(one, baseline, name)
+    promised = promise(option, baseline, name)
     if gain is not None:
         # Without a promise the baseline has not been named yet.
         return f"{promised}, measured {gain.figure}" if promised else f"measured {gain.figure} {name}"
     first = f"{promised}, " if promised else ""
-    if one.is_measured:
-        return f"{first}{time_text(one)} (no 16-bit or FP32 kernel was measured)"
-    return f"{first}not measured" if first else f"{time_text(one)}, not measured"
+    if option.is_measured:
+        return f"{first}{time_text(option)} (no 16-bit or FP32 kernel was measured)"
+    return f"{first}not measured" if first else f"{time_text(option)}, not measured"
 
 
-def promise(one: Option, baseline: Option, name: str = "") -> str:
+def promise(option: Option, baseline: Option, name: str = "") -> str:
     """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `ideal 3.8× BF16` where no expected time is
     known, empty without either. An ideal alone is never given where something likelier is known."""
-    ideal, _ = speedups(one, baseline)
-    expected, over = expected_speedup(one, baseline), f" {name}" if name else ""
+    ideal, _ = speedups(option, baseline)
+    expected, over = expected_speedup(option, baseline), f" {name}" if name else ""
     if expected is None:
         return "" if ideal is None else f"ideal {times_faster(ideal)}{over}"
     return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
 
 
-def level_text(one: Option, baseline: Option) -> str:
+def level_text(option: Option, baseline: Option) -> str:
     """Return how two that are tied compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
-    _, measured = speedups(one, baseline)
-    promised = promise(one, baseline)
+    _, measured = speedups(option, baseline)
+    promised = promise(option, baseline)
     parts = [promised] if promised else []
     if measured is None:
         parts.append("not measured")
-    elif has_few_samples(one, baseline):
+    elif has_few_samples(option, baseline):
         parts.append(f"measured {times_faster(measured)}, of too few samples to tell the two apart")
     elif abs(measured - 1) < BASELINE_TIE_RATIO:
         parts.append(f"measured {times_faster(measured)} within the intervals")

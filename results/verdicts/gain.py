@@ -1,4 +1,4 @@
-"""How sure a measured speed-up is, and how it is printed: never finer than both of its times bear.
+"""Uncertainty of a measured speed-up, and its text: never finer than the precision of both times.
 
 Its interval is that of both times, 95 % each, joined on the logarithmic scale as `results.statistics.replication.agree` joins them. A flag
 that puts either time in doubt makes it "about": an interval knows how a time scatters, not what else slowed it.
@@ -74,11 +74,11 @@ class Gain:
         return "" if low is None or high is None else f" ({roughly(low)} to {roughly(high)})"
 
 
-def gain_of(ratio: float, one: GainSide, baseline: GainSide) -> Gain:
+def gain_of(ratio: float, option: GainSide, baseline: GainSide) -> Gain:
     """Return a measured speed-up between two times."""
-    ends = (one.low_s, one.high_s, baseline.low_s, baseline.high_s)
+    ends = (option.low_s, option.high_s, baseline.low_s, baseline.high_s)
     if any(end is None or not 0 < end < math.inf for end in ends):
-        return Gain(ratio, None, None, one.doubts, baseline.doubts)
+        return Gain(ratio, None, None, option.doubts, baseline.doubts)
     own_low, own_high, base_low, base_high = (math.log(end) for end in ends if end is not None)
     centre = (base_low + base_high - own_low - own_high) / 2
     half = math.hypot(base_high - base_low, own_high - own_low) / 2
@@ -86,7 +86,7 @@ def gain_of(ratio: float, one: GainSide, baseline: GainSide) -> Gain:
     low, high = (
         math.exp(max(-300.0, min(end, 300.0))) for end in (centre - half, centre + half)
     )  # exp() of more is not a number
-    return Gain(ratio, min(low, ratio), max(high, ratio), one.doubts, baseline.doubts)
+    return Gain(ratio, min(low, ratio), max(high, ratio), option.doubts, baseline.doubts)
 
 
 def measured_gain(option: Option | None, baseline: Option | None) -> Gain | None:

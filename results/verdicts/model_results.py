@@ -100,7 +100,9 @@ class PhaseResult:
         """Return the pass of a ranked option."""
         if option is None:
             return None
-        return next((one for one in self.passes if one.records[0].case.case_key == option.key), None)
+        return next(
+            (model_pass for model_pass in self.passes if model_pass.records[0].case.case_key == option.key), None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +132,14 @@ class ModelResult:
     @property
     def passes(self) -> tuple[PassResult, ...]:
         """All passes, decode first."""
-        return tuple(one for phase in self.phases for one in phase.passes)
+        return tuple(model_pass for phase in self.phases for model_pass in phase.passes)
 
     def by_label(self) -> dict[str, tuple[PassResult, ...]]:
         """Return label → its passes (one per phase), in the order first met: memory and quality are the model's, not a phase's."""
-        found: dict[str, list[PassResult]] = {}
-        for one in self.passes:
-            found.setdefault(one.label, []).append(one)
-        return {label: tuple(members) for label, members in found.items()}
+        passes_by_label: dict[str, list[PassResult]] = {}
+        for model_pass in self.passes:
+            passes_by_label.setdefault(model_pass.label, []).append(model_pass)
+        return {label: tuple(members) for label, members in passes_by_label.items()}
 
 
 def model_results(records: Iterable[Record], totals: Totals | None = None) -> tuple[ModelResult, ...]:
@@ -145,7 +147,11 @@ def model_results(records: Iterable[Record], totals: Totals | None = None) -> tu
 
     `totals`: the intervals over processes by case key, as `total_intervals` gives them; None: from these records.
     """
-    records = tuple(one for one in records if pass_name(one.case.op, one.case.shape) and model_figures(one))
+    records = tuple(
+        candidate
+        for candidate in records
+        if pass_name(candidate.case.op, candidate.case.shape) and model_figures(candidate)
+    )
     totals = total_intervals(records) if totals is None else totals
     results: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
@@ -159,27 +165,27 @@ def model_results(records: Iterable[Record], totals: Totals | None = None) -> tu
 
 
 def pass_label(case: Case, figures: ModelFigures) -> str:
-    """Return what a reader calls a precision of a model; a plan by its name, a method that is more than rounding with it."""
-    words = case.kernel.split(".")
-    plan = next((word.removeprefix("plan_") for word in words if word.startswith("plan_")), "")
+    """Return the display name of a precision: a plan by its name, with the method unless it only rounds."""
+    kernel_parts = case.kernel.split(".")
+    plan = next((part.removeprefix("plan_") for part in kernel_parts if part.startswith("plan_")), "")
     label = f"plan {plan}" if plan else case.precision_label
     if plan and is_narrow_format(figures.kv_format or "BF16"):
         label += f" + {figures.kv_format} KV"
     return label if figures.method in ("", ROUND_TO_NEAREST) else f"{label}, {figures.method}"
 
 
-def gentler(phase: PhaseResult, best: PassResult) -> PassResult | None:
-    """Return the fastest of those that lose less than the best (their intervals of the KL apart) and still beat the baseline."""
+def lower_loss_pass(phase: PhaseResult, best: PassResult) -> PassResult | None:
+    """Return the lower-loss alternative: the fastest pass above the baseline at a clearly lower KL."""
     limit = best.figures.kl_nats_per_token
     faster = [
-        one
-        for one in phase.passes
-        if one is not best
-        and (one.measured_speedup or 0) > 1
-        and not are_level(one.option, phase.judged.baseline)
-        and _is_below(one.figures.kl_nats_per_token, limit)
+        model_pass
+        for model_pass in phase.passes
+        if model_pass is not best
+        and (model_pass.measured_speedup or 0) > 1
+        and not are_level(model_pass.option, phase.judged.baseline)
+        and _is_below(model_pass.figures.kl_nats_per_token, limit)
     ]
-    return max(faster, key=lambda one: one.measured_speedup or 0, default=None)
+    return max(faster, key=lambda model_pass: model_pass.measured_speedup or 0, default=None)
 
 
 def _model(hardware_key: str, records: list[Record], totals: Totals) -> ModelResult:
@@ -187,7 +193,7 @@ def _model(hardware_key: str, records: list[Record], totals: Totals) -> ModelRes
     name = pass_name(first.op, first.shape)
     assert name is not None  # model_results keeps no others
     phases = [_phase(members, totals) for members in groups(records).values()]
-    ordered = tuple(sorted(phases, key=lambda one: PHASES.index(one.phase)))
+    ordered = tuple(sorted(phases, key=lambda phase: PHASES.index(phase.phase)))
     return ModelResult(name, hardware_key, first.cache, first.mode, ordered)
 
 
@@ -197,7 +203,10 @@ def _phase(records: list[Record], totals: Totals) -> PhaseResult:
     members: dict[str, list[Record]] = {}
     for record in records:
         members.setdefault(record.case.case_key, []).append(record)
-    passes = [_pass(tuple(found), by_case.get(key), judged.baseline, totals.get(key)) for key, found in members.items()]
+    passes = [
+        _pass(tuple(pass_records), by_case.get(key), judged.baseline, totals.get(key))
+        for key, pass_records in members.items()
+    ]
     first = pass_name(records[0].case.op, records[0].case.shape)
     assert first is not None  # model_results keeps no others
     return PhaseResult(first.phase, judged, tuple(passes))
@@ -228,17 +237,17 @@ def _pass(
     )
 
 
-def _move_unpredicted(found: dict[tuple[object, ...], list[Record]]) -> None:
+def _move_unpredicted(by_group: dict[tuple[object, ...], list[Record]]) -> None:
     """Put records that failed before their prediction, and so name no chip, beside the others of their model."""
-    for key in [one for one in found if not one[-1]]:
-        home = next((one for one in found if one[:-1] == key[:-1] and one[-1]), None)
+    for key in [group_key for group_key in by_group if not group_key[-1]]:
+        home = next((group_key for group_key in by_group if group_key[:-1] == key[:-1] and group_key[-1]), None)
         if home is not None:
-            found[home] += found.pop(key)
+            by_group[home] += by_group.pop(key)
 
 
-def _is_below(one: Interval | None, other: Interval | None) -> bool:
+def _is_below(interval: Interval | None, other: Interval | None) -> bool:
     """Whether a loss is less than another by more than the intervals; never where one was not measured."""
-    if one is None or other is None:
+    if interval is None or other is None:
         return False
-    high = one.value if one.high_value is None else one.high_value
+    high = interval.value if interval.high_value is None else interval.high_value
     return high < (other.value if other.low_value is None else other.low_value)

@@ -76,7 +76,7 @@ def timed_records(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def standing(option: Option) -> Standing:
-    """Return what a pooled option is ordered by: its best time with the interval, its loss, its memory."""
+    """Return the sort key of a pooled option: best time with its interval, loss, memory."""
     estimate, memory = option.estimate, option.memory
     memory_bytes = None if memory is None else memory.total_bytes
     return Standing(estimate.time_s, *estimate.interval_s, option.loss.pct, memory_bytes, option.key)
@@ -106,7 +106,7 @@ def is_emulation(option: Option) -> bool:
 
 
 def precision_name(option: Option) -> str:
-    """Return what a reader calls the precision of a pooled option, else the kernel."""
+    """Return the display name of a pooled option: its precision, else its kernel."""
     return option.precision or option.kernel or ""
 
 
@@ -309,11 +309,11 @@ class ShapeVerdict:
     @property
     def is_contest(self) -> bool:
         """Whether at least two options compete on equal evidence: one alone wins nothing."""
-        return len([one for one in self.ranked if one.is_measured] or self.ranked) > 1
+        return len([option for option in self.ranked if option.is_measured] or self.ranked) > 1
 
     @property
     def level_pair(self) -> tuple[Option, Option] | None:
-        """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
+        """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner.
 
         The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
         need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide ones; where the
@@ -323,12 +323,16 @@ class ShapeVerdict:
         if best is None or baseline is None:
             return None
         if best is baseline:
-            equals = [one for one in (self.rival, *self.equals) if one in self.equals]
+            equals = [option for option in (self.rival, *self.equals) if option in self.equals]
             return (equals[0], baseline) if equals else None
         wide = (each for each in _measured_wide(self.ranked) if each is not best)
         gentle = None if is_full_precision(best) else next(wide, None)
-        peers = (one for one in (baseline, *self.equals) if one is baseline or is_sixteen_bit(one) or one is gentle)
-        peer = next((one for one in peers if are_level(best, one)), None)
+        peers = (
+            option
+            for option in (baseline, *self.equals)
+            if option is baseline or is_sixteen_bit(option) or option is gentle
+        )
+        peer = next((option for option in peers if are_level(best, option)), None)
         return None if peer is None else (best, peer)
 
     @property
@@ -346,23 +350,32 @@ class ShapeVerdict:
     @property
     def equals(self) -> tuple[Option, ...]:
         """The others, without the baseline, that are tied with the best."""
-        others = (one for one in self.ranked if one is not self.best and one is not self.baseline)
+        contenders = (option for option in self.ranked if option is not self.best and option is not self.baseline)
         return tuple(
-            other for other in others if are_level(self.best, other) and (other.is_measured or not is_emulation(other))
+            other
+            for other in contenders
+            if are_level(self.best, other) and (other.is_measured or not is_emulation(other))
         )
 
     @property
     def rival(self) -> Option | None:
-        """Where the baseline is fastest: the best of the narrower formats on the same evidence."""
+        """If the baseline is fastest: the best narrower option on the same evidence, else None."""
         if self.best is None or self.best is not self.baseline:
             return None
-        return next((one for one in self.ranked if is_narrow(one) and one.is_measured == self.best.is_measured), None)
+        return next(
+            (option for option in self.ranked if is_narrow(option) and option.is_measured == self.best.is_measured),
+            None,
+        )
 
     @property
     def runner_up(self) -> Option | None:
         """The next after the best on the same evidence; None where nothing competes with it."""
-        others = (one for one in self.ranked if one is not self.best and (one.is_measured or not is_emulation(one)))
-        return next((other for other in others if self.best and other.is_measured == self.best.is_measured), None)
+        contenders = (
+            option
+            for option in self.ranked
+            if option is not self.best and (option.is_measured or not is_emulation(option))
+        )
+        return next((other for other in contenders if self.best and other.is_measured == self.best.is_measured), None)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -371,23 +384,23 @@ class ShapeVerdict:
 
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of what the verdict is about: best, baseline, and what is tied with them or comes next."""
+        """The flags of the compared options: best, baseline, and the runner-up tied the options level with them."""
         is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
-        named = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
-        return frozenset().union(*(one.flags for one in named if one is not None))
+        subjects = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
+        return frozenset().union(*(subject.flags for subject in subjects if subject is not None))
 
 
 def group_key(record: Record) -> GroupKey:
-    """Return what records must share to be compared: operator, shape, cache state and mode."""
+    """Return the comparison key of a record: operator, shape, cache state and mode."""
     return (record.case.op, record.case.shape, record.case.cache, record.case.mode)
 
 
 def groups(records: Iterable[Record]) -> dict[GroupKey, list[Record]]:
     """Return the records by operator, shape, cache and mode, in order of first appearance."""
-    found: dict[GroupKey, list[Record]] = {}
+    by_key: dict[GroupKey, list[Record]] = {}
     for record in records:
-        found.setdefault(group_key(record), []).append(record)
-    return found
+        by_key.setdefault(group_key(record), []).append(record)
+    return by_key
 
 
 def shape_verdicts(records: Iterable[Record], totals: Totals | None = None) -> list[ShapeVerdict]:
@@ -410,39 +423,45 @@ def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdi
     predicted, measured = speedups(best, baseline)
     timed = timed_records(records)
     timed_ids = {id(record) for members in timed.values() for record in members}
-    lost = tuple(record for record in records if id(record) not in timed_ids)
+    untimed = tuple(record for record in records if id(record) not in timed_ids)
     key = group_key(records[0])
-    return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost, timed)
+    return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, untimed, timed)
 
 
 def _measured_wide(ranked: Sequence[Option]) -> list[Option]:
-    return [one for one in ranked if one.is_measured and (is_sixteen_bit(one) or is_full_precision(one))]
+    return [option for option in ranked if option.is_measured and (is_sixteen_bit(option) or is_full_precision(option))]
 
 
 def baseline_of(ranked: Iterable[Option]) -> Option | None:
-    """Return what speed-ups are counted against: the fastest 16-bit option on the best evidence, else the fastest FP32.
+    """Return the baseline of the speed-ups: the fastest 16-bit option on the best evidence, else the fastest FP32.
 
     A measured baseline goes before a predicted one, so that a measured winner is compared with something measured; of
     measured ones one that nothing disturbed before a disturbed one (`_undisturbed`).
     """
     ranked = tuple(ranked)
     for is_measured in (True, False):
-        pool = [one for one in ranked if one.is_measured == is_measured and (is_measured or not is_emulation(one))]
-        wide = [one for one in pool if is_sixteen_bit(one)] or [one for one in pool if is_full_precision(one)]
+        pool = [
+            option
+            for option in ranked
+            if option.is_measured == is_measured and (is_measured or not is_emulation(option))
+        ]
+        wide = [option for option in pool if is_sixteen_bit(option)] or [
+            option for option in pool if is_full_precision(option)
+        ]
         if wide:
             return _steady_choice(_undisturbed(wide))
     return None
 
 
 def _undisturbed(wide: Sequence[Option]) -> Sequence[Option]:
-    """Return those whose time neither a state of the machine nor a wrong count of work disturbed; all where none is left.
+    """Return the options with undisturbed times; all of them if no such option is left.
 
     A quarantined, capped or contended time is too long. One that is nevertheless shorter than every undisturbed one by
     more than `BASELINE_TIE_RATIO` is of the faster kernel: a speed-up over the slower one would flatter, so that the
     disturbed ones stay, and the sentence tells the doubt. A time above the roof is too short, and tells nothing.
     """
-    clear = [one for one in wide if one.flags.isdisjoint(INVALIDATING_FLAGS)]
-    possible = [one for one in wide if "above-roof" not in one.flags]
+    clear = [option for option in wide if option.flags.isdisjoint(INVALIDATING_FLAGS)]
+    possible = [option for option in wide if "above-roof" not in option.flags]
     fastest_s, clear_s = (options[0].estimate.time_s if options else None for options in (possible, clear))
     if fastest_s is None or clear_s is None:
         return clear or possible or wide
@@ -452,59 +471,61 @@ def _undisturbed(wide: Sequence[Option]) -> Sequence[Option]:
 def _steady_choice(wide: Sequence[Option]) -> Option:
     """Return BF16 unless another 16-bit option is clearly faster: noise must not change the baseline from run to run."""
     fastest = wide[0]
-    for one in wide:
-        is_close = one.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
-        if is_close and input_format(one.formats) == "BF16":
-            return one
+    for option in wide:
+        is_close = option.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
+        if is_close and input_format(option.formats) == "BF16":
+            return option
     return fastest
 
 
-def speedups(one: Option | None, baseline: Option | None) -> tuple[float | None, float | None]:
+def speedups(option: Option | None, baseline: Option | None) -> tuple[float | None, float | None]:
     """Return (ideal, measured) speed-up over the baseline; None where a time is missing.
 
     Forced measurements have no predicted speed-up: a number measured on one chip never meets another chip's prediction.
     """
-    if one is None or baseline is None:
+    if option is None or baseline is None:
         return None, None
-    forced = "forced" in one.flags | baseline.flags
-    return None if forced else _ratio(baseline.times.ideal_s, one.times.ideal_s), _ratio(
-        baseline.times.measured_s, one.times.measured_s
+    forced = "forced" in option.flags | baseline.flags
+    return None if forced else _ratio(baseline.times.ideal_s, option.times.ideal_s), _ratio(
+        baseline.times.measured_s, option.times.measured_s
     )
 
 
-def expected_speedup(one: Option | None, baseline: Option | None) -> float | None:
+def expected_speedup(option: Option | None, baseline: Option | None) -> float | None:
     """Return expected over expected; None where one of them has no expected time, and for forced measurements."""
-    if one is None or baseline is None or "forced" in one.flags | baseline.flags:
+    if option is None or baseline is None or "forced" in option.flags | baseline.flags:
         return None
-    return _ratio(baseline.times.expected_s, one.times.expected_s)
+    return _ratio(baseline.times.expected_s, option.times.expected_s)
 
 
-def are_level(one: Option | None, other: Option | None) -> bool:
+def are_level(option: Option | None, other: Option | None) -> bool:
     """Return whether no winner can be named: measured intervals that overlap, or predictions that every ranking takes for level.
 
     Measured times of too few samples for an interval are tied up to `UNKNOWN_LEVEL_RATIO`, too.
     """
-    if one is None or other is None or one.is_measured != other.is_measured:
+    if option is None or other is None or option.is_measured != other.is_measured:
         return False
-    if one.is_measured:
-        return _overlap(one, other) or (has_few_samples(one, other) and _are_close(one, other, UNKNOWN_LEVEL_RATIO))
-    return one.estimate.source == other.estimate.source and are_level_predictions(standing(one), standing(other))
+    if option.is_measured:
+        return _overlap(option, other) or (
+            has_few_samples(option, other) and _are_close(option, other, UNKNOWN_LEVEL_RATIO)
+        )
+    return option.estimate.source == other.estimate.source and are_level_predictions(standing(option), standing(other))
 
 
-def _overlap(one: Option, other: Option) -> bool:
-    first, second = one.estimate, other.estimate
+def _overlap(option: Option, other: Option) -> bool:
+    first, second = option.estimate, other.estimate
     if first.low_s is None or first.high_s is None or second.low_s is None or second.high_s is None:
         return False
     return first.low_s <= second.high_s and second.low_s <= first.high_s
 
 
-def has_few_samples(one: Option, other: Option) -> bool:
+def has_few_samples(option: Option, other: Option) -> bool:
     """Return whether one of the two has too few samples for an interval."""
-    return one.estimate.is_sample_range or other.estimate.is_sample_range
+    return option.estimate.is_sample_range or other.estimate.is_sample_range
 
 
-def _are_close(one: Option, other: Option, tie_ratio: float) -> bool:
-    ratio = one.estimate.time_s / other.estimate.time_s
+def _are_close(option: Option, other: Option, tie_ratio: float) -> bool:
+    ratio = option.estimate.time_s / other.estimate.time_s
     return max(ratio, 1 / ratio) <= 1 + tie_ratio
 
 

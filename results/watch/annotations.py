@@ -1,4 +1,4 @@
-"""What somebody wrote about a change: expected, and why. Read from a TOML file; an annotated change is no alert.
+"""Annotations: expected changes with their reasons, from a TOML file; an annotated change is no alert.
 
 [[annotation]]
 match = "gemv *"                      # operator and id, * and ? stand for any; or a case key

@@ -26,34 +26,36 @@ def name_matches(pattern: str, name: str) -> bool:
     return fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
-def read_tables(path: str | Path, name: str, known: Iterable[str], what: str, see: str) -> list[Mapping[str, Any]]:
+def read_tables(
+    path: str | Path, name: str, field_names: Iterable[str], what: str, see: str
+) -> list[Mapping[str, Any]]:
     """Return the `[[name]]` tables of a TOML file, in order.
 
     `known`: the fields a table may have; `what`: what the file is, for messages; `see`: where it is explained. Raises
     `DefinitionError` naming file, entry and what is wrong with it.
     """
-    place = Path(path)
+    file = Path(path)
     try:
-        if not place.is_file():
-            raise DefinitionError(f"{place} is not a file: give {what}, see {see}")
-        if place.stat().st_size > MOST_BYTES:
-            raise DefinitionError(f"{place} is longer than 1 MiB: it is not {what}")
-        document = parse_definition(place.read_text(encoding="utf-8"))
+        if not file.is_file():
+            raise DefinitionError(f"{file} is not a file: give {what}, see {see}")
+        if file.stat().st_size > MOST_BYTES:
+            raise DefinitionError(f"{file} is longer than 1 MiB: it is not {what}")
+        document = parse_definition(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise DefinitionError(f"{place} cannot be read ({why}): give {what} in TOML, see {see}") from None
+        raise DefinitionError(f"{file} cannot be read ({why}): give {what} in TOML, see {see}") from None
     except ValueError as error:
-        raise DefinitionError(f"{place} is not TOML ({str(error)[:120]}); see {see}") from None
+        raise DefinitionError(f"{file} is not TOML ({str(error)[:120]}); see {see}") from None
     tables = document.get(name, [])
-    if set(document) - {name} or not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
-        raise DefinitionError(f"{place}: {what} holds [[{name}]] tables only; see {see}")
+    if set(document) - {name} or not isinstance(tables, list) or not all(isinstance(entry, dict) for entry in tables):
+        raise DefinitionError(f"{file}: {what} holds [[{name}]] tables only; see {see}")
     if len(tables) > MOST_ENTRIES:
-        raise DefinitionError(f"{place}: {len(tables):,} entries, more than {MOST_ENTRIES:,}; use patterns with *")
-    fields = set(known)
+        raise DefinitionError(f"{file}: {len(tables):,} entries, more than {MOST_ENTRIES:,}; use patterns with *")
+    fields = set(field_names)
     for number, table in enumerate(tables, 1):
         if unknown := sorted(set(table) - fields):
             raise DefinitionError(
-                f"{place}: {name} {number} has a field {unknown[0][:40]!r}; known: {', '.join(sorted(fields))}"
+                f"{file}: {name} {number} has a field {unknown[0][:40]!r}; known: {', '.join(sorted(fields))}"
             )
     return tables
 

@@ -47,12 +47,12 @@ class Quarantine:
 
     def unused(self, cases: Iterable[tuple[str, str]]) -> tuple[Finding, ...]:
         """Return the entries that cover none of these (name, case key), and those that have expired."""
-        known = list(cases)
+        listed = list(cases)
         findings = []
         for entry in self.entries:
             if entry.has_expired:
                 findings.append(finding("entry-expired", f"quarantine {entry.match}", until=str(entry.until)))
-            elif not any(entry.covers(*case) for case in known):
+            elif not any(entry.covers(*case) for case in listed):
                 findings.append(finding("entry-unmatched", f"quarantine {entry.match}"))
         return tuple(findings)
 
@@ -60,7 +60,7 @@ class Quarantine:
 def load_quarantine(path: str | Path, today: datetime.date) -> Quarantine:
     """Read the list. Raises `DefinitionError` naming the file, the entry and what is wrong with it."""
     tables = read_tables(path, "case", _FIELDS, "a quarantine list", SEE)
-    return Quarantine(tuple(_entry(one, f"{path}: case {number}", today) for number, one in enumerate(tables, 1)))
+    return Quarantine(tuple(_entry(table, f"{path}: case {number}", today) for number, table in enumerate(tables, 1)))
 
 
 def _entry(table: Mapping[str, Any], where: str, today: datetime.date) -> QuarantineEntry:

@@ -189,14 +189,14 @@ def _show_remarks(cases: Sequence[CaseDiff]) -> None:
 
 def _remarks(case: CaseDiff) -> list[str]:
     """Return cycles, other figures, and what was not used."""
-    from results.text.diff_text import signed, told_metrics
+    from results.text.diff_text import changed_metric_texts, signed
 
     texts = [case.detail] if case.detail else []
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
         clocks = [format_quantity(clock, "Hz") for clock in (case.clock_before_hz, case.clock_after_hz) if clock]
         texts.append(f"cycles {signed(case.cycles_change_ratio)}, clock {' → '.join(clocks)}")
     texts += map(short_text, case.set_aside)
-    texts += told_metrics(case)
+    texts += changed_metric_texts(case)
     texts += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []
     texts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
     return texts

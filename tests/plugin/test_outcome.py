@@ -41,8 +41,8 @@ def test_a_wrong_kernel_that_was_expected_is_stored_as_failed(pytester):
     result = pytester.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(xfailed=2, xpassed=1, skipped=1)
     with open_store(pytester.path / "r.db", read_only=True) as store:
-        records = {one.test_id.split("::")[1]: one for one in store.records(store.runs()[0].run_id)}
-    assert {name: one.status for name, one in records.items()} == {
+        records = {stored.test_id.split("::")[1]: stored for stored in store.records(store.runs()[0].run_id)}
+    assert {name: stored.status for name, stored in records.items()} == {
         "test_marked": "failed",
         "test_given_up": "skipped",
         "test_mended": "measured",

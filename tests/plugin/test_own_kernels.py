@@ -63,9 +63,9 @@ def run(suite, *arguments):
 
 
 def test_a_declared_case_is_the_one_that_is_measured(suite):
-    result, found, _ = run(suite, "--hw", "b10", "--roofline-timer", "simulated", "-k", "declared")
+    result, outcomes, _ = run(suite, "--hw", "b10", "--roofline-timer", "simulated", "-k", "declared")
     result.assert_outcomes(passed=2)
-    assert found == [
+    assert outcomes == [
         ("test_declared_then_measured", "mine", "cold", "measured"),
         ("test_declared_then_compared", "mine", "cold", "measured"),
         ("test_declared_then_compared", "other", "cold", "measured"),
@@ -73,23 +73,23 @@ def test_a_declared_case_is_the_one_that_is_measured(suite):
 
 
 def test_a_suite_for_a_gpu_is_predicted_on_a_machine_without_one(suite):
-    result, found, records = run(suite, "--hw", "h100", "-k", "declared_then_measured or tensors")
+    result, outcomes, records = run(suite, "--hw", "h100", "-k", "declared_then_measured or tensors")
     result.assert_outcomes(skipped=2)
-    assert {status for *_, status in found} == {"predicted"}
+    assert {status for *_, status in outcomes} == {"predicted"}
     assert {record.ideal.hardware_key for record in records} == {"h100-sxm"}
 
 
 def test_compare_skips_what_the_chip_has_no_rate_for(suite):
-    result, found, records = run(suite, "--hw", "b10", "--roofline-timer", "simulated", "-k", "without_a_rate")
+    result, outcomes, records = run(suite, "--hw", "b10", "--roofline-timer", "simulated", "-k", "without_a_rate")
     result.assert_outcomes(skipped=1)
-    assert found == [("test_compared_without_a_rate", "mine", "warm", "skipped")]
+    assert outcomes == [("test_compared_without_a_rate", "mine", "warm", "skipped")]
     assert "no rate for FP24" in records[0].reason
 
 
 def test_work_of_a_wrong_kind_is_named(suite):
-    result, found, records = run(suite, "--hw", "b10", "--roofline-timer", "simulated", "-k", "wrong_kind")
+    result, outcomes, records = run(suite, "--hw", "b10", "--roofline-timer", "simulated", "-k", "wrong_kind")
     result.assert_outcomes(failed=1)
-    assert found == [("test_work_of_a_wrong_kind", "test_work_of_a_wrong_kind", "warm", "failed")]
+    assert outcomes == [("test_work_of_a_wrong_kind", "test_work_of_a_wrong_kind", "warm", "failed")]
     assert records[0].reason.startswith(
         "InvalidValueError: work must be an operator of roofline_model or an OpCost, got int"
     )

@@ -72,7 +72,7 @@ def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
 def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: str = "BF16") -> AttentionKernel:
     """Return a kernel of absorbed MLA; `latent_flash` is its function `flash` in attention_latent."""
     is_fused, is_widened = name != "unfused", kv != wide
-    held = {"math": MATH_SCORE_BYTES, "unfused": UNFUSED_SCORE_BYTES}.get(name, 0)
+    score_bytes = {"math": MATH_SCORE_BYTES, "unfused": UNFUSED_SCORE_BYTES}.get(name, 0)
     notes = {"math": _MATH_NOTE, "unfused": _UNFUSED_NOTE, "flash": f"{_ROWS_NOTE} whole, and the result is cut"}
     return AttentionKernel(
         f"latent_{name}{'_widened_emulated' if is_widened else ''}",
@@ -86,7 +86,7 @@ def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: s
         rules=(one_query,),
         values=("latent",),
         is_fused=is_fused,
-        score_bytes_per_pair=held,
+        score_bytes_per_pair=score_bytes,
         decoded=wide if is_widened else None,
         note=_WIDENED_NOTE if is_widened else notes.get(name, _ROWS_NOTE),
     )

@@ -53,9 +53,9 @@ def _stored(rows: Tensor, format_key: str) -> HeldMatrix:
 def _quantized(rows: Tensor, format_key: str) -> HeldMatrix:
     """Quantise to E4M3, the only such format here, with one scale: a number that a kernel can be compiled with."""
     assert format_key == "FP8_E4M3"
-    held = fp8_tensor(rows)
-    assert held.scales is not None
-    return replace(held, scales=None, tensor_scale=float(held.scales[0, 0]))
+    quantized = fp8_tensor(rows)
+    assert quantized.scales is not None
+    return replace(quantized, scales=None, tensor_scale=float(quantized.scales[0, 0]))
 
 
 def _columns_together(values: Tensor) -> Tensor:
@@ -71,13 +71,13 @@ def _decoded(output: Tensor, scale: float) -> Tensor:
 
 def block_mask_of(sizes: Sizes, device: torch.device) -> BlockMask:
     """Return the block mask of a case, shared by all sequences and heads."""
-    before = sizes["Skv"] - sizes["Sq"]
+    offset = sizes["Skv"] - sizes["Sq"]
     dropped = sizes["Skv"] - stored_keys(sizes)
     causal, window = bool(sizes["causal"]), sizes["window"]
 
     def sees(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        position, at = query + before, key + dropped
-        seen = at <= position if causal else at >= 0
-        return seen & (at > position - window) if window else seen
+        position, at = query + offset, key + dropped
+        is_visible = at <= position if causal else at >= 0
+        return is_visible & (at > position - window) if window else is_visible
 
     return create_block_mask(sees, None, None, sizes["Sq"], stored_keys(sizes), device=device)

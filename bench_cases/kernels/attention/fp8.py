@@ -37,9 +37,9 @@ def fa3_fp8(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttentio
 
 def e4m3_groups(rows: Tensor, groups: int) -> tuple[HeldMatrix, Tensor]:
     """Quantise to E4M3 with one FP32 scale per equal group of successive rows; returns the matrix and the scales (groups,)."""
-    held = scaled_rows(rows, "FP8_E4M3", scale_count=groups)
-    assert held.scales is not None
-    return held, held.scales[:: rows.shape[0] // groups, 0].clone()
+    quantized = scaled_rows(rows, "FP8_E4M3", scale_count=groups)
+    assert quantized.scales is not None
+    return quantized, quantized.scales[:: rows.shape[0] // groups, 0].clone()
 
 
 @contextmanager

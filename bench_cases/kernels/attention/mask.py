@@ -13,9 +13,9 @@ def visible(sizes: Sizes, device: str | torch.device) -> Tensor:
     keys = stored_keys(sizes)
     position = torch.arange(sizes["Sq"], device=device).unsqueeze(1) + (sizes["Skv"] - sizes["Sq"])
     key = torch.arange(keys, device=device).unsqueeze(0) + (sizes["Skv"] - keys)
-    seen = torch.ones(sizes["Sq"], keys, dtype=torch.bool, device=device)
+    is_visible = torch.ones(sizes["Sq"], keys, dtype=torch.bool, device=device)
     if sizes["causal"]:
-        seen &= key <= position
+        is_visible &= key <= position
     if sizes["window"]:
-        seen &= key > position - sizes["window"]
-    return seen
+        is_visible &= key > position - sizes["window"]
+    return is_visible

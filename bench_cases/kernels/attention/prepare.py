@@ -20,7 +20,7 @@ from roofline_model.core.errors import UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class AttentionSources:
-    """What an implementation starts from. Neither tensor may be written to or kept."""
+    """Inputs of an implementation. It must neither write to the tensors nor keep them."""
 
     sizes: Sizes
     """The letters of the case; K and V hold the keys that some query sees (`stored_keys`)."""

@@ -116,5 +116,5 @@ def refusal(
 
 def _refused(error: str, heard: list[warnings.WarningMessage]) -> str:
     """Return one line with the error and the reasons that torch gives as warnings before it."""
-    said = [str(warning.message).split(" (Triggered internally")[0] for warning in heard]
-    return " ".join(" ".join((f"torch {torch.__version__} refuses these operands:", error, *said)).split())
+    messages = [str(warning.message).split(" (Triggered internally")[0] for warning in heard]
+    return " ".join(" ".join((f"torch {torch.__version__} refuses these operands:", error, *messages)).split())

@@ -122,8 +122,8 @@ class AttentionKernel:
         per_cached = SOURCE_BYTES_PER_ELEMENT if is_plain else QUANTIZE_BYTES_PER_ELEMENT
         cached = sizes["B"] * sizes["Hkv"] * keys * (sizes["D"] + value_size(sizes))
         queries = sizes["B"] * sizes["Hq"] * sizes["Sq"]
-        held = self.score_bytes_per_pair * queries * keys
-        return per_cached * cached + SOURCE_BYTES_PER_ELEMENT * queries * sizes["D"] + held
+        held_score_bytes = self.score_bytes_per_pair * queries * keys
+        return per_cached * cached + SOURCE_BYTES_PER_ELEMENT * queries * sizes["D"] + held_score_bytes
 
 
 def value_size(sizes: Sizes) -> int:
@@ -137,7 +137,7 @@ def stored_keys(sizes: Sizes) -> int:
 
 
 def mask_kind(sizes: Sizes) -> MaskKind:
-    """Return what a kernel must be told of the mask.
+    """Return the kind of mask that a kernel needs.
 
     none: every query sees every stored key (decode always does); causal: a square triangle; band: anything else.
     """

@@ -44,10 +44,10 @@ def packed_cache(format_key: str, rows: Tensor) -> Packed:
     """Quantise and pack the rows of a cache, with the function that widens them to BF16 in the timed call."""
     if format_key != "FP8_E4M3":
         return packed_weight(format_key, rows)
-    held = fp8_tensor(rows)  # one scale for the layer, as inference engines keep an FP8 cache by default
-    assert held.scales is not None
+    quantized = fp8_tensor(rows)  # one scale for the layer, as inference engines keep an FP8 cache by default
+    assert quantized.scales is not None
 
     def decode(codes: Tensor, scale: Tensor) -> Tensor:
         return (codes.float() * scale).to(torch.bfloat16)
 
-    return Packed((held.codes, held.scales[0, 0].clone()), held, decode)
+    return Packed((quantized.codes, quantized.scales[0, 0].clone()), quantized, decode)

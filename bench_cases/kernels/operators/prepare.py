@@ -20,7 +20,7 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class RowSample:
-    """What a sample of the output must be."""
+    """Reference rows of a sample of the output."""
 
     rows: Tensor
     """Indices into the rows of the output."""
@@ -32,7 +32,7 @@ class RowSample:
 
 @dataclass(frozen=True, slots=True)
 class BuiltOperator:
-    """What an implementation returns: the call, one set of its operands, and the right answer."""
+    """Output of an implementation: the call, one set of its operands, and the right answer."""
 
     fn: Callable[..., Any]
     """Called with `args`; returns Y (rows × width), or the codes and their scales. All that a user pays per call is inside."""

@@ -51,20 +51,20 @@ def nvfp4(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     return Built(two_level_product(), args, a, w)
 
 
-def packed_fp4(held: HeldMatrix) -> Tensor:
+def packed_fp4(quantized: HeldMatrix) -> Tensor:
     """Return the codes two to a byte as `float4_e2m1fn_x2`: (rows, K/2)."""
-    return pack_nibbles_low_first(held.codes).view(torch.float4_e2m1fn_x2)
+    return pack_nibbles_low_first(quantized.codes).view(torch.float4_e2m1fn_x2)
 
 
-def swizzled_scales(held: HeldMatrix) -> Tensor:
+def swizzled_scales(quantized: HeldMatrix) -> Tensor:
     """Return the block scales in the tensor cores' layout, flattened."""
-    assert held.scales is not None
-    return swizzle_block_scales(held.scales)
+    assert quantized.scales is not None
+    return swizzle_block_scales(quantized.scales)
 
 
-def tensor_scale_of(held: HeldMatrix) -> Tensor:
+def tensor_scale_of(quantized: HeldMatrix) -> Tensor:
     """Return NVFP4's scale of the whole matrix as a tensor beside its codes."""
-    return torch.tensor(held.tensor_scale, dtype=torch.float32, device=held.codes.device)
+    return torch.tensor(quantized.tensor_scale, dtype=torch.float32, device=quantized.codes.device)
 
 
 def one_level_product(recipe_name: str) -> Callable[..., Tensor]:

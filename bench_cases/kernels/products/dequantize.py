@@ -22,7 +22,7 @@ Rearrange = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """How a format is quantised, packed and unpacked."""
+    """Quantiser, packer and unpacker of a format."""
 
     quantize: Callable[[Tensor], HeldMatrix]
     pack: Rearrange
@@ -59,10 +59,10 @@ class Packed:
 def packed_weight(format_key: str, matrix: Tensor) -> Packed:
     """Quantise and pack an FP32 matrix (rows × K) in one of the formats that have no kernel of their own."""
     storage = _STORAGE[format_key]
-    held = storage.quantize(matrix)
-    assert held.scales is not None
-    table = None if held.table is None else held.table.to(matrix.device, torch.bfloat16)
-    tensor_scale, unpack = held.tensor_scale, storage.unpack
+    quantized = storage.quantize(matrix)
+    assert quantized.scales is not None
+    table = None if quantized.table is None else quantized.table.to(matrix.device, torch.bfloat16)
+    tensor_scale, unpack = quantized.tensor_scale, storage.unpack
 
     def decode(packed: Tensor, scales: Tensor, *offsets: Tensor) -> Tensor:
         codes = unpack(packed)
@@ -74,8 +74,8 @@ def packed_weight(format_key: str, matrix: Tensor) -> Packed:
             decoded = decoded + offsets[0].float().unsqueeze(2)
         return decoded.to(torch.bfloat16).flatten(1)
 
-    offsets = () if held.offsets is None else (held.offsets,)
-    return Packed((storage.pack(held.codes), held.scales, *offsets), held, decode)
+    offsets = () if quantized.offsets is None else (quantized.offsets,)
+    return Packed((storage.pack(quantized.codes), quantized.scales, *offsets), quantized, decode)
 
 
 def dequant_matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:

@@ -37,9 +37,9 @@ def int_mm_padded(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Bui
 
 def int8pack(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build `torch._weight_int8pack_mm`: BF16 activation, INT8 weight, one BF16 scale per output channel."""
-    a, held = activation.to(torch.bfloat16), int8_rows(weight)
-    assert held.scales is not None
-    return Built(torch._weight_int8pack_mm, (a, held.codes, held.scales.flatten()), HeldMatrix(a), held)
+    a, quantized = activation.to(torch.bfloat16), int8_rows(weight)
+    assert quantized.scales is not None
+    return Built(torch._weight_int8pack_mm, (a, quantized.codes, quantized.scales.flatten()), HeldMatrix(a), quantized)
 
 
 INNER_K_TILES = 8
@@ -48,35 +48,35 @@ INNER_K_TILES = 8
 
 def int4pack_cpu(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build `torch._weight_int4pack_mm_for_cpu` on the CPU's own packing."""
-    a, held, scales_and_zeros, group = _quantized(kernel, activation, weight)
+    a, quantized_weight, scales_and_zeros, group = _quantized(kernel, activation, weight)
     # The CPU packer takes one int32 per code; its second argument is ignored there.
-    packed = torch._convert_weight_to_int4pack_for_cpu(held.codes.to(torch.int32), 1)
+    packed = torch._convert_weight_to_int4pack_for_cpu(quantized_weight.codes.to(torch.int32), 1)
 
     def multiply(a: Tensor, packed: Tensor, scales_and_zeros: Tensor) -> Tensor:
         return torch._weight_int4pack_mm_for_cpu(a, packed, group, scales_and_zeros)
 
-    return Built(multiply, (a, packed, scales_and_zeros), HeldMatrix(a), held)
+    return Built(multiply, (a, packed, scales_and_zeros), HeldMatrix(a), quantized_weight)
 
 
 def tinygemm(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build `torch._weight_int4pack_mm` (CUDA): weights tiled for tensor cores by `_convert_weight_to_int4pack`."""
-    a, held, scales_and_zeros, group = _quantized(kernel, activation, weight)
-    packed = torch._convert_weight_to_int4pack(pack_nibbles_high_first(held.codes), INNER_K_TILES)
+    a, quantized_weight, scales_and_zeros, group = _quantized(kernel, activation, weight)
+    packed = torch._convert_weight_to_int4pack(pack_nibbles_high_first(quantized_weight.codes), INNER_K_TILES)
 
     def multiply(a: Tensor, packed: Tensor, scales_and_zeros: Tensor) -> Tensor:
         return torch._weight_int4pack_mm(a, packed, group, scales_and_zeros)
 
-    return Built(multiply, (a, packed, scales_and_zeros), HeldMatrix(a), held)
+    return Built(multiply, (a, packed, scales_and_zeros), HeldMatrix(a), quantized_weight)
 
 
 def _quantized(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> tuple[Tensor, HeldMatrix, Tensor, int]:
     assert kernel.group_size is not None
-    held = affine_groups(weight, 4, kernel.group_size, centred=True)
-    return activation.to(torch.bfloat16), held, scales_and_zeros(held), kernel.group_size
+    quantized = affine_groups(weight, 4, kernel.group_size, centred=True)
+    return activation.to(torch.bfloat16), quantized, scales_and_zeros(quantized), kernel.group_size
 
 
-def scales_and_zeros(held: HeldMatrix) -> Tensor:
+def scales_and_zeros(quantized: HeldMatrix) -> Tensor:
     """Return scale and zero point side by side, group-major: (K / group, N, 2), what both INT4 kernels read."""
-    assert held.scales is not None
-    assert held.offsets is not None
-    return torch.stack((held.scales.t(), held.offsets.t()), dim=2).contiguous()
+    assert quantized.scales is not None
+    assert quantized.offsets is not None
+    return torch.stack((quantized.scales.t(), quantized.offsets.t()), dim=2).contiguous()

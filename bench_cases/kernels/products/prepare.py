@@ -38,7 +38,7 @@ Build = Callable[[KernelSpec, Tensor, Tensor], Built]
 
 @dataclass(frozen=True, slots=True)
 class PreparedKernel:
-    """What `roofline.measure` needs."""
+    """Arguments of `roofline.measure`."""
 
     fn: Callable[..., Any]
     make_args: Callable[[int], tuple[Tensor, ...]]
@@ -80,7 +80,7 @@ def load_implementation(kernel: KernelSpec) -> Build:
 
 
 def imported(where: str) -> Any:
-    """Return what `module:name` names."""
+    """Return the object that `module:name` names."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 

@@ -150,9 +150,9 @@ def affine_groups(matrix: Tensor, bits: int, group: int, *, centred: bool) -> He
     code_zero = 2 ** (bits - 1) if centred else 0
     offsets = (low + code_zero * scales.float()).to(torch.bfloat16)
     codes = torch.empty(blocks.shape, dtype=torch.uint8, device=matrix.device)
-    for some in _pieces(matrix):
-        shifted = (blocks[some] - offsets[some].float().unsqueeze(2)) / scales[some].float().unsqueeze(2) + code_zero
-        codes[some] = shifted.round_().clamp_(0, largest_code).to(torch.uint8)
+    for piece in _pieces(matrix):
+        shifted = (blocks[piece] - offsets[piece].float().unsqueeze(2)) / scales[piece].float().unsqueeze(2) + code_zero
+        codes[piece] = shifted.round_().clamp_(0, largest_code).to(torch.uint8)
     return HeldMatrix(codes.view(rows, columns), scales, offsets, code_zero=float(code_zero))
 
 
@@ -167,11 +167,11 @@ def _encoded(matrix: Tensor, fmt: NumberFormat, per_block: Tensor, scale: Callab
     to_codes = rounding(fmt)
     blocks, numbers = matrix.view(*per_block.shape, -1), per_block.float().unsqueeze(2)
     codes: Tensor | None = None
-    for some in _pieces(matrix):
-        piece = to_codes(scale(blocks[some], numbers[some]))
+    for chunk in _pieces(matrix):
+        piece = to_codes(scale(blocks[chunk], numbers[chunk]))
         if codes is None:
             codes = torch.empty(blocks.shape, dtype=piece.dtype, device=matrix.device)
-        codes[some] = piece
+        codes[chunk] = piece
     assert codes is not None
     return codes.view(matrix.shape)
 

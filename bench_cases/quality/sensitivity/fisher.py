@@ -103,12 +103,12 @@ def _leaves(model: nn.Module, sites: Sequence[LinearSite]) -> Iterator[dict[Line
 
     A head that shares the embedding's weight is then differentiated as a head alone; nobody's `grad` is written.
     """
-    wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    gradient_flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     try:
-        for parameter, _ in wanted:
+        for parameter, _ in gradient_flags:
             parameter.requires_grad_(False)
         with substituted({site: site.weight.detach() for site in sites}):
             yield {site: site.modules[0].weight.requires_grad_() for site in sites}
     finally:
-        for parameter, required in wanted:
+        for parameter, required in gradient_flags:
             parameter.requires_grad_(required)

@@ -26,7 +26,7 @@ CONFIDENCE_OF: dict[Method, Confidence] = {"kl": "measured", "fisher": "estimate
 
 @dataclass(frozen=True, slots=True)
 class LayerSensitivity:
-    """What one layer in one format costs, everything else left in 16 bit."""
+    """Quality cost of one layer in one format, with every other layer in 16 bit."""
 
     name: str
     role: str | None

@@ -1,4 +1,4 @@
-"""What a whole strategy costs in quality: weights, activations, cache and attention's products narrow at once, measured."""
+"""Measured quality of a whole strategy: weights, activations, cache and attention's products narrow at once."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TINY_DECODER = SeededLlama("tiny-decoder-1m", 128, 512, 4, 4, 2, 256, 512)
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """How the tiny decoder is trained: a count of steps, never a time, so that a seed is one model."""
+    """Training run of the tiny decoder: a count of steps, never a time, so that a seed gives one model."""
 
     steps_count: int = 220
     window_elems: int = 128
@@ -89,13 +89,13 @@ def train_tiny_decoder(run: TrainingRun = FULL_RUN, *, dtype: torch.dtype = torc
 def _train(model: nn.Module, stream: Tensor, run: TrainingRun, generator: torch.Generator) -> list[float]:
     """Run the steps; return the loss of each."""
     matrices = [parameter for name, parameter in model.named_parameters() if _is_matrix(name, parameter)]
-    others = [parameter for name, parameter in model.named_parameters() if not _is_matrix(name, parameter)]
+    vectors = [parameter for name, parameter in model.named_parameters() if not _is_matrix(name, parameter)]
     optimizers: list[torch.optim.Optimizer] = []
     if run.matrix_rate_value is None:
-        others += matrices
+        vectors += matrices
     else:
         optimizers.append(torch.optim.Muon(matrices, lr=run.matrix_rate_value, weight_decay=0.0))
-    optimizers.append(torch.optim.AdamW(others, lr=run.vector_rate_value, betas=(0.9, 0.95), weight_decay=0.0))
+    optimizers.append(torch.optim.AdamW(vectors, lr=run.vector_rate_value, betas=(0.9, 0.95), weight_decay=0.0))
     peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
     losses = []
     for step in range(run.steps_count):
@@ -128,5 +128,5 @@ def _schedule(step: int, steps_count: int) -> float:
     warm = max(1, steps_count // 20)
     if step < warm:
         return (step + 1) / warm
-    done = (step - warm) / max(1, steps_count - warm)
-    return 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done))
+    decayed_share = (step - warm) / max(1, steps_count - warm)
+    return 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * decayed_share))

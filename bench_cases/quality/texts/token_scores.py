@@ -1,4 +1,4 @@
-"""What two sets of logits say about the same tokens, summed per window, in FP64.
+"""Scores of two sets of logits for the same tokens, summed per window, in FP64.
 
 * KL: Σ_v p·(log p − log q) of the next-token distributions, reference ‖ quantised, in nats; never negative.
   Source: Kullback and Leibler (1951).
@@ -37,12 +37,12 @@ def score_windows(reference: Tensor, quantized: Tensor, ids: Tensor) -> WindowSc
         part = slice(start, min(start + step, tokens - 1))
         first, second = reference[:, part], quantized[:, part].to(reference.device)
         p, q = first.double().log_softmax(-1), second.double().log_softmax(-1)
-        wanted = targets[:, part, None]
+        target_ids = targets[:, part, None]
         # A divergence is never negative; rounding may leave −1e-17.
         divergence = (p.exp() * (p - q)).sum(-1).clamp_min(0.0)
         agreeing = first.argmax(-1) == second.argmax(-1)
         sums[0] += divergence.sum(-1).cpu()
         sums[1] += agreeing.double().sum(-1).cpu()
-        sums[2] -= p.gather(-1, wanted).sum((-2, -1)).cpu()
-        sums[3] -= q.gather(-1, wanted).sum((-2, -1)).cpu()
+        sums[2] -= p.gather(-1, target_ids).sum((-2, -1)).cpu()
+        sums[3] -= q.gather(-1, target_ids).sum((-2, -1)).cpu()
     return WindowScores(*sums)

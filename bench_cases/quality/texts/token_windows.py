@@ -70,8 +70,8 @@ def read_text(path: str | Path) -> str:
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidValueError(f"the text {str(path)!r} cannot be read: {said}. Give a UTF-8 text file") from None
+        message = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidValueError(f"the text {str(path)!r} cannot be read: {message}. Give a UTF-8 text file") from None
     if not text.strip():
         raise InvalidValueError(f"the text {str(path)!r} is empty: quality needs some hundred tokens at least")
     return text
@@ -101,17 +101,17 @@ def text_windows(
         raise InvalidValueError(f"max_tokens={max_tokens} is fewer than one window of {window_elems} tokens: raise it")
     rows: list[list[int]] = []
     documents: list[int] = []
-    longest = seen = 0
+    longest = tokens_count = 0
     pieces = [text] if isinstance(text, str) else list(text)
     for number, piece in enumerate(pieces):
-        left = None if max_tokens is None else max_tokens - len(rows) * window_elems
-        if left is not None and left < window_elems:
+        remaining = None if max_tokens is None else max_tokens - len(rows) * window_elems
+        if remaining is not None and remaining < window_elems:
             break
         ids = [int(token) for token in tokenizer(piece)["input_ids"]]
         if other_tokenizer is not None and other_tokenizer is not tokenizer:
             _require_same(ids, [int(token) for token in other_tokenizer(piece)["input_ids"]])
-        ids = ids[:left]
-        longest, seen = max(longest, len(ids)), seen + len(ids)
+        ids = ids[:remaining]
+        longest, tokens_count = max(longest, len(ids)), tokens_count + len(ids)
         for start in range(0, len(ids) - window_elems + 1, window_elems):
             rows.append(ids[start : start + window_elems])
             documents.append(number)
@@ -120,7 +120,7 @@ def text_windows(
             f"the longest document holds {longest} tokens, fewer than one window of {window_elems}: "
             "give a longer text or a smaller window_elems"
         )
-    return TextWindows(torch.tensor(rows, dtype=torch.long), tuple(documents), seen - len(rows) * window_elems)
+    return TextWindows(torch.tensor(rows, dtype=torch.long), tuple(documents), tokens_count - len(rows) * window_elems)
 
 
 def synthetic_windows(
@@ -139,10 +139,10 @@ def synthetic_windows(
 def _require_same(first: list[int], second: list[int]) -> None:
     if first == second:
         return
-    place = next(
+    position = next(
         (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )
     raise InvalidValueError(
-        f"the two models' tokenizers differ from token {place} on ({len(first)} and {len(second)} tokens): "
+        f"the two models' tokenizers differ from token {position} on ({len(first)} and {len(second)} tokens): "
         "figures per token cannot be compared; give both models the same tokenizer"
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AttachReport:
-    """What became of every Linear of a model, by full name."""
+    """Outcome of every Linear of a model, by full name."""
 
     attached: Mapping[str, str]
     """Layer → format; `by selector` where each call decides."""
@@ -43,8 +43,8 @@ class Attachment:
 
     def undo(self) -> None:
         """Remove our forwards; raises `InvalidValueError` and removes none when somebody has replaced one since."""
-        for module, ours in self.forwards:
-            if module.__dict__.get("forward") is not ours:
+        for module, forward in self.forwards:
+            if module.__dict__.get("forward") is not forward:
                 raise InvalidValueError(
                     "a layer's forward was replaced after attaching; undo that first, then detach again"
                 )

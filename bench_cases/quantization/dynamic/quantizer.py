@@ -44,7 +44,7 @@ _BEYOND_FP16 = "BF16"
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """What a quantiser remembers of one operator."""
+    """State of a quantiser for one operator."""
 
     calls_count: int
     fallback_count: int
@@ -60,7 +60,7 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class _KeptWeight:
-    """A quantised weight, and what tells that the tensor is still the one it was made from."""
+    """A quantised weight, and the identity of the tensor it was made from."""
 
     source: weakref.ref[Tensor]
     version: int
@@ -233,9 +233,9 @@ class DynamicQuantizer:
             return operand.decoded() if columns is None else operand.decoded() * columns
 
         chosen = choose_thresholds(values, self.config, round_trip)
-        before = self._states[name].thresholds if name in self._states else None
-        if self.config.smoothing_factor and before is not None and before.shape == chosen.shape:
-            return self.config.smoothing_factor * before + (1 - self.config.smoothing_factor) * chosen
+        old_threshold = self._states[name].thresholds if name in self._states else None
+        if self.config.smoothing_factor and old_threshold is not None and old_threshold.shape == chosen.shape:
+            return self.config.smoothing_factor * old_threshold + (1 - self.config.smoothing_factor) * chosen
         return chosen
 
     def _encoded(self, values: Tensor, format_key: str, thresholds: Tensor) -> tuple[Operand, Tensor | None]:
@@ -272,13 +272,13 @@ class DynamicQuantizer:
         is_fallback: bool,
         thresholds: Tensor | None,
     ) -> None:
-        before = self._states.get(name)
-        smoothed = None if before is None else before.thresholds
+        old_state = self._states.get(name)
+        smoothed = None if old_state is None else old_state.thresholds
         if self.config.smoothing_factor and thresholds is not None:
             smoothed = thresholds  # a fallback has none: its outliers stay out of the average
         self._states[name] = OperatorState(
-            calls_count=(before.calls_count if before else 0) + 1,
-            fallback_count=(before.fallback_count if before else 0) + is_fallback,
+            calls_count=(old_state.calls_count if old_state else 0) + 1,
+            fallback_count=(old_state.fallback_count if old_state else 0) + is_fallback,
             precision=formats.activations,
             path=path,
             stats=stats,

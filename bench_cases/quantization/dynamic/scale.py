@@ -1,4 +1,4 @@
-"""How large may a value be before it is clipped: thresholds per row, tensor or column, from the data of one call."""
+"""Clipping thresholds per row, tensor or column, from the data of one call."""
 
 from __future__ import annotations
 

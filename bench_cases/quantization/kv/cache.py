@@ -29,7 +29,7 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class KVCacheReport:
-    """What a cache holds after some tokens."""
+    """Contents of a cache after some tokens."""
 
     precision: str
     """Format key."""
@@ -82,9 +82,9 @@ class NarrowLayer(DynamicLayer):
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Every tensor held, tensor scales included."""
-        held = [tensor for parts in self._parts for tensor in parts]
+        part_tensors = [tensor for parts in self._parts for tensor in parts]
         scales = [getattr(codec, "tensor_scale", None) for codec in self._codecs or ()]
-        return (*held, *(scale for scale in scales if scale is not None))
+        return (*part_tensors, *(scale for scale in scales if scale is not None))
 
     def format_bytes(self) -> int:
         """Return the bytes that the format says for what is held."""
@@ -164,8 +164,8 @@ class NarrowCache(Cache):
     def report(self) -> KVCacheReport:
         """Measure what the cache holds now."""
         narrow = [layer for layer in self.layers if isinstance(layer, NarrowLayer)]
-        others = [layer for layer in self.layers if not isinstance(layer, NarrowLayer)]
-        other_bytes = held_bytes(tensor for layer in others for tensor in _wide_tensors(layer))
+        full_layers = [layer for layer in self.layers if not isinstance(layer, NarrowLayer)]
+        other_bytes = held_bytes(tensor for layer in full_layers for tensor in _wide_tensors(layer))
         return KVCacheReport(
             precision=self.precision,
             tokens_count=max((length for layer in self.layers if (length := _tokens_of(layer)) is not None), default=0),

@@ -1,4 +1,4 @@
-"""How keys and values are held in a narrow cache: encode (batch, heads, tokens, D) once, decode what is read.
+"""Codecs of keys and values in a narrow cache: encode (batch, heads, tokens, D) once, decode on each read.
 
 Every part keeps the token axis at position -2, so that a cache can append, cut and reorder parts without decoding them.
 8-bit parts are held as bytes, because torch concatenates and indexes few 8-bit floats.
@@ -138,9 +138,9 @@ def kv_codec(name: str, head_dim: int) -> KVCodec:
 def _scaled(states: Tensor, format_key: str) -> tuple[Tensor, Tensor]:
     """Return codes (…, D) and BF16 scales (…, 1)."""
     _need_tokens(states)
-    held = scaled_rows(states.float().flatten(0, -2), format_key, "bfloat16")
-    assert held.scales is not None
-    return held.codes.view(states.shape), held.scales.unflatten(0, states.shape[:-1])
+    quantized = scaled_rows(states.float().flatten(0, -2), format_key, "bfloat16")
+    assert quantized.scales is not None
+    return quantized.codes.view(states.shape), quantized.scales.unflatten(0, states.shape[:-1])
 
 
 def _need_tokens(states: Tensor) -> None:

@@ -15,7 +15,7 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class LayerDecision:
-    """What one weight will become."""
+    """Decision for one weight: its recipe, or the reason to leave it."""
 
     site: LinearSite
     asked: Precision
@@ -31,7 +31,7 @@ class LayerDecision:
 
 @dataclass(frozen=True, slots=True)
 class PlanRules:
-    """How strictly a plan is held to."""
+    """Rules of a plan: strictness and group size."""
 
     group_size: int
     is_strict: bool
@@ -100,13 +100,13 @@ def _decide(site: LinearSite, asked: Precision, target: Target, rules: PlanRules
         reason = against or (recipe.reason_against_layer(N, K, dtype) if recipe is not None else None)
         group_size = None
         if recipe is not None and reason is None:
-            group_size, said = choose_group(recipe, rules.group_size, K)
+            group_size, group_text = choose_group(recipe, rules.group_size, K)
             if group_size is not None or not recipe.group_sizes:
                 is_exact = recipe.precision == asked.name
-                told = [*reasons, *(() if is_exact else notes), *((said,) if said else ())]
+                reason_texts = [*reasons, *(() if is_exact else notes), *((group_text,) if group_text else ())]
                 note = "; ".join(notes) if is_exact else ""
-                return LayerDecision(site, asked, target, recipe, group_size, "; ".join(told), note)
-            reason = said
+                return LayerDecision(site, asked, target, recipe, group_size, "; ".join(reason_texts), note)
+            reason = group_text
         notes.append(reason or "")
     return with_reason(decision, f"kept: {'; '.join([*reasons, *notes])}")
 

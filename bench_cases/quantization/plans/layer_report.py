@@ -1,4 +1,4 @@
-"""What each Linear became: format, method, kernel, bytes held, and the reason of every fallback."""
+"""Report of each Linear: format, method, kernel, bytes held, and the reason of every fallback."""
 
 from __future__ import annotations
 

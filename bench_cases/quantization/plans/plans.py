@@ -59,18 +59,18 @@ def resolve_with(
     exclude: keys of the same kinds; what they match is left out, whatever the plan says. Raises `InvalidValueError` for a
     key that matches no layer, and for two names of one shared weight with different precisions.
     """
-    wanted = {key: parse(text) for key, text in plan.items()}
-    for key in (*wanted, *exclude):
+    precision_of_key = {key: parse(text) for key, text in plan.items()}
+    for key in (*precision_of_key, *exclude):
         _check_key(key, sites)
     resolved: dict[str, Parsed] = {}
     for site in sites:
         if any(_matches(key, name) for key in exclude for name in site.names):
             continue
-        chosen = {name: parsed for name in site.names if (parsed := _precision_of(name, wanted)) is not None}
+        chosen = {name: parsed for name in site.names if (parsed := _precision_of(name, precision_of_key)) is not None}
         names = {precision.name for precision in chosen.values()}
         if len(names) > 1:
-            said = ", ".join(f"{name}: {precision.asked}" for name, precision in chosen.items())
-            raise InvalidValueError(f"layers that share one weight need one precision, the plan says {said}")
+            choices_text = ", ".join(f"{name}: {precision.asked}" for name, precision in chosen.items())
+            raise InvalidValueError(f"layers that share one weight need one precision, the plan says {choices_text}")
         if chosen:
             resolved[site.name] = next(iter(chosen.values()))
     return resolved
@@ -106,20 +106,22 @@ def plan_to_fqn_config(
     fallback. Shared weights are quantised once per name by torchao; `apply_plan` keeps them shared.
     """
     sites = survey_linears(model)
-    wanted = resolve_plan(sites, plan, exclude)
-    targets = {kind: read_target(kind) for kind in {site.weight.device.type for site in sites}}
+    chosen_precisions = resolve_plan(sites, plan, exclude)
+    targets = {device_type: read_target(device_type) for device_type in {site.weight.device.type for site in sites}}
     rules = PlanRules(group_size, is_strict=True, is_untied=False)
-    return fqn_config(decide_layers(sites, wanted, targets, rules))
+    return fqn_config(decide_layers(sites, chosen_precisions, targets, rules))
 
 
-def _precision_of(name: str, wanted: Mapping[str, Parsed]) -> Parsed | None:
-    if name in wanted:
-        return wanted[name]
-    for key, precision in wanted.items():
+def _precision_of(name: str, chosen_precisions: Mapping[str, Parsed]) -> Parsed | None:
+    if name in chosen_precisions:
+        return chosen_precisions[name]
+    for key, precision in chosen_precisions.items():
         if key.startswith(REGEX_PREFIX) and _matches(key, name):
             return precision
-    group = wanted.get(layer_group(name) or "")
-    return group if group is not None else wanted.get(layer_role(name) or "", wanted.get(ALL_OTHERS))
+    group = chosen_precisions.get(layer_group(name) or "")
+    return (
+        group if group is not None else chosen_precisions.get(layer_role(name) or "", chosen_precisions.get(ALL_OTHERS))
+    )
 
 
 def _matches(key: str, name: str) -> bool:

@@ -58,7 +58,7 @@ PRECISIONS = tuple(_BY_PAIR.values())
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What was asked for, and the first recipe name to try."""
+    """Requested precision, and the first recipe name to try."""
 
     asked: str
     name: str
@@ -77,25 +77,25 @@ def parse_precision(text: str) -> Precision:
 
     Raises `UnknownNameError` for a format nobody knows, `UnsupportedError` for a pair that no kernel of torchao combines.
     """
-    asked = str(text).strip()
-    word = asked.upper().replace("-", "_")
-    if word in _WORDS:
-        return Precision(asked, _WORDS[word])
-    weight_text, _, activation_text = word.partition(".")
+    stripped = str(text).strip()
+    precision_key = stripped.upper().replace("-", "_")
+    if precision_key in _WORDS:
+        return Precision(stripped, _WORDS[precision_key])
+    weight_text, _, activation_text = precision_key.partition(".")
     weight = get_format(weight_text).key
     if weight in PLAIN_FORMATS:
         if activation_text and get_format(activation_text).key not in PLAIN_FORMATS:
-            raise _no_pair(asked)
-        return Precision(asked, weight)
+            raise _no_pair(stripped)
+        return Precision(stripped, weight)
     if weight in _NEAREST:
         return Precision(
-            asked, _NEAREST[weight], f"torchao has no Linear recipe for {weight}: {_NEAREST[weight]} instead"
+            stripped, _NEAREST[weight], f"torchao has no Linear recipe for {weight}: {_NEAREST[weight]} instead"
         )
     activation = _activation(weight, activation_text)
     name = _BY_PAIR.get((weight, activation))
     if name is None:
-        raise _no_pair(asked)
-    return Precision(asked, name)
+        raise _no_pair(stripped)
+    return Precision(stripped, name)
 
 
 def precision_formats(name: str, wide: str) -> tuple[str, str]:

@@ -22,8 +22,8 @@ def packed_for(model: nn.Module) -> str:
     torch packs CPU INT4 in blocks whose size depends on the vector unit, so the same bytes mean other weights elsewhere. Tried
     with torch 2.13: one weight packed under ATEN_CPU_CAPABILITY default, avx2 and avx512 gives three different results.
     """
-    kinds = _kinds(model.parameters())
-    return _this_cpu() if _CPU in kinds else _CUDA if _CUDA in kinds else _ANY
+    device_kinds = _kinds(model.parameters())
+    return _this_cpu() if _CPU in device_kinds else _CUDA if _CUDA in device_kinds else _ANY
 
 
 def refuse_other_packing(described: Mapping[str, Any], folder: Path) -> None:
@@ -31,16 +31,16 @@ def refuse_other_packing(described: Mapping[str, Any], folder: Path) -> None:
 
     A report that does not say for which, or names an unknown one, is a `DefinitionError`.
     """
-    wanted = described.get("packed_for")
-    if not isinstance(wanted, str) or (wanted not in (_ANY, _CUDA) and not wanted.startswith(f"{_CPU} ")):
+    saved_for = described.get("packed_for")
+    if not isinstance(saved_for, str) or (saved_for not in (_ANY, _CUDA) and not saved_for.startswith(f"{_CPU} ")):
         raise DefinitionError(
-            f"{folder} says packed_for {str(wanted)[:60]!r}; known are 'any', 'cuda' and 'cpu' with its vector unit: save the model again"
+            f"{folder} says packed_for {str(saved_for)[:60]!r}; known are 'any', 'cuda' and 'cpu' with its vector unit: save the model again"
         )
-    if wanted.startswith(f"{_CPU} ") and wanted != _this_cpu():
+    if saved_for.startswith(f"{_CPU} ") and saved_for != _this_cpu():
         raise UnsupportedError(
-            f"{folder} is packed for {wanted}, this machine is {_this_cpu()}: the packed bytes would mean other weights; quantise the 16-bit model here"
+            f"{folder} is packed for {saved_for}, this machine is {_this_cpu()}: the packed bytes would mean other weights; quantise the 16-bit model here"
         )
-    if wanted == _CUDA and not torch.cuda.is_available():
+    if saved_for == _CUDA and not torch.cuda.is_available():
         raise UnsupportedError(
             f"{folder} is packed for CUDA tensor cores, and torch sees no CUDA device here: quantise the 16-bit model here"
         )
@@ -48,11 +48,11 @@ def refuse_other_packing(described: Mapping[str, Any], folder: Path) -> None:
 
 def refuse_untold_packing(described: Mapping[str, Any], values: Iterable[Tensor], folder: Path) -> None:
     """Raise `DefinitionError` when a folder holds packed weights that its report does not speak of."""
-    said = str(described["packed_for"]).partition(" ")[0]
-    untold = _kinds(values) - {said}
+    packed_on = str(described["packed_for"]).partition(" ")[0]
+    untold = _kinds(values) - {packed_on}
     if untold:
         raise DefinitionError(
-            f"{folder} holds weights packed for {' and '.join(sorted(untold))}, its report says {said}: save the model again"
+            f"{folder} holds weights packed for {' and '.join(sorted(untold))}, its report says {packed_on}: save the model again"
         )
 
 

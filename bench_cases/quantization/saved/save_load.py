@@ -167,26 +167,26 @@ def _empty_model(source: Path, described: Mapping[str, Any]) -> nn.Module:
 def _fill(model: nn.Module, values: Mapping[str, Tensor], source: Path) -> None:
     """Give a model its tensors, those that share memory as one parameter; nothing is assigned before all have a place."""
     places: list[tuple[dict[str, Any], str, Tensor]] = []
-    made: dict[object, nn.Parameter] = {}
+    parameters: dict[object, nn.Parameter] = {}
     for name, value in values.items():
         path, _, last = name.rpartition(".")
         owner = model.get_submodule(path)
         if last in owner._parameters:
             key = _memory_key(value)
-            if key not in made:
-                made[key] = nn.Parameter(value, requires_grad=False)
-            places.append((owner._parameters, last, made[key]))
+            if key not in parameters:
+                parameters[key] = nn.Parameter(value, requires_grad=False)
+            places.append((owner._parameters, last, parameters[key]))
         elif last in owner._buffers:
             places.append((owner._buffers, last, value))
         else:
             raise InvalidValueError(f"{source} does not fit the model: {name} is not a tensor of its; it is unchanged")
-    for held, last, value in places:
-        held[last] = value
+    for value_owner, last, value in places:
+        value_owner[last] = value
     _remember_ties(model)
 
 
 def _memory_key(value: Tensor) -> object:
-    """Return what two tensors share when they are one weight under two names."""
+    """Return the memory key of a tensor, equal for one weight under two names."""
     if value.numel() == 0:
         return id(value)
     parts = tuple((part.data_ptr(), part.dtype, part.shape, part.stride()) for part in inner_tensors(value))

@@ -31,7 +31,7 @@ _AO_3800 = "github.com/pytorch/ao/issues/3800"
 
 
 def serving_engines(result: QuantizationResult) -> tuple[EngineSupport, ...]:
-    """Return what is known about loading this result elsewhere. `unverified` means: documented or likely, not tried."""
+    """Return the support of other engines for this result. `unverified` means: documented or likely, not tried."""
     tensors = {layer.tensor for layer in result.quantized}
     return (_here(), _transformers(tensors), _vllm(tensors), _sglang(), *_other_containers())
 

@@ -79,7 +79,7 @@ def quantized_weight(root: nn.Module, decision: LayerDecision) -> tuple[Tensor |
 
 def hand_over(weights: Mapping[str, Tensor], decisions: Sequence[LayerDecision]) -> None:
     """Give every layer its quantised weight (by the site's name); undone if a module refuses it."""
-    done: list[tuple[nn.Linear, Tensor]] = []
+    staged: list[tuple[nn.Linear, Tensor]] = []
     try:
         for decision in decisions:
             weight = weights.get(decision.site.name)
@@ -87,10 +87,10 @@ def hand_over(weights: Mapping[str, Tensor], decisions: Sequence[LayerDecision])
                 continue
             parameter = nn.Parameter(weight, requires_grad=False)
             for module in decision.site.modules:
-                done.append((module, module.weight))
+                staged.append((module, module.weight))
                 module.weight = parameter
     except BaseException:
-        for module, original in reversed(done):
+        for module, original in reversed(staged):
             module._parameters["weight"] = cast(nn.Parameter, original)
         raise
 

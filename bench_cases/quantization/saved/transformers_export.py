@@ -52,14 +52,16 @@ def export_transformers(
     quantizer = _quantizer(model, result)
     # Set for the time of writing only: with a quantizer, transformers refuses .to(dtype) and other everyday calls.
     config: Any = model.config
-    before = {name: vars(owner).get(name) for owner, name in ((model, "hf_quantizer"), (config, "quantization_config"))}
+    old_values = {
+        name: vars(owner).get(name) for owner, name in ((model, "hf_quantizer"), (config, "quantization_config"))
+    }
     setattr(model, "hf_quantizer", quantizer)  # noqa: B010 (nn.Module's own type for attributes is too narrow)
     config.quantization_config = quantizer.quantization_config
     try:
         model.save_pretrained(target)  # type: ignore[operator]
     finally:
-        _restore(model, "hf_quantizer", before["hf_quantizer"])
-        _restore(config, "quantization_config", before["quantization_config"])
+        _restore(model, "hf_quantizer", old_values["hf_quantizer"])
+        _restore(config, "quantization_config", old_values["quantization_config"])
     if tokenizer is not None:
         tokenizer.save_pretrained(target)
     return target

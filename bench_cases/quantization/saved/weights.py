@@ -69,7 +69,7 @@ def read_weights(
             raise DefinitionError(
                 f"{path} cannot be read or is damaged: its checksum is not the one that was noted when it was saved; save the model again"
             )
-        held = torch.load(path, map_location=device, weights_only=True)
+        document = torch.load(path, map_location=device, weights_only=True)
     except OSError as error:
         raise DefinitionError(f"{path} cannot be read or is damaged: {one_line(error)}") from None
     except DefinitionError:
@@ -80,14 +80,14 @@ def read_weights(
         raise DefinitionError(
             f"{path} is damaged or holds more than tensors: {one_line(error)}; save the model again"
         ) from None
-    if not isinstance(held, dict) or not all(isinstance(held.get(name), dict) for name in ("state", "buffers")):
+    if not isinstance(document, dict) or not all(isinstance(document.get(name), dict) for name in ("state", "buffers")):
         raise DefinitionError(f"{path} holds no saved model: save the model again")
-    for name, value in (*held["state"].items(), *held["buffers"].items()):
+    for name, value in (*document["state"].items(), *document["buffers"].items()):
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise DefinitionError(f"{path} holds something that is not a tensor with a name: save the model again")
         if value.layout != torch.strided or any(part.is_meta for part in inner_tensors(value)):
             raise DefinitionError(f"{path}: {name} has a shape but no values of its own: save the model again")
-    return held["state"], held["buffers"]
+    return document["state"], document["buffers"]
 
 
 def check_layers(state: Mapping[str, Tensor], described: Mapping[str, Any], folder: Path) -> None:
@@ -122,21 +122,23 @@ def check_layers(state: Mapping[str, Tensor], described: Mapping[str, Any], fold
 
 def check_fit(model: nn.Module, state: Mapping[str, Tensor], buffers: Mapping[str, Tensor], folder: Path) -> None:
     """Raise `InvalidValueError` unless the model has exactly these tensors, in these shapes and kinds of numbers."""
-    own = {**model.state_dict(), **unsaved_buffers(model)}
+    own_tensors = {**model.state_dict(), **unsaved_buffers(model)}
     tensors = {**state, **buffers}
-    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
+    missing, extra = sorted(set(own_tensors) - set(tensors)), sorted(set(tensors) - set(own_tensors))
     if missing or extra:
         raise InvalidValueError(
             f"{folder} does not fit the model: {len(missing)} tensors missing {missing[:3]}, {len(extra)} unknown {extra[:3]}; the model is unchanged"
         )
     for name, value in tensors.items():
-        if value.shape != own[name].shape:
+        if value.shape != own_tensors[name].shape:
             raise InvalidValueError(
-                f"{folder} does not fit the model: {name} is {tuple(value.shape)}, the model has {tuple(own[name].shape)}; the model is unchanged"
+                f"{folder} does not fit the model: {name} is {tuple(value.shape)}, the model has {tuple(own_tensors[name].shape)}; the model is unchanged"
             )
-        if value.dtype is not own[name].dtype and not {value.dtype, own[name].dtype} <= set(_WIDE.values()):
+        if value.dtype is not own_tensors[name].dtype and not {value.dtype, own_tensors[name].dtype} <= set(
+            _WIDE.values()
+        ):
             raise InvalidValueError(
-                f"{folder} does not fit the model: {name} is {_dtype(value)}, the model has {_dtype(own[name])}; the model is unchanged"
+                f"{folder} does not fit the model: {name} is {_dtype(value)}, the model has {_dtype(own_tensors[name])}; the model is unchanged"
             )
 
 

@@ -17,15 +17,15 @@ _WORDS: dict[Verdict, MetricVerdict] = {"SLOWER": "WORSE", "FASTER": "BETTER", "
 def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRules) -> dict[str, MetricChange]:
     """Return the change of energy of the cases whose every process was read, on both sides by the same sensor."""
     logs: dict[str, tuple[list[float], list[float]]] = {}
-    for key, (one, other) in pairs.items():
-        first, second = _energy_logs(one), _energy_logs(other)
-        if first and second and _sensors(one) == _sensors(other):
+    for key, (before, after) in pairs.items():
+        first, second = _energy_logs(before), _energy_logs(after)
+        if first and second and _sensors(before) == _sensors(after):
             logs[key] = (first, second)
     if not logs:
         return {}
     sides = list(logs.values())
     samples = Samples.of(sides)
-    found = evidence(
+    tests = evidence(
         samples,
         pooled_spread(samples, spans_runs=False),
         min_effect_ratio=rules.min_effect_ratio,
@@ -37,21 +37,21 @@ def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRu
         return rank_p_value(before, after) if is_higher else rank_p_value(after, before)
 
     verdicts = judge(
-        found, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=rules.limit_ratio, ranks=ranks
+        tests, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=rules.limit_ratio, ranks=ranks
     )
     changes = {}
-    for index, (key, (before, after)) in enumerate(logs.items()):
+    for index, (key, (old_logs, new_logs)) in enumerate(logs.items()):
         verdict, reason = verdicts[index]
         changes[key] = MetricChange(
             "energy",
             "energy_j",
             "J",
             False,
-            _mean(before),
-            _mean(after),
+            _mean(old_logs),
+            _mean(new_logs),
             math.expm1(float(samples.change_log[index])),
-            ratio_of(float(found.low_log[index])),
-            ratio_of(float(found.high_log[index])),
+            ratio_of(float(tests.low_log[index])),
+            ratio_of(float(tests.high_log[index])),
             _WORDS.get(verdict, "AMBIGUOUS"),
             reason,
         )
@@ -60,8 +60,8 @@ def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRu
 
 def _energy_logs(side: CaseSide) -> list[float]:
     """Return the logarithm per process used; none where one of them did not measure it."""
-    found = side.process_values("energy_j")
-    return [math.log(value) for value in found.values()] if len(found) == len(side.logs) else []
+    energies_j = side.process_values("energy_j")
+    return [math.log(value) for value in energies_j.values()] if len(energies_j) == len(side.logs) else []
 
 
 def _sensors(side: CaseSide) -> frozenset[tuple[str, str]]:

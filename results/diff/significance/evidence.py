@@ -58,7 +58,7 @@ class Samples:
         """Return the sums of (logarithms before, logarithms after) per case; neither may be empty."""
         means = np.array([(fmean(before), fmean(after)) for before, after in sides])
         squares = [
-            math.fsum((one - middle) ** 2 for side, middle in zip(pair, both, strict=True) for one in side)
+            math.fsum((value - middle) ** 2 for side, middle in zip(pair, both, strict=True) for value in side)
             for pair, both in zip(sides, means.tolist(), strict=True)
         ]
         counts = np.array([(len(before), len(after)) for before, after in sides], dtype=float)
@@ -77,7 +77,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is known of the cases' variance between processes, arrays over the cases. df 0: nothing is known."""
+    """Variance of the cases between processes, arrays over the cases. df 0: unknown."""
 
     variance: Floats
     df: Floats
@@ -87,7 +87,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the times of the cases say; arrays over the cases, NaN where nothing is known about the noise."""
+    """Statistical tests of the times; arrays over the cases, NaN where the noise is unknown."""
 
     change_log: Floats
     """ln(after / before); positive is slower."""
@@ -127,14 +127,16 @@ def pooled_spread(
     floor_variance = np.where(floor_df > 0, floor_variance, 0.0)
     floor_variance = floor_variance * _noise_today(samples, floor_variance, floor_df)
     df = own_df + floor_df
-    known = df > 0
+    has_df = df > 0
     squares = samples.squares + floor_variance * floor_df
-    variance = np.divide(squares, df, out=np.zeros_like(squares), where=known)
-    population = [Variance(float(value), float(one)) for value, one in zip(variance[known], df[known], strict=True)]
+    variance = np.divide(squares, df, out=np.zeros_like(squares), where=has_df)
+    population = [
+        Variance(float(value), float(value_df)) for value, value_df in zip(variance[has_df], df[has_df], strict=True)
+    ]
     count = len(population) if effective_count is None else min(effective_count, len(population))
     prior = fit_prior(population)
     if prior is not None:
-        most = fmean(one.df for one in population) * np.where(known, max(count - 1.0, 0.0), count)
+        most = fmean(group.df for group in population) * np.where(has_df, max(count - 1.0, 0.0), count)
         variance, df = _drawn(variance, df, prior, most)
     variance = np.where(df > 0, np.maximum(variance, sampling_variance), variance)
     return Spread(variance, df, np.broadcast_to(np.asarray(spans_runs), df.shape))
@@ -148,25 +150,25 @@ def evidence(
     false_discovery_ratio: float,
     shared_variance: Floats | float = 0.0,
 ) -> Evidence:
-    """Return what the changes of a suite's cases are worth; NaN for cases of whose spread nothing is known (df 0).
+    """Return the tests of the changes of a suite's cases; NaN for cases of unknown spread (df 0).
 
     A spread of 0 (a simulated device) makes every change certain. `shared_variance`: of the change, by what moves all cases of a
     run together (`run_movement`).
     """
     from scipy.special import ndtri, stdtr, stdtrit
 
-    known, change_log = spread.df > 0, samples.change_log
-    df = np.where(known, np.minimum(spread.df, 1e9), np.nan)  # infinite: normal
+    has_df, change_log = spread.df > 0, samples.change_log
+    df = np.where(has_df, np.minimum(spread.df, 1e9), np.nan)  # infinite: normal
     later = np.where(spread.spans_runs, 1.0, LATER)
     share = 1 / samples.before_count + 1 / samples.after_count
-    floor = np.where(known, np.sqrt(spread.variance * share * later**2 + shared_variance), np.nan)
+    floor = np.where(has_df, np.sqrt(spread.variance * share * later**2 + shared_variance), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(known & (change_log == 0), 0.0, change_log / floor)
+        t = np.where(has_df & (change_log == 0), 0.0, change_log / floor)
     slower_p, faster_p = stdtr(df, -t), stdtr(df, t)
     half = stdtrit(df, (1 + CONFIDENCE) / 2) * floor
     min_effect = np.fmax(np.log1p(min_effect_ratio), FLOOR_MULTIPLE * floor)
     # One slow case in a suite is found at q over the number of cases; it must also reach the minimum effect.
-    case_count = max(int(np.count_nonzero(known)), 1)
+    case_count = max(int(np.count_nonzero(has_df)), 1)
     threshold = stdtrit(df, 1 - false_discovery_ratio / case_count) * floor
     step = np.fmax(threshold, min_effect) + float(ndtri(POWER)) * floor
     return Evidence(
@@ -188,11 +190,11 @@ def adjusted(p_values: Floats) -> Floats:
     """Return the Benjamini–Hochberg adjusted p of a family; NaN stays NaN and is no member."""
     from scipy.stats import false_discovery_control
 
-    known = np.isfinite(p_values)
-    found = np.full_like(p_values, np.nan)
-    if known.any():
-        found[known] = false_discovery_control(p_values[known])
-    return found
+    is_finite = np.isfinite(p_values)
+    adjusted_p = np.full_like(p_values, np.nan)
+    if is_finite.any():
+        adjusted_p[is_finite] = false_discovery_control(p_values[is_finite])
+    return adjusted_p
 
 
 def ratio_of(log: float | None) -> float | None:
@@ -251,7 +253,10 @@ def _noise_today(samples: Samples, floor_variance: Floats, floor_df: Floats) -> 
     own_variance, own_df = samples.variance, samples.df
     both = (own_df > 0) & (floor_df > 0)
     columns = [values[both].tolist() for values in (own_variance, own_df, floor_variance, floor_df)]
-    pairs = [(Variance(own, one), Variance(floor, other)) for own, one, floor, other in zip(*columns, strict=True)]
+    pairs = [
+        (Variance(own, own_value_df), Variance(floor, floor_value_df))
+        for own, own_value_df, floor, floor_value_df in zip(*columns, strict=True)
+    ]
     return math.exp(max(0.0, log_ratio(pairs) or 0.0))
 
 

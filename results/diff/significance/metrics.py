@@ -1,4 +1,4 @@
-"""What a case says beside its time: energy, memory, quality and the error of its prediction, before and after. Pure."""
+"""Changes of a case's other metrics: energy, memory, quality and prediction error, before and after. Pure."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def directed(change_ratio: float, is_higher_better: bool) -> float:
 
 
 def _model_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
-    one, other = _figures(before), _figures(after)
-    if one is None or other is None:
+    old, new = _figures(before), _figures(after)
+    if old is None or new is None:
         return []
     changes = []
     for name in ("held_bytes", "cache_bytes", "peak_bytes"):
-        first, second = getattr(one, name), getattr(other, name)
+        first, second = getattr(old, name), getattr(new, name)
         if first and second is not None:
             ratio = second / first - 1
             changes.append(
@@ -82,7 +82,7 @@ def _model_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
         ("perplexity_ratio", "ratio", False),
         ("top1_agreement_ratio", "ratio", True),
     ):
-        change = _quality_change(name, unit, is_higher_better, getattr(one, name), getattr(other, name))
+        change = _quality_change(name, unit, is_higher_better, getattr(old, name), getattr(new, name))
         changes += [change] if change is not None else []
     return changes
 
@@ -126,12 +126,12 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
     changes = []
     for kind in ("expected", "ideal"):
         sides = [_prediction(side, kind) for side in (before, after)]
-        one, other = sides
-        if one is None or other is None or before.estimate_s is None or after.estimate_s is None:
+        old, new = sides
+        if old is None or new is None or before.estimate_s is None or after.estimate_s is None:
             continue
-        first, second = one[0] / before.estimate_s - 1, other[0] / after.estimate_s - 1
+        first, second = old[0] / before.estimate_s - 1, new[0] / after.estimate_s - 1
         growth = abs(second) - abs(first)
-        has_moved = abs(other[0] / one[0] - 1) > 1e-6
+        has_moved = abs(new[0] / old[0] - 1) > 1e-6
         reason = "prediction-moved" if has_moved else TIME_MOVED
         verdict = _called(growth, LEAST_ERROR_RATIO)
         changes.append(
@@ -147,7 +147,7 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
                 None,
                 verdict,
                 reason if verdict != "SAME" or has_moved else "",
-                f"{one[1]} → {other[1]}" if has_moved and one[1] != other[1] else "",
+                f"{old[1]} → {new[1]}" if has_moved and old[1] != new[1] else "",
             )
         )
     return changes
@@ -171,6 +171,8 @@ def _prediction(side: CaseSide, kind: str) -> tuple[float, str] | None:
 
 
 def _figures(side: CaseSide) -> ModelFigures | None:
-    figures: Sequence[ModelFigures] = [one for one in map(model_figures, side.records) if one is not None]
-    measured = [one for one in figures if one.quality_source == "measured"]
+    figures: Sequence[ModelFigures] = [
+        case_figures for case_figures in map(model_figures, side.records) if case_figures is not None
+    ]
+    measured = [case_figures for case_figures in figures if case_figures.quality_source == "measured"]
     return (measured or figures or [None])[0]  # type: ignore[list-item]

@@ -42,27 +42,27 @@ SidePair = tuple[CaseSide, CaseSide]
 def judge_times(
     pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules
 ) -> tuple[Evidence, list[tuple[Verdict, str]]]:
-    """Return what the times of one or more pairs say, and verdict and reason of each, in their order; clocks not looked at."""
+    """Return the tests of the times of one or more pairs, with verdict and reason of each; clocks are ignored."""
     sides = list(pairs.values())
     thresholds = [_threshold_ratio(pair) for pair in sides]
     least = np.array([rules.min_effect_ratio if threshold is None else threshold for threshold in thresholds])
     limit = np.array([rules.limit_ratio if threshold is None else threshold for threshold in thresholds])
-    found = _evidence(pairs, noise, least, rules.false_discovery_ratio)
+    time_tests = _evidence(pairs, noise, least, rules.false_discovery_ratio)
     replicated = np.array(
         [
-            is_replicated(len(one.logs), len(other.logs)) or _floor(noise, key, other) is not None
-            for key, (one, other) in pairs.items()
+            is_replicated(len(before.logs), len(after.logs)) or _floor(noise, key, after) is not None
+            for key, (before, after) in pairs.items()
         ]
     )
     verdicts = judge(
-        found,
+        time_tests,
         false_discovery_ratio=rules.false_discovery_ratio,
         limit_ratio=limit,
         ranks=partial(_rank_p_value, sides),
         is_replicated=replicated,
     )
     # What can never be called is no step that this diff sees.
-    return replace(found, smallest_step_log=np.where(replicated, found.smallest_step_log, np.nan)), verdicts
+    return replace(time_tests, smallest_step_log=np.where(replicated, time_tests.smallest_step_log, np.nan)), verdicts
 
 
 def judge_pairs(
@@ -71,20 +71,20 @@ def judge_pairs(
     """Return the verdict of every case by key; every side has processes that are used, of one method."""
     if not pairs:
         return {}
-    found, verdicts = judge_times(pairs, noise, rules)
+    time_tests, verdicts = judge_times(pairs, noise, rules)
     energies = energy_changes(pairs, rules)
     cases = {}
-    for index, (key, (one, other)) in enumerate(pairs.items()):
+    for index, (key, (before, after)) in enumerate(pairs.items()):
         verdict, reason = verdicts[index]
-        before_hz, after_hz, cycles_log = one.clock_hz, other.clock_hz, None
+        before_hz, after_hz, cycles_log = before.clock_hz, after.clock_hz, None
         if before_hz is not None and after_hz is not None:
-            cycles_log = float(found.change_log[index]) + math.log(after_hz / before_hz)
+            cycles_log = float(time_tests.change_log[index]) + math.log(after_hz / before_hz)
             if verdict in ("SLOWER", "FASTER"):
-                least_log = float(found.min_effect_log[index])
+                least_log = float(time_tests.min_effect_log[index])
                 reason = clock_reason(verdict == "SLOWER", cycles_log, after_hz / before_hz, least_log)
         energy = (energies[key],) if key in energies else ()
         cases[key] = CaseDiff(
-            other.case,
+            after.case,
             key,
             verdict,
             reason,
@@ -92,10 +92,10 @@ def judge_pairs(
             clock_before_hz=before_hz,
             clock_after_hz=after_hz,
             cycles_change_ratio=ratio_of(cycles_log),
-            threshold_ratio=_threshold_ratio((one, other)),
-            metrics=(*energy, *other_changes(one, other)),
-            **_numbers(found, index),  # type: ignore[arg-type]
-            **sizes(one, other),  # type: ignore[arg-type]
+            threshold_ratio=_threshold_ratio((before, after)),
+            metrics=(*energy, *other_changes(before, after)),
+            **_numbers(time_tests, index),  # type: ignore[arg-type]
+            **sizes(before, after),  # type: ignore[arg-type]
         )
     return cases
 
@@ -144,22 +144,24 @@ def _evidence(
     pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], least: Floats, false_discovery_ratio: float
 ) -> Evidence:
     sides = list(pairs.values())
-    floors = [_floor(noise, key, other) for key, (_, other) in pairs.items()]
-    samples = Samples.of([(list(one.logs.values()), list(other.logs.values())) for one, other in sides])
+    floors = [_floor(noise, key, after) for key, (_, after) in pairs.items()]
+    samples = Samples.of([(list(before.logs.values()), list(after.logs.values())) for before, after in sides])
     spread = pooled_spread(
         samples,
         np.array([0.0 if floor is None else floor.between_sd_ratio**2 for floor in floors]),
         np.array([0.0 if floor is None else floor.process_count - 1.0 for floor in floors]),
         spans_runs=np.array(
             [
-                one.run_count > 1 or other.run_count > 1 or (floor is not None and len(floor.run_ids) > 1)
-                for (one, other), floor in zip(sides, floors, strict=True)
+                before.run_count > 1 or after.run_count > 1 or (floor is not None and len(floor.run_ids) > 1)
+                for (before, after), floor in zip(sides, floors, strict=True)
             ]
         ),
-        sampling_variance=np.array([(one.sampling_variance + other.sampling_variance) / 2 for one, other in sides]),
+        sampling_variance=np.array(
+            [(before.sampling_variance + after.sampling_variance) / 2 for before, after in sides]
+        ),
         effective_count=effective_cases(len(sides), _shared(sides)),
     )
-    olds, news = [one for one, _ in sides], [other for _, other in sides]
+    olds, news = [before for before, _ in sides], [after for _, after in sides]
     moved = max(run_movement_variance(olds), run_movement_variance(news))
     return evidence(
         samples,
@@ -173,13 +175,13 @@ def _evidence(
 def _shared(sides: Sequence[SidePair]) -> float:
     """Return how much the cases move together, over those that were measured in the processes most cases share."""
     groups: dict[tuple[object, ...], list[list[float]]] = {}
-    for one, other in sides:
-        df, squares = len(one.logs) + len(other.logs) - 2, one.squares + other.squares
+    for before, after in sides:
+        df, squares = len(before.logs) + len(after.logs) - 2, before.squares + after.squares
         if df > 0 and squares > 0:
             sd = math.sqrt(squares / df)
-            means = (one.mean_log, other.mean_log)
-            keys = [(number, key) for number, side in enumerate((one, other)) for key in sorted(side.logs)]
-            deviations = [((one, other)[number].logs[key] - means[number]) / sd for number, key in keys]
+            means = (before.mean_log, after.mean_log)
+            keys = [(number, key) for number, side in enumerate((before, after)) for key in sorted(side.logs)]
+            deviations = [((before, after)[number].logs[key] - means[number]) / sd for number, key in keys]
             groups.setdefault(tuple(keys), []).append(deviations)
     largest = max(groups.values(), key=len, default=[])
     return shared_ratio(np.array(largest)) if len(largest) > 1 else 0.0
@@ -196,18 +198,18 @@ def _rank_p_value(sides: Sequence[SidePair], index: int, is_slower: bool) -> flo
     return rank_p_value(before, after) if is_slower else rank_p_value(after, before)
 
 
-def _numbers(found: Evidence, index: int) -> dict[str, float | None]:
-    change = float(found.change_log[index])
-    p_values = (found.slower_p, found.slower_q) if change >= 0 else (found.faster_p, found.faster_q)
+def _numbers(time_tests: Evidence, index: int) -> dict[str, float | None]:
+    change = float(time_tests.change_log[index])
+    p_values = (time_tests.slower_p, time_tests.slower_q) if change >= 0 else (time_tests.faster_p, time_tests.faster_q)
     return {
         "change_ratio": ratio_of(change),
-        "low_ratio": ratio_of(float(found.low_log[index])),
-        "high_ratio": ratio_of(float(found.high_log[index])),
+        "low_ratio": ratio_of(float(time_tests.low_log[index])),
+        "high_ratio": ratio_of(float(time_tests.high_log[index])),
         "p_value": _known(float(p_values[0][index])),
         "adjusted_p_value": _known(float(p_values[1][index])),
-        "floor_ratio": ratio_of(float(found.floor_log[index])),
-        "min_effect_ratio": ratio_of(float(found.min_effect_log[index])),
-        "smallest_step_ratio": ratio_of(float(found.smallest_step_log[index])),
+        "floor_ratio": ratio_of(float(time_tests.floor_log[index])),
+        "min_effect_ratio": ratio_of(float(time_tests.min_effect_log[index])),
+        "smallest_step_ratio": ratio_of(float(time_tests.smallest_step_log[index])),
     }
 
 

@@ -94,19 +94,19 @@ def write_json(store: ResultStore, runs: Sequence[FoundRun], stream: TextIO, *, 
         _write_run(store, runs[0], stream, is_part=is_part)
     else:
         stream.write(f'{{"format": {json.dumps(RUNS_FORMAT)}, "schema_version": {EXPORT_VERSION}, "runs": [\n')
-        for number, one in enumerate(runs):
+        for number, run in enumerate(runs):
             stream.write(",\n" if number else "")
-            _write_run(store, one, stream, is_part=is_part)
+            _write_run(store, run, stream, is_part=is_part)
         stream.write("]}")
     stream.write("\n")
 
 
-def _write_run(store: ResultStore, found: FoundRun, stream: TextIO, *, is_part: bool) -> None:
+def _write_run(store: ResultStore, stored_run: FoundRun, stream: TextIO, *, is_part: bool) -> None:
     from results.store.query import profile_hashes, read_lots
 
-    run = replace(found.run, status="running", exit_code=None, finished_at=None) if is_part else found.run
-    profiles = (store.profile(profile_hash) for profile_hash in profile_hashes(store, found))
-    records = chain.from_iterable(read_lots(store, found, with_samples=True))
+    run = replace(stored_run.run, status="running", exit_code=None, finished_at=None) if is_part else stored_run.run
+    profiles = (store.profile(profile_hash) for profile_hash in profile_hashes(store, stored_run))
+    records = chain.from_iterable(read_lots(store, stored_run, with_samples=True))
     floors = store.noise_floors(run.environment.class_hash).values()
     stream.write(
         f'{{"format": {json.dumps(EXPORT_FORMAT)},\n"schema_version": {EXPORT_VERSION},\n"run": {_dumped(run)}'
@@ -157,9 +157,9 @@ def flat_lots(store: ResultStore, runs: Iterable[FoundRun]) -> Iterator[list[Row
     """Yield the flat rows of what was found, a few hundred at a time."""
     from results.store.query import read_lots
 
-    for one in runs:
-        for records in read_lots(store, one, with_samples=False):
-            yield list(flat_rows(one.run, records))
+    for stored_run in runs:
+        for records in read_lots(store, stored_run, with_samples=False):
+            yield list(flat_rows(stored_run.run, records))
 
 
 def _run(store: ResultStore, run_id: str) -> RunInfo:

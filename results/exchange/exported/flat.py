@@ -115,8 +115,8 @@ _PROCESS: dict[str, Callable[[Record], Any]] = {
 }
 
 _COUNTS: dict[str, Callable[[Measurement], Any]] = {
-    "effective_sample_count": lambda taken: taken.effective_sample_count,
-    "outlier_count": lambda taken: taken.outlier_count,
+    "effective_sample_count": lambda reading: reading.effective_sample_count,
+    "outlier_count": lambda reading: reading.outlier_count,
 }
 
 _STATE: dict[str, Callable[[MachineState], Any]] = {
@@ -153,37 +153,37 @@ _ATTRIBUTION: dict[str, Callable[[KernelAttribution], Any]] = {
 
 # Whole models. The cache state has the column `cache`, so that the format of a model's own cache is `kv_format`.
 _MODEL: dict[str, Callable[[ModelFigures], Any]] = {
-    "model": lambda one: one.model_name,
-    "phase": lambda one: one.phase,
-    "model_precision": lambda one: one.precision,
-    "quantization_method": lambda one: one.method or None,
-    "kv_format": lambda one: one.kv_format or None,
-    "batch_count": lambda one: one.batch_count,
-    "context_count": lambda one: one.context_count,
-    "tokens_per_call_count": lambda one: one.tokens_per_call,
-    "tokens_per_s": lambda one: one.tokens_per_s,
-    "energy_j_per_token": lambda one: one.energy_j_per_token,
-    "is_emulated": lambda one: one.is_emulated,
-    "original_bytes": lambda one: one.original_bytes,
-    "held_bytes": lambda one: one.held_bytes,
-    "stated_bytes": lambda one: one.stated_bytes,
-    "cache_bytes": lambda one: one.cache_bytes,
-    "peak_bytes": lambda one: one.peak_bytes,
-    "process_bytes": lambda one: one.process_bytes,
-    "quality_source": lambda one: one.quality_source or None,
-    "quality_reason": lambda one: one.quality_reason or None,
-    "quality_text": lambda one: one.quality_text or None,
-    "quality_is_language": lambda one: one.is_language if one.quality_source == "measured" else None,
-    "quality_tokens_count": lambda one: one.quality_tokens_count,
+    "model": lambda model: model.model_name,
+    "phase": lambda model: model.phase,
+    "model_precision": lambda model: model.precision,
+    "quantization_method": lambda model: model.method or None,
+    "kv_format": lambda model: model.kv_format or None,
+    "batch_count": lambda model: model.batch_count,
+    "context_count": lambda model: model.context_count,
+    "tokens_per_call_count": lambda model: model.tokens_per_call,
+    "tokens_per_s": lambda model: model.tokens_per_s,
+    "energy_j_per_token": lambda model: model.energy_j_per_token,
+    "is_emulated": lambda model: model.is_emulated,
+    "original_bytes": lambda model: model.original_bytes,
+    "held_bytes": lambda model: model.held_bytes,
+    "stated_bytes": lambda model: model.stated_bytes,
+    "cache_bytes": lambda model: model.cache_bytes,
+    "peak_bytes": lambda model: model.peak_bytes,
+    "process_bytes": lambda model: model.process_bytes,
+    "quality_source": lambda model: model.quality_source or None,
+    "quality_reason": lambda model: model.quality_reason or None,
+    "quality_text": lambda model: model.quality_text or None,
+    "quality_is_language": lambda model: model.is_language if model.quality_source == "measured" else None,
+    "quality_tokens_count": lambda model: model.quality_tokens_count,
 }
 _MODEL_INTERVALS: dict[str, Callable[[ModelFigures], Interval | None]] = {
-    "kl_nats_per_token": lambda one: one.kl_nats_per_token,
-    "embedding_cosine_ratio": lambda one: one.embedding_cosine_ratio,
-    "rank_agreement_ratio": lambda one: one.rank_agreement_ratio,
-    "nearest_kept_ratio": lambda one: one.nearest_kept_ratio,
-    "top1_agreement_ratio": lambda one: one.top1_agreement_ratio,
-    "perplexity_ratio": lambda one: one.perplexity_ratio,
-    "reference_perplexity": lambda one: one.reference_perplexity,
+    "kl_nats_per_token": lambda model: model.kl_nats_per_token,
+    "embedding_cosine_ratio": lambda model: model.embedding_cosine_ratio,
+    "rank_agreement_ratio": lambda model: model.rank_agreement_ratio,
+    "nearest_kept_ratio": lambda model: model.nearest_kept_ratio,
+    "top1_agreement_ratio": lambda model: model.top1_agreement_ratio,
+    "perplexity_ratio": lambda model: model.perplexity_ratio,
+    "reference_perplexity": lambda model: model.reference_perplexity,
 }
 """Each is three columns: the figure, and the ends of its 95 % interval with `_low` and `_high`."""
 
@@ -247,10 +247,10 @@ def _parts(measurement: Measurement | None) -> Row:
 def _of_model(figures: ModelFigures | None) -> Row:
     row = _values(_MODEL, figures)
     for name, get in _MODEL_INTERVALS.items():
-        found = None if figures is None else get(figures)
+        interval = None if figures is None else get(figures)
         row |= dict.fromkeys((name, f"{name}_low", f"{name}_high"))
-        if found is not None:
-            row |= {name: found.value, f"{name}_low": found.low_value, f"{name}_high": found.high_value}
+        if interval is not None:
+            row |= {name: interval.value, f"{name}_low": interval.low_value, f"{name}_high": interval.high_value}
     return row
 
 

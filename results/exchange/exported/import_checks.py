@@ -1,4 +1,4 @@
-"""What an imported run may hold beyond its types: fields within the limits of the record types, statistics that fit together.
+"""Checks of an imported run beyond its types: fields within the limits of the record types, consistent statistics.
 
 A run that breaks a rule is refused, never repaired: nobody could tell later which of its numbers were meant. `db check`
 looks at stored runs with the same rules.

@@ -29,7 +29,7 @@ def differing_records(store: ResultStore, records: Sequence[Record]) -> int:
     count = 0
     for ids in in_parts(list(given)):
         stored = store.query(partial(_stored, ids=ids))
-        count += sum(not _is_same(one, given[one.record_id]) for one in stored)
+        count += sum(not _is_same(stored_record, given[stored_record.record_id]) for stored_record in stored)
     return count
 
 
@@ -47,12 +47,12 @@ def _stored(connection: Connection, ids: Sequence[str]) -> list[Record]:
 
 
 def _is_same(stored: Record, given: Record) -> bool:
-    one, other = _lasting(stored, given), _lasting(given, stored)
-    return one == other or _text(one) == _text(other)  # NaN equals itself as text only
+    old, new = _lasting(stored, given), _lasting(given, stored)
+    return old == new or _text(old) == _text(new)  # NaN equals itself as text only
 
 
 def _lasting(record: Record, beside: Record) -> Record:
-    """Return what of a record never changes, without what either side has pruned."""
+    """Return the immutable fields of a record, without those that either side has pruned."""
     measured, other = record.measurement, beside.measurement
     if measured is not None and other is not None:
         measured = replace(

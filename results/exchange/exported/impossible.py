@@ -24,8 +24,8 @@ DAMAGED = "a stored number of its measurement is impossible"
 
 _Part = Measurement | PredictionRecord | EnergyReading | MachineState | KernelAttribution | TelemetrySample
 _PARTS: dict[str, type[_Part]] = {
-    one.__name__: one
-    for one in (Measurement, PredictionRecord, EnergyReading, MachineState, KernelAttribution, TelemetrySample)
+    part_type.__name__: part_type
+    for part_type in (Measurement, PredictionRecord, EnergyReading, MachineState, KernelAttribution, TelemetrySample)
 }
 _TOGETHER = ("energy", "state", "attribution")
 """Parts of a measurement that go as a whole."""
@@ -52,43 +52,43 @@ def _possible(record: Record) -> Record:
             changes["measurement"] = _without(record.measurement, optional)
     for name in ("predictions", "telemetry"):
         stored = getattr(record, name)
-        kept = tuple(one for one in map(_possible_part, stored) if one is not None)
-        if len(kept) != len(stored) or any(new is not old for new, old in zip(kept, stored, strict=True)):
-            changes[name] = kept
+        possible = tuple(possible_part for possible_part in map(_possible_part, stored) if possible_part is not None)
+        if len(possible) != len(stored) or any(new is not old for new, old in zip(possible, stored, strict=True)):
+            changes[name] = possible
     return replace(record, **changes) if changes else record
 
 
-def _possible_part(one: _Part) -> _Part | None:
+def _possible_part(part: _Part) -> _Part | None:
     """Return a part without its impossible numbers, the part itself where it has none, None where one must be there."""
-    lost, optional = _impossible(one)
-    if lost:
+    required, optional = _impossible(part)
+    if required:
         return None
-    return _without(one, optional) if optional else one
+    return _without(part, optional) if optional else part
 
 
-def _without(one: _Part, names: Iterable[str]) -> _Part:
+def _without(part: _Part, names: Iterable[str]) -> _Part:
     nothing: dict[str, Any] = dict.fromkeys(names)
-    return replace(one, **nothing)
+    return replace(part, **nothing)
 
 
 def _impossible(value: _Part) -> tuple[list[str], list[str]]:
     """Return the names of the impossible numbers: those that must be there, and those that may be missing."""
-    found: tuple[list[str], list[str]] = [], []
+    fields_by_need: tuple[list[str], list[str]] = [], []
     for name, least, is_optional in _numbers(type(value).__name__):
         if not _is_possible(getattr(value, name), least):
-            found[is_optional].append(name)
+            fields_by_need[is_optional].append(name)
     for name in ("terms_s", "throttled_s"):
         table = getattr(value, name, None)
-        if table is not None and not all(_is_possible(one, SHORTEST_S) for one in table.values()):
-            found[1].append(name)
+        if table is not None and not all(_is_possible(times_s, SHORTEST_S) for times_s in table.values()):
+            fields_by_need[1].append(name)
     # A NaN or an infinity among the samples is one of their sum.
     if not _is_possible(sum(getattr(value, "samples_s", ())), SHORTEST_S):
-        found[0].append("samples_s")
+        fields_by_need[0].append("samples_s")
     for name in _TOGETHER:
         part = getattr(value, name, None)
         if part is not None and any(_impossible(part)):
-            found[1].append(name)
-    return found
+            fields_by_need[1].append(name)
+    return fields_by_need
 
 
 def _is_possible(value: float | None, least: float) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did."""
+    """Result of an import."""
 
     run_ids: tuple[str, ...]
     added: int
@@ -45,7 +45,7 @@ _ID = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """What an export holds."""
+    """Contents of an export."""
 
     run: RunInfo
     profiles: tuple[HardwareProfile, ...]
@@ -83,7 +83,9 @@ def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportRepor
             noise_floors=run.noise_floors,
         )
         added, duplicates = added + new, duplicates + present
-    return ImportReport(tuple(one.run.run_id for one in runs), added, duplicates, differing, tuple(other_runs))
+    return ImportReport(
+        tuple(exported.run.run_id for exported in runs), added, duplicates, differing, tuple(other_runs)
+    )
 
 
 def read_export(path: str | Path) -> ExportedRun:
@@ -133,20 +135,20 @@ def parse_exports(document: Any) -> list[ExportedRun]:
     runs = document.get("runs")
     if not isinstance(runs, list):
         raise FormError("runs is missing or not a list")
-    found: dict[str, ExportedRun] = {}
-    for number, one in enumerate(runs):
+    exports: dict[str, ExportedRun] = {}
+    for number, run_document in enumerate(runs):
         try:
-            exported = parse_export(one)
-            if exported.run.run_id in found:
+            exported = parse_export(run_document)
+            if exported.run.run_id in exports:
                 raise FormError(f"run {exported.run.run_id[:12]} is in the file twice")
         except NewerFormError:
             raise
         except FormError as error:
             raise type(error)(f"runs[{number}]: {error}") from None
-        found[exported.run.run_id] = exported
-    if not found:
+        exports[exported.run.run_id] = exported
+    if not exports:
         raise FormError("runs is empty")
-    return list(found.values())
+    return list(exports.values())
 
 
 def parse_export(document: Any) -> ExportedRun:

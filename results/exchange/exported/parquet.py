@@ -57,7 +57,7 @@ def write_parquet(store: ResultStore, runs: Iterable[FoundRun], path: Path) -> i
 
 
 def column_kind(name: str) -> Kind:
-    """Return what a column of the flat rows holds; its name says so, as everywhere in this project."""
+    """Return the type of a column of the flat rows, read from the unit in its name."""
     if name.startswith("is_") or "_is_" in name:
         return "bool"
     if name in _WHOLE or (name.endswith("_count") and name not in _FRACTIONAL):

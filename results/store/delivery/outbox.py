@@ -31,7 +31,7 @@ DELIVER_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """What the database has not taken yet."""
+    """Results that the database has not taken yet."""
 
     path: Path
     change_count: int
@@ -41,7 +41,7 @@ class Undelivered:
 
     @property
     def finding(self) -> Finding:
-        """What to tell the user."""
+        """The finding for the user."""
         return finding("undelivered", reason=self.reason, record_count=self.record_count, file=str(self.path))
 
 
@@ -117,7 +117,7 @@ Outcome = Literal["delivered", "other-database", "in-use", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of one spool file; it is removed once delivered, and left alone otherwise."""
+    """Outcome of one spool file; a delivered file is removed, any other stays."""
 
     path: Path
     outcome: Outcome

@@ -52,13 +52,13 @@ class Spool:
         """Keep a change: once this returns it is on the disk. Raises `StoreError` when the disk does not take it."""
         new = [change]
         run = self._runs.get(change.run_id)
-        if run is not None and not any(one.run_id == change.run_id for one in self.changes):
+        if run is not None and not any(added.run_id == change.run_id for added in self.changes):
             new = [Change(change.run_id, run), *(new if change.content is not run else [])]
         try:
             if self._descriptor is None:
                 self._create(change.run_id)
             assert self._descriptor is not None
-            _append(self._descriptor, "".join(_line(one) for one in new))
+            _append(self._descriptor, "".join(_line(new_change) for new_change in new))
         except (TypeError, ValueError) as error:
             raise StoreError(f"a {kind_of(change)} cannot be kept in {self.path}: {str(error)[:160]}") from None
         except OSError as error:
@@ -111,7 +111,7 @@ class Spool:
 
 @dataclass(frozen=True, slots=True)
 class SpooledChanges:
-    """What a spool file holds."""
+    """Contents of a spool file."""
 
     place: str
     changes: tuple[Change, ...]
@@ -140,8 +140,8 @@ def read_spool(path: Path) -> SpooledChanges:
         text = path.read_bytes()
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror})") from None
-    whole = text[: text.rfind(b"\n") + 1]
-    lines = whole.split(b"\n")[:-1]
+    complete = text[: text.rfind(b"\n") + 1]
+    lines = complete.split(b"\n")[:-1]
     if not lines:
         return SpooledChanges("", ())
     head = _object(path, 1, lines[0])
@@ -161,12 +161,12 @@ def _line(change: Change) -> str:
 
 
 def _change(path: Path, number: int, line: bytes) -> Change:
-    found = _object(path, number, line)
-    kind, run_id = KINDS.get(str(found.get("kind"))), found.get("run_id")
+    document = _object(path, number, line)
+    kind, run_id = KINDS.get(str(document.get("kind"))), document.get("run_id")
     if kind is None or not isinstance(run_id, str):
         raise _damaged(path, number, "no kind of change that is known here")
     try:
-        return Change(run_id, from_plain(kind, found.get("value"), "value"))
+        return Change(run_id, from_plain(kind, document.get("value"), "value"))
     except FormError as error:
         raise _damaged(path, number, str(error)) from None
 
@@ -190,20 +190,20 @@ def _damaged(path: Path, number: int, why: str) -> StoreError:
 def _append(descriptor: int, text: str) -> None:
     """Write the text and wait until the disk has it; a part that was written before an error is taken back."""
     data = text.encode("ascii")  # json.dumps escapes everything else
-    before = os.fstat(descriptor).st_size
+    old_size = os.fstat(descriptor).st_size
     try:
         written = 0
         while written < len(data):
             written += os.write(descriptor, data[written:])
         os.fsync(descriptor)
     except OSError:
-        os.ftruncate(descriptor, before)
+        os.ftruncate(descriptor, old_size)
         raise
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended."""
+    """End of a run."""
 
     status: RunStatus
     exit_code: int | None
@@ -265,12 +265,12 @@ def kind_of(change: Change) -> str:
     return next(name for name, kind in KINDS.items() if type(change.content) is kind)
 
 
-def make_changes(connection: Connection, known: write.KnownIds, changes: Iterable[Change]) -> int:
+def make_changes(connection: Connection, known_ids: write.KnownIds, changes: Iterable[Change]) -> int:
     """Make the changes in their order, in the transaction that somebody began; return how many records were new.
 
     What is there already stays. Raises `StoreError` for a record of a run that is neither there nor among the changes.
     """
-    return sum(_MAKERS[kind_of(change)](connection, known, change.run_id, change.content) for change in changes)
+    return sum(_MAKERS[kind_of(change)](connection, known_ids, change.run_id, change.content) for change in changes)
 
 
 def add_flag(connection: Connection, added: AddedFlag) -> int:
@@ -278,28 +278,28 @@ def add_flag(connection: Connection, added: AddedFlag) -> int:
     return write.add_flag(connection, added.record_ids, added.flag)
 
 
-def _finish(connection: Connection, known: write.KnownIds, run_id: str, end: RunEnd) -> int:
+def _finish(connection: Connection, known_ids: write.KnownIds, run_id: str, end: RunEnd) -> int:
     values = {"status": end.status, "exit_code": end.exit_code, "finished_at": end.finished_at}
     if connection.execute(update(write.RUN).where(write.RUN.c.run_id == run_id), values).rowcount != 1:
         raise StoreError(f"run {run_id[:40]!r} is not in the database: begin_run has to come first")
     return 0
 
 
-def _begin(connection: Connection, known: write.KnownIds, run_id: str, run: RunInfo) -> int:
+def _begin(connection: Connection, known_ids: write.KnownIds, run_id: str, run: RunInfo) -> int:
     if read.read_run(connection, run_id) is None:
         write.insert_run(connection, run)
     return 0
 
 
-def _profile(connection: Connection, known: write.KnownIds, run_id: str, profile: HardwareProfile) -> int:
+def _profile(connection: Connection, known_ids: write.KnownIds, run_id: str, profile: HardwareProfile) -> int:
     write.insert_profile(connection, profile)
     return 0
 
 
-def _record(connection: Connection, known: write.KnownIds, run_id: str, record: Record) -> int:
+def _record(connection: Connection, known_ids: write.KnownIds, run_id: str, record: Record) -> int:
     owner = write.present_record_runs(connection, [record.record_id]).get(record.record_id)
     if owner is None:
-        write.insert_record(connection, known, record)
+        write.insert_record(connection, known_ids, record)
         return 1
     if owner != record.run_id:
         raise StoreError(
@@ -308,27 +308,27 @@ def _record(connection: Connection, known: write.KnownIds, run_id: str, record: 
     return 0
 
 
-def _canary(connection: Connection, known: write.KnownIds, run_id: str, reading: CanaryReading) -> int:
+def _canary(connection: Connection, known_ids: write.KnownIds, run_id: str, reading: CanaryReading) -> int:
     write.insert_canaries(connection, run_id, [reading])
     return 0
 
 
-def _slow(connection: Connection, known: write.KnownIds, run_id: str, slow: SlowCanaries) -> int:
+def _slow(connection: Connection, known_ids: write.KnownIds, run_id: str, slow: SlowCanaries) -> int:
     write.rejudge_canaries(connection, run_id, slow.readings)
     return 0
 
 
-def _flag(connection: Connection, known: write.KnownIds, run_id: str, added: AddedFlag) -> int:
+def _flag(connection: Connection, known_ids: write.KnownIds, run_id: str, added: AddedFlag) -> int:
     add_flag(connection, added)
     return 0
 
 
-def _process(connection: Connection, known: write.KnownIds, run_id: str, process: ProcessInfo) -> int:
+def _process(connection: Connection, known_ids: write.KnownIds, run_id: str, process: ProcessInfo) -> int:
     write.end_process(connection, run_id, process, process.end_reason)
     return 0
 
 
-def _floors(connection: Connection, known: write.KnownIds, run_id: str, new: NewFloors) -> int:
+def _floors(connection: Connection, known_ids: write.KnownIds, run_id: str, new: NewFloors) -> int:
     write.insert_floors(connection, new.floors)
     return 0
 

@@ -85,18 +85,18 @@ def test_attention_and_operators_are_chosen_by_name(tmp_path):
 
 
 def test_gemv_selects_what_it_always_did(tmp_path):
-    found = collected(tmp_path, "-k", "gemv")
-    assert found == [
+    test_ids = collected(tmp_path, "-k", "gemv")
+    assert test_ids == [
         f"test_gemv[{spec.case.id}]" for spec in cases_for("cpu", resolve_shapes("quick")) if spec.case.op == "gemv"
     ]
-    assert found[0] == "test_gemv[1x4096x4096-w32a32-FP32.FP32-matmul-cold]"
-    assert len(found) == 28
+    assert test_ids[0] == "test_gemv[1x4096x4096-w32a32-FP32.FP32-matmul-cold]"
+    assert len(test_ids) == 28
 
 
 def test_sizes_of_products_select_products_alone_and_pytest_says_so(tmp_path):
     assert {item.partition("[")[0] for item in collected(tmp_path, "--roofline-shapes", "1x64x128")} == {"test_gemv"}
-    told = run_pytest(tmp_path, "--collect-only", "-v", "--roofline-device", "cpu", "--roofline-shapes", "1x64x128")
-    assert "--roofline-shapes 1x64x128: sizes M×N×K are those of products" in told.stdout
+    process = run_pytest(tmp_path, "--collect-only", "-v", "--roofline-device", "cpu", "--roofline-shapes", "1x64x128")
+    assert "--roofline-shapes 1x64x128: sizes M×N×K are those of products" in process.stdout
     listed = ["--collect-only", "-v", "--roofline-device", "cpu"]
     assert "sizes M×N×K" not in run_pytest(tmp_path, *listed).stdout
     assert "sizes M×N×K" not in run_pytest(tmp_path, *listed, "-k", "gemv", "--roofline-shapes", "1x64x128").stdout

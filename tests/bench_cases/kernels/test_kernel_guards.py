@@ -98,14 +98,16 @@ def peak_live_bytes(build) -> int:
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             result = func(*args, **(kwargs or {}))
-            known = {leaf.untyped_storage().data_ptr() for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)}
+            given_addresses = {
+                leaf.untyped_storage().data_ptr() for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)
+            }
             for leaf in tree_leaves(result):
                 if isinstance(leaf, torch.Tensor):
-                    self.add(leaf, leaf.untyped_storage().data_ptr(), leaf.untyped_storage().nbytes(), known)
+                    self.add(leaf, leaf.untyped_storage().data_ptr(), leaf.untyped_storage().nbytes(), given_addresses)
             return result
 
-        def add(self, tensor, address, size, known):
-            if address in known and not self.users[address]:
+        def add(self, tensor, address, size, given_addresses):
+            if address in given_addresses and not self.users[address]:
                 return  # a view of something that existed before
             self.live += 0 if self.users[address] else size
             self.users[address] += 1

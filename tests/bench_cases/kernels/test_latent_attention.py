@@ -32,8 +32,8 @@ def specs(shape, device="cpu"):
 
 
 def runnable():
-    found = [spec for shape in (DECODE, PREFILL) for spec in specs(shape)]
-    return [spec for spec in found if spec.kernel.reason_against(spec.case) is None]
+    candidates = [spec for shape in (DECODE, PREFILL) for spec in specs(shape)]
+    return [spec for spec in candidates if spec.kernel.reason_against(spec.case) is None]
 
 
 def test_both_forms_have_kernels_on_both_devices():

@@ -18,8 +18,8 @@ from bench_cases.shapes.operators import OperatorShape  # noqa: E402
 
 
 def shapes(rows, width, inner=96):
-    found = [OperatorShape(op, (("rows", rows), ("width", width)), "test") for op in OPERATORS if op != "ffn"]
-    return [*found, OperatorShape("ffn", (("rows", rows), ("hidden", width), ("intermediate", inner)), "test")]
+    row_shapes = [OperatorShape(op, (("rows", rows), ("width", width)), "test") for op in OPERATORS if op != "ffn"]
+    return [*row_shapes, OperatorShape("ffn", (("rows", rows), ("hidden", width), ("intermediate", inner)), "test")]
 
 
 def specs(*sizes):

@@ -109,8 +109,8 @@ def test_the_size_of_the_pieces_changes_nothing(hard_blocks, monkeypatch):
     whole = [nvfp4_blocks(matrix), affine_groups(matrix[9:], 4, 64, centred=True), fp8_tensor(matrix)]
     monkeypatch.setitem(quantizers.PIECE_ELEMS, "cpu", 1000)  # three rows, and one left over at the end
     pieces = [nvfp4_blocks(matrix), affine_groups(matrix[9:], 4, 64, centred=True), fp8_tensor(matrix)]
-    for one, other in zip(whole, pieces, strict=True):
-        assert torch.equal(one.codes.view(torch.uint8), other.codes.view(torch.uint8))
+    for expected, pieced in zip(whole, pieces, strict=True):
+        assert torch.equal(expected.codes.view(torch.uint8), pieced.codes.view(torch.uint8))
 
 
 def test_operands_are_quantised_where_they_are():
@@ -119,7 +119,7 @@ def test_operands_are_quantised_where_they_are():
     held = [mx_blocks(matrix, "MXFP4"), mx_blocks(matrix, "MXFP8"), int8_rows(matrix), fp8_tensor(matrix)]
     held.append(affine_groups(matrix, 4, 64, centred=True))
     codes, scales = nvfp4_within(matrix, torch.empty(64, 16, device="meta"), torch.empty((), device="meta"))
-    parts = [codes, scales, *(part for one in held for part in (one.codes, one.scales))]
+    parts = [codes, scales, *(part for quantized in held for part in (quantized.codes, quantized.scales))]
     assert {part.device.type for part in parts} == {"meta"}
     assert codes.shape == (64, 256)
 

@@ -24,7 +24,7 @@ def seeded():
 
 def test_the_quick_set_is_three_precisions_in_two_phases_the_models_own_first(seeded):
     cases = model_cases(seeded, "cpu", "quick")
-    assert [(one.precision, one.phase) for one in cases] == [
+    assert [(case.precision, case.phase) for case in cases] == [
         (precision, phase) for precision in ("BF16", "INT8", "INT4") for phase in ("decode", "prefill")
     ]
     assert cases[4].id == "decode-1x1x128-w4a16-INT4.BF16-torchao-warm"
@@ -34,8 +34,8 @@ def test_the_quick_set_is_three_precisions_in_two_phases_the_models_own_first(se
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_ids_and_keys_are_unique_in_the_largest_set(seeded, device):
     cases = model_cases(seeded, device, "full", kv_formats=("INT8", "NVFP4"))
-    assert len({one.id for one in cases}) == len(cases) > 30
-    assert len({one.case.case_key for one in cases}) == len(cases)
+    assert len({case.id for case in cases}) == len(cases) > 30
+    assert len({case.case.case_key for case in cases}) == len(cases)
 
 
 def test_formats_keep_and_add_precisions(seeded):
@@ -63,12 +63,12 @@ def test_formats_keep_and_add_precisions(seeded):
 )
 def test_a_weight_alone_is_the_sets_and_a_pair_is_itself(seeded, device, asked, expected):
     cases = model_cases(seeded, device, "quick", formats=asked)
-    assert list(dict.fromkeys(one.precision for one in cases)) == expected
+    assert list(dict.fromkeys(case.precision for case in cases)) == expected
 
 
 def test_a_saved_model_is_kept_by_its_weights_or_its_pair(seeded):
     saved = replace(seeded, saved_precision="INT4")
-    assert {len(model_cases(saved, "cpu", "quick", formats=one)) for one in (("INT4",), ("INT4.BF16",))} == {2}
+    assert {len(model_cases(saved, "cpu", "quick", formats=formats)) for formats in (("INT4",), ("INT4.BF16",))} == {2}
     assert model_cases(saved, "cpu", "quick", formats=("INT8", "INT4.INT8")) == []
 
 
@@ -87,12 +87,12 @@ def test_a_plan_and_a_method_are_part_of_the_kernels_name(seeded, tmp_path):
     path = tmp_path / "my plan.json"
     path.write_text(json.dumps({"ffn": "INT4", "lm_head": "INT8", "qkv_proj": "INT4"}))
     cases = model_cases(seeded, "cpu", "quick", plan_paths=(path,), method="hqq")
-    assert {one.kernel for one in cases} == {"transformers", "torchao.hqq", "torchao.hqq.plan_my_plan"}
+    assert {case.kernel for case in cases} == {"transformers", "torchao.hqq", "torchao.hqq.plan_my_plan"}
     plan = cases[-1]
     assert dict(plan.plan)["ffn"] == "INT4"
     assert plan.formats == ("INT4", "BF16")
     assert plan.work(CPU) is None
-    assert all(one.method == "round-to-nearest" for one in cases if one.is_plain)
+    assert all(case.method == "round-to-nearest" for case in cases if case.is_plain)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_a_saved_model_is_one_precision_and_nothing_is_applied_to_it(tmp_path):
     saved = find_model(str(tmp_path))
     assert saved.saved_precision == "INT4"
     cases = model_cases(saved, "cpu", "full")
-    assert {one.precision for one in cases} == {"INT4"}
-    assert {one.kernel for one in cases} == {"torchao.saved"}
-    assert {one.kv for one in cases} == {"BF16"}
+    assert {case.precision for case in cases} == {"INT4"}
+    assert {case.kernel for case in cases} == {"torchao.saved"}
+    assert {case.kv for case in cases} == {"BF16"}
     with pytest.raises(RooflineError, match=r"is quantised already \(INT4\)"):
         model_cases(saved, "cpu", "quick", method="HQQ")
     (tmp_path / "quantization.json").write_text("[]")
@@ -191,7 +191,7 @@ def test_a_saved_model_is_one_precision_and_nothing_is_applied_to_it(tmp_path):
 
 def test_compiled_cases_are_cases_of_their_own(seeded):
     eager, compiled = model_cases(seeded, "cpu", "quick"), model_cases(seeded, "cpu", "quick", is_compiled=True)
-    assert {one.case.case_key for one in eager}.isdisjoint(one.case.case_key for one in compiled)
+    assert {case.case.case_key for case in eager}.isdisjoint(case.case.case_key for case in compiled)
     assert compiled[2].kernel == "torchao.compiled"
     work = compiled[2].work(CPU)  # INT8: the cast is part of the product
     assert work is not None
@@ -200,8 +200,8 @@ def test_compiled_cases_are_cases_of_their_own(seeded):
 
 def test_modes_are_cases_of_their_own_and_none_is_a_graph(seeded):
     cases = model_cases(seeded, "cuda", "quick", modes=("eager", "sustained"))
-    assert {one.case.mode for one in cases} == {"eager", "sustained"}
-    assert len({one.id for one in cases}) == len(cases)
+    assert {case.case.mode for case in cases} == {"eager", "sustained"}
+    assert len({case.id for case in cases}) == len(cases)
 
 
 def test_what_cannot_be_predicted_is_a_reference_with_a_reason(tmp_path):

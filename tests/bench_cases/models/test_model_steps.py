@@ -97,10 +97,10 @@ def bert():
 def test_an_encoder_is_compared_by_its_embeddings(bert):
     loaded = LoadedModel("bert", "folder", bert, None, 1)
     text = quality_text(loaded, 512, "cpu", None)
-    found = measured_quality(HeldModel(loaded, None), HeldModel(loaded, None), text)
-    assert found["embedding_cosine_ratio"]["value"] == pytest.approx(1)
-    assert found["rank_agreement_ratio"]["value"] == pytest.approx(1)
-    assert (found["sentences_count"], "kl_nats_per_token" in found) == (64, False)
+    quality = measured_quality(HeldModel(loaded, None), HeldModel(loaded, None), text)
+    assert quality["embedding_cosine_ratio"]["value"] == pytest.approx(1)
+    assert quality["rank_agreement_ratio"]["value"] == pytest.approx(1)
+    assert (quality["sentences_count"], "kl_nats_per_token" in quality) == (64, False)
 
 
 def test_an_encoder_has_a_prefill_and_no_decode_step(bert, ids):
@@ -193,11 +193,11 @@ def test_quality_says_on_what_it_was_measured(small):
     text = quality_text(reference.loaded, 512, "cpu", None)
     assert (text.source, text.is_language) == ("random tokens", False)
     assert not torch.equal(text.windows.ids, text.calibration.ids)
-    found = measured_quality(reference, int4, text)
+    quality = measured_quality(reference, int4, text)
     same = measured_quality(reference, reference, text)
     assert same["kl_nats_per_token"]["value"] == 0
-    assert found["kl_nats_per_token"]["low"] > 0
-    assert found["tokens_count"] == text.windows.scored_count
+    assert quality["kl_nats_per_token"]["low"] > 0
+    assert quality["tokens_count"] == text.windows.scored_count
 
 
 def test_a_model_with_a_tokenizer_reads_python_s_help_or_the_given_file(tmp_path):

@@ -16,7 +16,7 @@ from pipeline_runs import cpu_chip
 
 from bench_cases.models.reference import find_model
 from bench_cases.pipeline.measure import MeasureRequest, measure_command, measure_pair
-from bench_cases.pipeline.pytest_run import export_of, pytest_command, run_pytest, what_pytest_said
+from bench_cases.pipeline.pytest_run import export_of, pytest_command, pytest_failure_text, run_pytest
 from bench_cases.pipeline.recommend import (
     host_time_s,
     pipeline_case,
@@ -53,7 +53,7 @@ def settings(**given):
 
 def request(folder, **given) -> MeasureRequest:
     model, wanted = find_model("seeded-llama-1m"), settings(method=given.pop("method", "round-to-nearest"))
-    known = {
+    defaults = {
         "baseline": pipeline_case(model, "BF16", wanted, "cpu"),
         "case": pipeline_case(model, "INT4", wanted, "cpu"),
         "hw": "auto",
@@ -66,15 +66,15 @@ def request(folder, **given) -> MeasureRequest:
         "slowest_s": 0.5,
         "text": "",
     }
-    return MeasureRequest(**{**known, **given})
+    return MeasureRequest(**{**defaults, **given})
 
 
 # --- the command
 
 
 def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_path):
-    one = request(tmp_path)
-    command = measure_command(one, tmp_path / "out.json")
+    plain = request(tmp_path)
+    command = measure_command(plain, tmp_path / "out.json")
     cases = [word for word in command if "::" in word]
     assert [word.partition("[")[2] for word in cases] == [
         "decode-1x1x128-w16a16-BF16.BF16-transformers-warm]",
@@ -87,7 +87,7 @@ def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_pat
     assert float(options["--roofline-timeout"]) > 7 * 600
     calibrated = request(tmp_path, method="AWQ")
     assert calibrated.case.kernel == "torchao.awq"
-    assert calibrated.timeout_s > 3 * one.timeout_s
+    assert calibrated.timeout_s > 3 * plain.timeout_s
     assert dict(pairwise(measure_command(calibrated, tmp_path / "x")))["--roofline-method"] == "AWQ"
 
 
@@ -135,7 +135,7 @@ def record(precision: str, status: str = "measured", process: int = 1, **more):
 def test_an_export_becomes_cases_with_a_time_per_process():
     cases = cases_of_export({"records": [record("INT4", process=2), record("INT4"), record("INT8")]}, ("INT4", "FP8"))
     int4 = cases["INT4"]
-    assert [(one.process, one.median_s) for one in int4.times] == [(2, 0.02), (1, 0.01)]
+    assert [(process_time.process, process_time.median_s) for process_time in int4.times] == [(2, 0.02), (1, 0.01)]
     assert (int4.median_s, int4.tokens_per_s, int4.resident_bytes) == (0.015, pytest.approx(8 / 0.015), 350)
     assert (int4.expected.time_s, int4.expected.host_s) == (0.004, 0.001)  # of the least disturbed process
     assert int4.quality.loss_pct.value == pytest.approx(10)
@@ -156,14 +156,14 @@ def test_a_case_that_was_not_measured_says_why():
 
 
 def test_an_export_of_another_form_is_a_failure_with_its_reason(tmp_path, monkeypatch):
-    one = request(tmp_path)
+    asked = request(tmp_path)
 
     def writes(command, log, *, timeout_s):
         (tmp_path / "INT4.json").write_text(json.dumps({"records": [{"status": "measured"}], "run": {}}))
         return 0
 
     monkeypatch.setattr("bench_cases.pipeline.measure.run_pytest", writes)
-    pair = measure_pair(one)
+    pair = measure_pair(asked)
     assert pair.candidate.status == "failed"
     assert "not reached" in pair.candidate.reason or "export unreadable" in pair.candidate.reason
 
@@ -183,7 +183,7 @@ def test_a_process_that_takes_too_long_is_ended(tmp_path):
     code = run_pytest([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", timeout_s=0.3)
     assert code is None
     assert time.monotonic() - begin < 30
-    assert what_pytest_said(tmp_path / "log", code) == "time limit reached"
+    assert pytest_failure_text(tmp_path / "log", code) == "time limit reached"
     assert export_of(tmp_path / "absent.json") is None
 
 
@@ -222,8 +222,8 @@ def _lives(pid: int) -> bool:
 
 def test_the_log_is_told_by_pytests_own_error(tmp_path):
     (tmp_path / "log").write_text("collected 2 items\nERROR: --roofline-hw: unknown\x1b chip\nmore\n")
-    assert what_pytest_said(tmp_path / "log", 4) == "pytest ended with 4: --hw: unknown? chip"
-    assert "it said nothing" in what_pytest_said(tmp_path / "absent", 3)
+    assert pytest_failure_text(tmp_path / "log", 4) == "pytest ended with 4: --hw: unknown? chip"
+    assert "it said nothing" in pytest_failure_text(tmp_path / "absent", 3)
     assert pytest_command()[1:4] == ["-P", "-m", "pytest"]
 
 
@@ -319,7 +319,9 @@ def test_the_methods_are_those_of_the_quantizer():
     from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS
 
     assert ("round-to-nearest", *METHOD_PRECISIONS) == calibrated.METHODS
-    assert {one for method_precision in METHOD_PRECISIONS.values() for one in method_precision} <= set(PRECISIONS)
+    assert {precision for method_precision in METHOD_PRECISIONS.values() for precision in method_precision} <= set(
+        PRECISIONS
+    )
 
 
 def test_nothing_to_run_is_said_with_every_reason():

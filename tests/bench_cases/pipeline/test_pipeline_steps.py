@@ -151,11 +151,11 @@ def test_a_candidate_that_failed_is_tried_again_and_the_rest_is_not(tmp_path):
         return replace(pair, candidate=broken) if request.case.precision == "INT8" else pair
 
     first = run_pipeline(MODEL, tmp_path / "o", formats=["INT4", "INT8"], seams=seams(fails_for_int8))
-    assert [one.measured.status for one in first.verdict.judged] == ["measured", "failed"]
+    assert [option.measured.status for option in first.verdict.judged] == ["measured", "failed"]
     again = FakeMeasure({"INT8": 0.7})
     second = run_pipeline(MODEL, tmp_path / "o", formats=["INT4", "INT8"], seams=seams(again))
     assert [request.case.precision for request in again.asked] == ["INT8"]
-    assert all(one.speedup is not None for one in second.verdict.judged)
+    assert all(option.speedup is not None for option in second.verdict.judged)
 
 
 def test_fresh_forgets_what_the_folder_held_and_nothing_else(tmp_path):

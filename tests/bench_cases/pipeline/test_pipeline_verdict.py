@@ -31,8 +31,8 @@ def candidate(
     host_s: float | None = 0.002,
 ) -> Option:
     expected = None if expected_s is None else Estimate(expected_s)
-    known = {"ideal_s": ideal_s, "expected": expected, "host_s": host_s, "memory_bytes": memory_bytes}
-    return predicted_option(precision, "round-to-nearest", "a kernel", **known)
+    predictions = {"ideal_s": ideal_s, "expected": expected, "host_s": host_s, "memory_bytes": memory_bytes}
+    return predicted_option(precision, "round-to-nearest", "a kernel", **predictions)
 
 
 def recommended(*precisions: str, too_large=()) -> PipelineRecommendation:
@@ -58,12 +58,12 @@ def three(time_s: float, **fields) -> MeasuredCase:
 
 def test_the_speedup_pairs_processes_and_its_interval_holds_their_spread():
     base, own = measured("BF16", 1.0, 2.0, 4.0), measured("INT4", 0.5, 1.0, 2.0)
-    found = measured_speedup(base, own)
-    assert found.value == pytest.approx(2.0)  # the machine doubled its time twice, the ratio stayed
+    speedup = measured_speedup(base, own)
+    assert speedup.value == pytest.approx(2.0)  # the machine doubled its time twice, the ratio stayed
     inside = math.exp(math.hypot(*[math.hypot(*[math.log(1 / 0.99)] * 2)] * 3) / 3)
-    assert found.high_value == pytest.approx(2 * inside)
+    assert speedup.high_value == pytest.approx(2 * inside)
     ratios = measured_speedup(measured("BF16", 1.0, 1.0, 1.0), measured("INT4", 0.5, 0.4, 0.6))
-    logs = [math.log(1 / one) for one in (0.5, 0.4, 0.6)]
+    logs = [math.log(1 / ratio) for ratio in (0.5, 0.4, 0.6)]
     mean = sum(logs) / 3
     sd = math.sqrt(sum((log - mean) ** 2 for log in logs) / 2)
     assert math.log(ratios.high_value) == pytest.approx(mean + 4.302653 * sd / math.sqrt(3))  # t, 2 degrees of freedom
@@ -76,8 +76,8 @@ def test_only_processes_that_measured_both_count():
 
 
 def test_one_process_has_the_intervals_of_its_medians_and_few_samples_have_none():
-    one = measured_speedup(measured("BF16", 1.0, spread=0.1), measured("INT4", 0.5, spread=0.1))
-    assert one.low_value == pytest.approx(2 / math.exp(math.hypot(math.log(1 / 0.9), math.log(1 / 0.9))))
+    speedup = measured_speedup(measured("BF16", 1.0, spread=0.1), measured("INT4", 0.5, spread=0.1))
+    assert speedup.low_value == pytest.approx(2 / math.exp(math.hypot(math.log(1 / 0.9), math.log(1 / 0.9))))
     few = measured_speedup(measured("BF16", 1.0, spread=None), measured("INT4", 0.1, spread=None))
     assert (few.low_value, few.is_faster) == (None, False)
     assert "too few samples" in str(few)
@@ -101,7 +101,7 @@ def test_laws_of_the_speedup(pairs, spread):
 def test_the_fastest_measured_candidate_wins_whatever_was_predicted():
     verdict = verdict_of(INT8=three(0.006), INT4=three(0.005), FP8=three(0.02))
     assert (verdict.outcome, verdict.winner.name) == ("faster", "INT4")
-    assert [one.name for one in verdict.judged] == ["INT4", "INT8", "FP8"]
+    assert [option.name for option in verdict.judged] == ["INT4", "INT8", "FP8"]
     assert verdict.winner.speedup.value == pytest.approx(2)
 
 
@@ -133,13 +133,15 @@ def test_slower_beyond_the_noise_is_said_in_percent():
 
 def test_a_candidate_that_loses_too_much_does_not_win():
     limits = PipelineLimits(loss_pct=1.0)  # the text of `measured` costs 1.5 %
-    found = verdict_of(limits, INT4=three(0.005), INT8=three(0.008, quality=replace(three(1).quality, perplexity=None)))
-    assert found.outcome == "nothing-helps"
-    assert found.judged[0].speedup.is_faster
-    assert [miss.finding for miss in found.judged[0].misses] == [
+    judged = verdict_of(
+        limits, INT4=three(0.005), INT8=three(0.008, quality=replace(three(1).quality, perplexity=None))
+    )
+    assert judged.outcome == "nothing-helps"
+    assert judged.judged[0].speedup.is_faster
+    assert [miss.finding for miss in judged.judged[0].misses] == [
         finding("misses-loss-limit", value_pct=pytest.approx(1.5), limit_pct=1.0)
     ]
-    assert found.judged[1].misses[0].finding.code == "loss-unknown-for-limit"
+    assert judged.judged[1].misses[0].finding.code == "loss-unknown-for-limit"
     verdict = verdict_of(PipelineLimits(loss_pct=2.0), INT4=three(0.005))
     assert verdict.winner.name == "INT4"
 
@@ -155,7 +157,7 @@ def test_a_model_that_does_not_fit_is_replaced_by_one_that_does_though_it_is_slo
 def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
     verdict = verdict_of(PipelineLimits(latency_s=0.004), INT4=three(0.005), INT8=three(0.008))
     assert (verdict.outcome, verdict.winner, verdict.is_within_limits) == ("nothing-fits", None, False)
-    assert [miss.finding.value("excess_s") for one in verdict.judged for miss in one.misses] == pytest.approx(
+    assert [miss.finding.value("excess_s") for option in verdict.judged for miss in option.misses] == pytest.approx(
         [0.001, 0.004]
     )
     assert [miss.excess_ratio for miss in verdict.baseline_misses] == [pytest.approx(1.5)]
@@ -180,13 +182,13 @@ def test_candidates_that_could_not_be_measured_are_named():
 
 
 def promised(ideal_ms: float | None, expected_ms: float | None, host_ms: float | None) -> Option:
-    times = [None if one is None else one * 1e-3 for one in (ideal_ms, expected_ms, host_ms)]
+    times = [None if time_ms is None else time_ms * 1e-3 for time_ms in (ideal_ms, expected_ms, host_ms)]
     return candidate("INT4", ideal_s=times[0], expected_s=times[1], host_s=times[2])
 
 
 def said_of(own: Option, base: Option, case: MeasuredCase, wide: MeasuredCase | None = None) -> str:
-    (one,) = verdict_of(INT4=case, base=wide).judged
-    return prediction_sentence(replace(one, option=own), base, "BF16")
+    (judged,) = verdict_of(INT4=case, base=wide).judged
+    return prediction_sentence(replace(judged, option=own), base, "BF16")
 
 
 def test_both_speedups_stand_in_one_sentence_with_where_the_difference_went():
@@ -217,10 +219,10 @@ def test_a_model_of_unknown_shape_is_told_what_was_predicted_when_it_was_loaded(
 
 
 def test_quality_is_told_with_text_interval_and_limit():
-    kept = quality_sentence(three(1), PipelineLimits(loss_pct=3), is_seeded=False)
-    assert "KL 0.02 [0.018, 0.022] nats per token, 93 % of the first choices unchanged" in kept
-    assert "perplexity × 1.01 [1, 1.02] on 1,016 tokens of a text" in kept
-    assert kept.endswith("quality kept: 1.5 [0.5, 2.5] % lost, 3 % allowed")
+    sentence = quality_sentence(three(1), PipelineLimits(loss_pct=3), is_seeded=False)
+    assert "KL 0.02 [0.018, 0.022] nats per token, 93 % of the first choices unchanged" in sentence
+    assert "perplexity × 1.01 [1, 1.02] on 1,016 tokens of a text" in sentence
+    assert sentence.endswith("quality kept: 1.5 [0.5, 2.5] % lost, 3 % allowed")
     assert "kept, but not surely" in quality_sentence(three(1), PipelineLimits(loss_pct=2), is_seeded=False)
     assert "quality not kept" in quality_sentence(three(1), PipelineLimits(loss_pct=1), is_seeded=False)
     random = quality_sentence(three(1, quality=ON_RANDOM_TOKENS), NO_LIMITS, is_seeded=True)

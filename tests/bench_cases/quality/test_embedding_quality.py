@@ -46,13 +46,13 @@ def encoder():
 
 
 def embeddings_one_by_one(model, sentences, pooling="mean"):
-    found = []
+    pooled = []
     for sentence in sentences:
         ids = torch.tensor([ByteTokenizer()(sentence)["input_ids"]])
         with torch.no_grad():
             states = model(ids).last_hidden_state[0].double()
-        found.append(states.mean(0) if pooling == "mean" else states[0])
-    vectors = torch.stack(found)
+        pooled.append(states.mean(0) if pooling == "mean" else states[0])
+    vectors = torch.stack(pooled)
     return (vectors / vectors.norm(dim=1, keepdim=True)).numpy()
 
 
@@ -94,14 +94,20 @@ def test_a_model_equals_itself(encoder, untouched):
 
 
 def test_fewer_bits_move_embeddings_further(encoder):
-    found = {}
+    quality = {}
     for plan in ("INT8", "INT4", "INT2"):
         other = copy.deepcopy(encoder)
         with simulated(other, plan):
-            found[plan] = compare_embeddings(encoder, other, synthetic_windows(256, windows_count=24, window_elems=20))
-    assert found["INT8"].cosine.low_value > found["INT4"].cosine.high_value
-    assert found["INT4"].cosine.low_value > found["INT2"].cosine.high_value
-    assert found["INT8"].rank_agreement.value > found["INT4"].rank_agreement.value > found["INT2"].rank_agreement.value
+            quality[plan] = compare_embeddings(
+                encoder, other, synthetic_windows(256, windows_count=24, window_elems=20)
+            )
+    assert quality["INT8"].cosine.low_value > quality["INT4"].cosine.high_value
+    assert quality["INT4"].cosine.low_value > quality["INT2"].cosine.high_value
+    assert (
+        quality["INT8"].rank_agreement.value
+        > quality["INT4"].rank_agreement.value
+        > quality["INT2"].rank_agreement.value
+    )
 
 
 def test_batches_and_padding_change_nothing(encoder):
@@ -155,12 +161,12 @@ def test_an_encoder_with_trained_weights():
     )
     loaded = load_model(str(package.get_model_path()), dtype=torch.float32)
     paragraphs = [part for text in tiny_text().held_out for part in text.split("\n\n") if 40 < len(part) < 200][:16]
-    found = {}
+    quality = {}
     for plan in ("INT8", "FP8", "INT4"):
         other = copy.deepcopy(loaded.model)
         with simulated(other, plan):
-            found[plan] = compare_embeddings(loaded.model, other, paragraphs, loaded.tokenizer)
-    assert found["INT8"].cosine.low_value > 0.998
-    assert found["INT8"].cosine.low_value > found["FP8"].cosine.high_value > found["INT4"].cosine.high_value
-    assert found["INT4"].cosine.low_value > 0.9
-    assert found["INT8"].rank_agreement.low_value > 0.99
+            quality[plan] = compare_embeddings(loaded.model, other, paragraphs, loaded.tokenizer)
+    assert quality["INT8"].cosine.low_value > 0.998
+    assert quality["INT8"].cosine.low_value > quality["FP8"].cosine.high_value > quality["INT4"].cosine.high_value
+    assert quality["INT4"].cosine.low_value > 0.9
+    assert quality["INT8"].rank_agreement.low_value > 0.99

@@ -54,8 +54,8 @@ values_of_any_size = st.floats(-(2.0**100), 2.0**100, width=32) | st.sampled_fro
 @settings(max_examples=15)
 @given(rows=arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=70), elements=values_of_any_size))
 def test_rows_are_the_codecs_bit_for_bit(format, rows):
-    found = round_trip_rows(torch.from_numpy(rows.copy()), format).numpy()
-    np.testing.assert_array_equal(found, round_trip(rows, format))
+    rounded = round_trip_rows(torch.from_numpy(rows.copy()), format).numpy()
+    np.testing.assert_array_equal(rounded, round_trip(rows, format))
 
 
 @pytest.mark.parametrize("format", ["FP8_E4M3", "INT8"])
@@ -116,15 +116,15 @@ def test_a_layer_multiplies_what_both_codecs_decode(plan, format, untouched):
     torch.manual_seed(4)
     model = nn.Sequential(nn.Linear(64, 24), nn.Linear(24, 3, bias=False)).bfloat16()
     inputs = torch.randn(2, 5, 64).bfloat16()
-    x, w = (round_trip(one.detach().float().view(-1, 64).numpy(), format) for one in (inputs, model[0].weight))
+    x, w = (round_trip(tensor.detach().float().view(-1, 64).numpy(), format) for tensor in (inputs, model[0].weight))
     expected = x.astype(np.float64) @ w.astype(np.float64).T + model[0].bias.detach().double().numpy()
     with untouched(model), simulated(model, {"0": plan}), torch.no_grad():
-        found = model[0](inputs)
+        output = model[0](inputs)
         assert model[1].weight.dtype == torch.bfloat16
         assert "forward" not in model[1].__dict__
-    assert found.shape == (2, 5, 24)
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.view(-1, 24).double(), torch.from_numpy(expected), rtol=2**-8, atol=1e-6)
+    assert output.shape == (2, 5, 24)
+    assert output.dtype == torch.bfloat16
+    torch.testing.assert_close(output.view(-1, 24).double(), torch.from_numpy(expected), rtol=2**-8, atol=1e-6)
 
 
 def test_somebody_elses_forward_comes_back(untouched):
@@ -138,13 +138,13 @@ def test_somebody_elses_forward_comes_back(untouched):
 
 
 def test_narrow_activations_cost_more_than_weights_alone(small_llama, few_windows, untouched):
-    found = {}
+    divergence = {}
     with untouched(small_llama):
         other = copy.deepcopy(small_llama)
         for plan in ("INT8", "INT8.INT8", "FP8.BF16", "FP8"):
             with simulated(other, plan):
-                found[plan] = compare_models(small_llama, other, few_windows).kl.value
-    assert 0 < found["INT8"] < found["INT8.INT8"] < found["FP8.BF16"] < found["FP8"]
+                divergence[plan] = compare_models(small_llama, other, few_windows).kl.value
+    assert 0 < divergence["INT8"] < divergence["INT8.INT8"] < divergence["FP8.BF16"] < divergence["FP8"]
 
 
 @pytest.mark.parametrize(("has_vnni", "step_ratio"), [(True, 1), (False, 2)])

@@ -26,11 +26,11 @@ def estimate(tops, bottoms, clusters=None, **more):
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.5, 10)), min_size=2, max_size=20))
 def test_the_figure_is_the_ratio_of_sums_and_lies_inside_what_rows_say(rows):
     tops, bottoms = [a for a, _ in rows], [b for _, b in rows]
-    found = estimate(tops, bottoms)
-    assert found.value == pytest.approx(math.fsum(tops) / math.fsum(bottoms))
+    ratio = estimate(tops, bottoms)
+    assert ratio.value == pytest.approx(math.fsum(tops) / math.fsum(bottoms))
     ratios = [a / b for a, b in rows]
     slack = 1e-9 * max(1.0, max(ratios))
-    assert min(ratios) - slack <= found.low_value <= found.high_value <= max(ratios) + slack
+    assert min(ratios) - slack <= ratio.low_value <= ratio.high_value <= max(ratios) + slack
 
 
 def test_about_nineteen_of_twenty_intervals_hold_the_truth():
@@ -38,8 +38,8 @@ def test_about_nineteen_of_twenty_intervals_hold_the_truth():
     hits = 0
     for _ in range(80):
         bottoms = generator.integers(50, 150, 40)
-        found = estimate((bottoms * 0.3 + generator.normal(0, 5, 40)).tolist(), bottoms.tolist())
-        hits += found.low_value <= 0.3 <= found.high_value
+        interval = estimate((bottoms * 0.3 + generator.normal(0, 5, 40)).tolist(), bottoms.tolist())
+        hits += interval.low_value <= 0.3 <= interval.high_value
     assert 68 <= hits <= 80  # 76 expected; 68 or fewer has a chance below one in a thousand
 
 
@@ -67,19 +67,19 @@ def test_a_transform_carries_the_interval_along():
 
 
 def test_a_share_without_exception_gets_the_exact_bound():
-    found = estimate([1.0] * 10, [1.0] * 10, unit="share")
+    share = estimate([1.0] * 10, [1.0] * 10, unit="share")
     # ten of ten: the share whose chance of ten hits is 2.5 %
-    assert (found.value, found.high_value) == (1.0, 1.0)
-    assert found.low_value**10 == pytest.approx(0.025)
+    assert (share.value, share.high_value) == (1.0, 1.0)
+    assert share.low_value**10 == pytest.approx(0.025)
     none = estimate([0.0] * 10, [1.0] * 10, unit="share")
     assert (none.low_value, none.value) == (0.0, 0.0)
     assert (1 - none.high_value) ** 10 == pytest.approx(0.025)
 
 
 def test_one_part_has_no_interval():
-    found = estimate([3.0], [2.0])
-    assert (found.value, found.low_value, found.high_value) == (1.5, None, None)
-    assert "no interval" in str(found)
+    ratio = estimate([3.0], [2.0])
+    assert (ratio.value, ratio.low_value, ratio.high_value) == (1.5, None, None)
+    assert "no interval" in str(ratio)
 
 
 def test_the_same_rows_give_the_same_interval():

@@ -36,7 +36,7 @@ def test_weights_are_measured_by_the_codecs(small_llama, untouched):
 
 def test_all_weights_are_measured_once(small_llama):
     qualities = weight_quality(small_llama, ["INT4"])
-    assert len({one.name for one in qualities}) == len(qualities) == 2 * 7 + 1
+    assert len({quality.name for quality in qualities}) == len(qualities) == 2 * 7 + 1
 
 
 def test_inside_the_block_weights_are_what_the_format_stores(small_llama, untouched):
@@ -76,13 +76,13 @@ def test_a_head_that_shares_the_embedding_is_narrowed_alone(untouched):
 def test_synthetic_inputs_show_the_error_of_the_weight(small_llama, untouched):
     """White noise through a layer loses what the weight lost: E‖ΔW·x‖² / E‖W·x‖² = ‖ΔW‖² / ‖W‖²."""
     with untouched(small_llama):
-        found = {quality.name: quality for quality in layer_quality(small_llama, None, "INT4", rows_count=512)}
-    one = found[DOWN]
+        quality_of = {quality.name: quality for quality in layer_quality(small_llama, None, "INT4", rows_count=512)}
+    down = quality_of[DOWN]
     expected = format_error(small_llama.get_submodule(DOWN).weight.detach(), "INT4").relative_error
-    assert one.relative_error.value == pytest.approx(expected, rel=0.05)
-    assert one.relative_error.low_value < one.relative_error.value < one.relative_error.high_value
-    assert one.sqnr_db == pytest.approx(-20 * math.log10(one.relative_error.value))
-    assert one.activations == "synthetic"
+    assert down.relative_error.value == pytest.approx(expected, rel=0.05)
+    assert down.relative_error.low_value < down.relative_error.value < down.relative_error.high_value
+    assert down.sqnr_db == pytest.approx(-20 * math.log10(down.relative_error.value))
+    assert down.activations == "synthetic"
 
 
 def test_captured_inputs_are_those_of_the_model(small_llama, few_windows, untouched):
@@ -93,13 +93,13 @@ def test_captured_inputs_are_those_of_the_model(small_llama, few_windows, untouc
         small_llama(few_windows.ids)
     handle.remove()
     with untouched(small_llama):
-        (one,) = layer_quality(small_llama, few_windows, {DOWN: "INT4"})
+        (quality,) = layer_quality(small_llama, few_windows, {DOWN: "INT4"})
     wide = seen[0].double() @ layer.weight.detach().double().T
     narrow = seen[0].double() @ torch.from_numpy(round_trip(layer.weight.detach(), "INT4")).bfloat16().double().T
-    assert one.relative_error.value == pytest.approx(float((wide - narrow).norm() / wide.norm()), rel=1e-4)
-    assert one.max_error == pytest.approx(float((wide - narrow).abs().max()), rel=1e-4)
-    assert one.relative_error.tokens_count == 8 * 24
-    assert one.activations == "text"
+    assert quality.relative_error.value == pytest.approx(float((wide - narrow).norm() / wide.norm()), rel=1e-4)
+    assert quality.max_error == pytest.approx(float((wide - narrow).abs().max()), rel=1e-4)
+    assert quality.relative_error.tokens_count == 8 * 24
+    assert quality.activations == "text"
 
 
 @pytest.mark.parametrize("is_text", [True, False])
@@ -110,9 +110,9 @@ def test_layers_that_torchao_quantised(small_llama, few_windows, untouched, is_t
         qualities = compare_layers(small_llama, other, few_windows if is_text else None)
     assert len(qualities) == 2 * 7  # the head is unchanged
     simulated_error = {quality.name: quality for quality in layer_quality(small_llama, None, "INT8")}
-    for one in qualities:
+    for layer in qualities:
         # The kernel's BF16 output adds its own rounding, 2^-9 at most for every value.
-        assert 0 < one.relative_error.value < 1.5 * simulated_error[one.name].relative_error.value + 2**-8
+        assert 0 < layer.relative_error.value < 1.5 * simulated_error[layer.name].relative_error.value + 2**-8
 
 
 def test_copies_that_are_no_copies(small_llama, few_windows):

@@ -93,14 +93,14 @@ def test_paired_intervals_are_narrower_than_two_texts():
 
 
 def test_narrower_formats_are_further_away(small_llama, few_windows, untouched):
-    found = {}
+    divergence = {}
     with untouched(small_llama):
         for key in ("INT8", "INT4", "INT2"):
             other = copy.deepcopy(small_llama)
             with simulated(other, key):
-                found[key] = compare_models(small_llama, other, few_windows).kl
-    assert 0 < found["INT8"].high_value < found["INT4"].low_value
-    assert found["INT4"].high_value < found["INT2"].low_value
+                divergence[key] = compare_models(small_llama, other, few_windows).kl
+    assert 0 < divergence["INT8"].high_value < divergence["INT4"].low_value
+    assert divergence["INT4"].high_value < divergence["INT2"].low_value
 
 
 def test_batches_are_a_matter_of_memory_only(small_llama, few_windows):
@@ -129,8 +129,8 @@ def test_greedy_continuations_are_those_of_transformers(small_llama, few_windows
     from bench_cases.quality.generation_quality import _continuations
 
     with untouched(small_llama), torch.no_grad():
-        found, _ = _continuations(small_llama, prompts, 6, "reference", None)
-    assert torch.equal(found, expected)
+        continuations, _ = _continuations(small_llama, prompts, 6, "reference", None)
+    assert torch.equal(continuations, expected)
 
 
 def test_generation_finds_the_first_difference():

@@ -44,12 +44,12 @@ def measured(decoder, unseen):
 
 
 def qualities(model, windows, formats):
-    found = {}
+    comparisons = {}
     for key in formats:
         other = copy.deepcopy(model)
         with simulated(other, key):
-            found[key] = compare_models(model, other, windows)
-    return found
+            comparisons[key] = compare_models(model, other, windows)
+    return comparisons
 
 
 def test_it_has_learnt_and_is_what_it_says(decoder, unseen):
@@ -72,12 +72,12 @@ def test_the_same_run_gives_the_same_weights():
 
 def test_fewer_bits_cost_more(decoder, unseen, untouched):
     with untouched(decoder.loaded.model):
-        found = qualities(decoder.loaded.model, unseen, NARROW)
+        comparisons = qualities(decoder.loaded.model, unseen, NARROW)
     for better, worse in (("INT8", "INT4"), ("INT4", "INT2")):
-        assert 0 < found[better].kl.high_value < found[worse].kl.low_value
-        assert found[better].top1_agreement.value > found[worse].top1_agreement.value
-    assert found["INT2"].is_worse
-    assert found["INT2"].perplexity_ratio.low_value > found["INT8"].perplexity_ratio.high_value
+        assert 0 < comparisons[better].kl.high_value < comparisons[worse].kl.low_value
+        assert comparisons[better].top1_agreement.value > comparisons[worse].top1_agreement.value
+    assert comparisons["INT2"].is_worse
+    assert comparisons["INT2"].perplexity_ratio.low_value > comparisons["INT8"].perplexity_ratio.high_value
 
 
 def test_torchao_and_the_codec_agree_on_int8(decoder, unseen):
@@ -134,13 +134,13 @@ def test_the_curve_of_a_decoder_trained_for_a_minute():
     assert windows.clusters.name == "documents"
     assert perplexity(model, windows).value < 8
     formats = ("INT8", "FP8.BF16", "NVFP4.BF16", "INT4", "INT2")
-    found = qualities(model, windows.thinned(200), formats)
-    divergences = [found[key].kl for key in formats]
+    comparisons = qualities(model, windows.thinned(200), formats)
+    divergences = [comparisons[key].kl for key in formats]
     assert [divergence.value for divergence in divergences] == sorted(divergence.value for divergence in divergences)
-    assert 0.99 < found["INT8"].perplexity_ratio.value < 1.01
-    assert found["INT4"].perplexity_ratio.low_value > 1.01
-    assert found["INT4"].perplexity_ratio.high_value < 1.15
-    assert found["INT2"].perplexity_ratio.low_value > 2
+    assert 0.99 < comparisons["INT8"].perplexity_ratio.value < 1.01
+    assert comparisons["INT4"].perplexity_ratio.low_value > 1.01
+    assert comparisons["INT4"].perplexity_ratio.high_value < 1.15
+    assert comparisons["INT2"].perplexity_ratio.low_value > 2
     other = copy.deepcopy(model)
     agreements = []
     for key in ("INT8", "INT2"):

@@ -88,5 +88,5 @@ def test_the_text_of_python_is_long_and_its_parts_are_apart():
     assert sum(map(len, text.training)) > 100_000
     assert sum(map(len, text.held_out)) > 20_000
     assert len(text.held_out) >= 8  # enough documents for an interval over documents
-    seen = {key for one in text.training for key, _ in paragraphs(one)}
-    assert not any(key in seen for one in text.held_out for key, _ in paragraphs(one))
+    seen = {key for part in text.training for key, _ in paragraphs(part)}
+    assert not any(key in seen for part in text.held_out for key, _ in paragraphs(part))

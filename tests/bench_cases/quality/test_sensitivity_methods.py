@@ -52,12 +52,12 @@ def test_the_fisher_diagonal_of_a_softmax(untouched):
     model = Softmax()
     windows = synthetic_windows(6, windows_count=40, window_elems=16)
     with untouched(model):
-        (found,) = _fisher_diagonal(model, quantizable_sites(model), windows, 20, seed=0).values()
+        (diagonal,) = _fisher_diagonal(model, quantizable_sites(model), windows, 20, seed=0).values()
     x = model.features[windows.ids[:, :-1]].double()
     p = (x @ model.head.weight.detach().double().T).softmax(-1)
     expected = ((p * (1 - p)).unsqueeze(-1) * x.square().unsqueeze(-2)).mean((0, 1))
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0.3)
-    assert float(found.sum()) == pytest.approx(float(expected.sum()), rel=0.04)
+    np.testing.assert_allclose(diagonal.numpy(), expected.numpy(), rtol=0.3)
+    assert float(diagonal.sum()) == pytest.approx(float(expected.sum()), rel=0.04)
 
 
 def test_fisher_estimates_the_measured_divergence(untouched):
@@ -81,7 +81,7 @@ def test_frozen_and_training_models_are_left_so(small_llama, few_windows, untouc
         table = fisher_sensitivity(small_llama, few_windows, ["INT8"], layers=(DOWN1,))
     assert table.rows[0].score_value > 0
     assert small_llama.training
-    assert [name for name, one in small_llama.named_parameters() if one.requires_grad] == ["lm_head.weight"]
+    assert [name for name, parameter in small_llama.named_parameters() if parameter.requires_grad] == ["lm_head.weight"]
 
 
 def test_a_shared_head_is_a_head_alone(few_windows, untouched):

@@ -99,7 +99,7 @@ def test_brute_force_confirms_the_choice(decoder, parts):
         plans[labels] = problem.plan(chosen)
     variants = {labels: whole_variant(model, plan_of_formats(plan, model)) for labels, plan in plans.items()}
     scores = score_variants(model, parts[0], variants)
-    kls = {labels: kl_estimate(kl_sums(found), parts[0]) for labels, found in scores.items()}
+    kls = {labels: kl_estimate(kl_sums(plan_scores), parts[0]) for labels, plan_scores in scores.items()}
     measured = {labels: kl.value for labels, kl in kls.items()}
     times = {labels: problem.pass_time_s(plan) for labels, plan in plans.items()}
     wide_s = times["FP16", "FP16"]

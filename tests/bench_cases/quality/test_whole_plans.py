@@ -132,12 +132,12 @@ def test_products_are_those_of_the_codecs(small_llama):
     module = small_llama.model.layers[1].self_attn
     mask = torch.full((1, 1, 5, 5), -torch.inf).triu(1)
     with simulating(small_llama, WholePlan("fp8", {}, products=(("FP16", "FP16"), ("FP8_E4M3", "INT8")))):
-        found, _ = _attention(module, query, keys, values, mask, 0.25)
-    rounded = [torch.from_numpy(round_trip(one, "FP8_E4M3")) for one in (query, keys)]
+        output, _ = _attention(module, query, keys, values, mask, 0.25)
+    rounded = [torch.from_numpy(round_trip(tensor, "FP8_E4M3")) for tensor in (query, keys)]
     for head in range(4):
         scores = rounded[0][0, head] @ rounded[1][0, head // 2].T * 0.25 + mask[0, 0]
         shares = torch.from_numpy(round_trip(scores.softmax(-1), "INT8"))
-        torch.testing.assert_close(found[0, :, head], shares @ values[0, head // 2])
+        torch.testing.assert_close(output[0, :, head], shares @ values[0, head // 2])
 
 
 def test_wide_products_through_the_emulation_are_the_models_own(few_windows, untouched):

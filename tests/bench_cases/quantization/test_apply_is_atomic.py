@@ -83,8 +83,8 @@ def test_a_layer_torchao_fails_on_is_kept_with_its_error(small_llama, monkeypatc
     before.assert_unchanged()
     result = apply_quantization(small_llama, "INT8")
     assert len(result.quantized) == 14
-    kept = result.layer("model.layers.1.mlp.up_proj")
-    assert (kept.became, kept.reason) == ("BF16", "kept: torchao cannot quantise it: InjectedError: the kernel")
+    layer = result.layer("model.layers.1.mlp.up_proj")
+    assert (layer.became, layer.reason) == ("BF16", "kept: torchao cannot quantise it: InjectedError: the kernel")
     assert small_llama.model.layers[1].mlp.up_proj.weight is broken
 
 

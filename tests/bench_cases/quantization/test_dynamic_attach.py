@@ -27,9 +27,12 @@ class Attention(nn.Module):
             setattr(self, name, nn.Linear(HIDDEN, HIDDEN, bias=name == "q_proj"))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (one(x).unflatten(-1, (4, 16)).transpose(1, 2) for one in (self.q_proj, self.k_proj, self.v_proj))
-        found = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.o_proj(found.transpose(1, 2).flatten(2))
+        q, k, v = (
+            projection(x).unflatten(-1, (4, 16)).transpose(1, 2)
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o_proj(attended.transpose(1, 2).flatten(2))
 
 
 class Ffn(nn.Module):
@@ -85,8 +88,8 @@ def quantizer(precision: str = "INT8", **more) -> DynamicQuantizer:
     )
 
 
-def relative_error(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((found - exact).norm() / exact.norm())
+def relative_error(output: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((output - exact).norm() / exact.norm())
 
 
 @pytest.mark.parametrize(
@@ -102,44 +105,44 @@ def relative_error(found: torch.Tensor, exact: torch.Tensor) -> float:
 def test_an_attached_model_computes_with_quantised_operands(model, precision: str, least: float, most: float) -> None:
     with torch.no_grad():
         exact = model(TOKENS)
-    one = quantizer(precision)
-    report = one.attach(model)
+    attached = quantizer(precision)
+    report = attached.attach(model)
     assert len(report.attached) == 7 * LAYERS + 1
     assert set(report.attached.values()) == {precision}
     assert not report.kept
-    found = model(TOKENS)
-    assert least < relative_error(found, exact) < most
-    assert set(one.states) == set(report.attached)
-    assert one.states["layers.2.mlp.down_proj"].stats.shape == (2, 12, FFN)
+    output = model(TOKENS)
+    assert least < relative_error(output, exact) < most
+    assert set(attached.states) == set(report.attached)
+    assert attached.states["layers.2.mlp.down_proj"].stats.shape == (2, 12, FFN)
 
 
 def test_detaching_leaves_no_trace(model) -> None:
     with torch.no_grad():
         exact = model(TOKENS)
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    one = quantizer()
-    one.attach(model)
+    attached = quantizer()
+    attached.attach(model)
     assert list(model.state_dict()) == list(weights)  # names are the same while attached
     assert not torch.equal(model(TOKENS), exact)
-    one.detach()
-    one.detach()  # nothing is attached: nothing happens
+    attached.detach()
+    attached.detach()  # nothing is attached: nothing happens
     assert torch.equal(model(TOKENS).detach(), exact)
     assert all("forward" not in module.__dict__ for module in model.modules())
     assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
     assert model.lm_head.weight is model.embed_tokens.weight
     copy.deepcopy(model)
-    one.attach(model)  # and again
-    assert one.states["lm_head"].calls_count == 1
+    attached.attach(model)  # and again
+    assert attached.states["lm_head"].calls_count == 1
     model(TOKENS)
-    assert one.states["lm_head"].calls_count == 2
+    assert attached.states["lm_head"].calls_count == 2
 
 
 def test_a_linear_with_a_bias_adds_it_in_float(model) -> None:
     x = torch.randn(2, 5, HIDDEN)
     linear = model.layers[0].self_attn.q_proj
     exact, bias = linear(x).detach(), linear.bias.detach()
-    one = quantizer()
-    one.attach(model)
+    attached = quantizer()
+    attached.attach(model)
     direct, _ = quantizer().quantize_dynamic(x, linear.weight, "alone")
     assert torch.equal(linear(x), direct + bias)
     assert relative_error(linear(x), exact) < 0.02
@@ -147,16 +150,16 @@ def test_a_linear_with_a_bias_adds_it_in_float(model) -> None:
 
 def test_a_strategy_gives_each_layer_its_format(model) -> None:
     strategy = create_layerwise_gradient(LAYERS, ["FP16", "FP8_E4M3", "NVFP4"])
-    one = quantizer()
-    report = one.attach(model, strategy)
+    attached = quantizer()
+    report = attached.attach(model, strategy)
     assert report.kept["layers.0.mlp.up_proj"] == "stays FP16"
     assert report.kept["lm_head"] == "stays FP16"
     assert {report.attached[f"layers.1.{leaf}"] for leaf in ("self_attn.k_proj", "mlp.down_proj")} == {"FP8_E4M3.FP16"}
     assert report.attached["layers.2.self_attn.o_proj"] == "NVFP4.FP16"
     model(TOKENS)
-    assert "layers.0.mlp.up_proj" not in one.states
-    assert one.states["layers.2.mlp.up_proj"].precision == "FP16"  # weight-only: the activation is not quantised
-    one.detach()
+    assert "layers.0.mlp.up_proj" not in attached.states
+    assert attached.states["layers.2.mlp.up_proj"].precision == "FP16"  # weight-only: the activation is not quantised
+    attached.detach()
     report = quantizer().attach(model, get_strategy("fp8_balanced"))
     assert set(report.attached.values()) == {"FP8_E4M3"}
 
@@ -164,11 +167,11 @@ def test_a_strategy_gives_each_layer_its_format(model) -> None:
 def test_torchao_plans_understand_a_strategy(model) -> None:
     """The same strategy as a per-layer plan of `apply_plan`: the words mean the same there."""
     names = ["layers.0.mlp.up_proj", "lm_head"]
-    found = {
+    plan = {
         name: [parse_precision(text).name for text in strategy_layer_plan(get_strategy(name), names).values()]
         for name in ("fp16_baseline", "fp8_balanced", "w4a16_aggressive", "nvfp4_blackwell")
     }
-    assert found == {
+    assert plan == {
         "fp16_baseline": ["FP16", "FP16"],
         "fp8_balanced": ["FP8", "FP16"],
         "w4a16_aggressive": ["INT4", "FP16"],
@@ -183,10 +186,10 @@ def test_a_narrower_strategy_is_further_from_float(model) -> None:
         exact = model(TOKENS)
     errors = []
     for name in ("fp16_baseline", "fp8_balanced", "nvfp4_blackwell"):
-        one = quantizer()
-        one.attach(model, get_strategy(name))
+        attached = quantizer()
+        attached.attach(model, get_strategy(name))
         errors.append(relative_error(model(TOKENS).detach(), exact))
-        one.detach()
+        attached.detach()
     assert errors[0] == 0.0 < errors[1] < errors[2]
 
 
@@ -198,17 +201,17 @@ def test_layers_by_name(model) -> None:
 
 
 def test_a_selector_sees_decode_and_prefill(model) -> None:
-    one = DynamicQuantizer(
+    attached = DynamicQuantizer(
         DynamicQuantConfig(calibration_mode="absmax", outlier_threshold_ratio=1e6), selector=AdaptivePrecisionSelector()
     )
-    report = one.attach(model)
+    report = attached.attach(model)
     assert set(report.attached.values()) == {"by selector"}
     model(torch.arange(40).reshape(40, 1))  # fewer than 1000 values have no 99.9th percentile below their maximum
-    reasons = {decision.reason.partition("; ")[2] for decision in one.selector.decisions.values()}
+    reasons = {decision.reason.partition("; ")[2] for decision in attached.selector.decisions.values()}
     assert "decode is bound by memory" in reasons
-    one.selector.reset()
+    attached.selector.reset()
     model(TOKENS)
-    reasons = {decision.reason.partition("; ")[2] for decision in one.selector.decisions.values()}
+    reasons = {decision.reason.partition("; ")[2] for decision in attached.selector.decisions.values()}
     assert "decode is bound by memory" not in reasons
     assert "prefill computes" in reasons
 
@@ -232,25 +235,25 @@ def test_layers_that_cannot_take_the_format_stay_float_or_refuse(model) -> None:
 
 
 def test_zero_input_is_exact_and_nan_names_the_layer(model) -> None:
-    one = quantizer()
-    one.attach(model)
+    attached = quantizer()
+    attached.attach(model)
     linear = model.layers[0].self_attn.q_proj
     assert torch.equal(linear(torch.zeros(1, 3, HIDDEN)), linear.bias.expand(1, 3, HIDDEN))
     assert linear(torch.empty(1, 0, HIDDEN)).shape == (1, 0, HIDDEN)
-    assert not one.states
+    assert not attached.states
     with pytest.raises(InvalidValueError, match=r"layers\.0\.self_attn\.q_proj: activation holds NaN"):
         linear(torch.full((1, 3, HIDDEN), float("nan")))
-    assert not one.states
+    assert not attached.states
 
 
 def test_shared_modules_and_a_bare_linear() -> None:
     shared = nn.Linear(32, 32)
     model = nn.Sequential(shared, nn.ReLU(), shared)
-    one = quantizer()
-    assert list(one.attach(model).attached) == ["0"]  # one module, one operator
+    attached = quantizer()
+    assert list(attached.attach(model).attached) == ["0"]  # one module, one operator
     model(torch.randn(4, 32))
-    assert one.states["0"].calls_count == 2
-    one.detach()
+    assert attached.states["0"].calls_count == 2
+    attached.detach()
     bare = quantizer()
     assert list(bare.attach(shared).attached) == ["linear"]
     shared(torch.randn(4, 32))
@@ -273,36 +276,36 @@ class OwnLinear(nn.Linear):
     ],
 )
 def test_what_cannot_be_attached_to_is_refused(make, options: dict, words: str) -> None:
-    model, one = make(), quantizer()
+    model, attached = make(), quantizer()
     with pytest.raises(RooflineError) as caught:
-        one.attach(model, **options)
+        attached.attach(model, **options)
     assert words in str(caught.value)
     if isinstance(model, nn.Module):
         assert all("forward" not in module.__dict__ for module in model.modules())
-        one.attach(nn.Sequential(nn.Linear(8, 8)))  # the quantiser is free still
+        attached.attach(nn.Sequential(nn.Linear(8, 8)))  # the quantiser is free still
 
 
 def test_attaching_twice_is_refused(model) -> None:
-    one, other = quantizer(), quantizer()
-    one.attach(model)
+    first, second = quantizer(), quantizer()
+    first.attach(model)
     with pytest.raises(InvalidValueError, match="attached to a model already"):
-        one.attach(model)
+        first.attach(model)
     with pytest.raises(InvalidValueError, match="forward is already replaced"):
-        other.attach(model)
-    one.detach()
-    other.attach(model)
+        second.attach(model)
+    first.detach()
+    second.attach(model)
 
 
 def test_a_forward_replaced_since_is_not_thrown_away(model) -> None:
-    one = quantizer()
-    one.attach(model)
+    attached = quantizer()
+    attached.attach(model)
     linear = model.layers[0].self_attn.q_proj
     ours = linear.forward
     linear.forward = lambda input: ours(input)
     with pytest.raises(InvalidValueError, match="forward was replaced after attaching"):
-        one.detach()
+        attached.detach()
     linear.forward = ours
-    one.detach()
+    attached.detach()
     assert all("forward" not in module.__dict__ for module in model.modules())
 
 

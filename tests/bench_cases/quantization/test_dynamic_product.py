@@ -80,35 +80,35 @@ def test_integer_products_run_on_the_integer_kernel_bit_for_bit(monkeypatch: pyt
     monkeypatch.setattr(torch, "_int_mm", lambda a, b: calls.append(a.dtype) or kernel(a, b))
     for weight, activation in (("INT8", "INT8"), ("INT4", "INT8"), ("INT4", "INT4"), ("INT2", "INT8")):
         a, w = operand(activation, 5, 96), operand(weight, 48, 96, seed=1)
-        found = multiply(a, w)
-        assert found.path == "int_mm"
+        product = multiply(a, w)
+        assert product.path == "int_mm"
         exact = (a.codes.long() @ w.codes.long().t()).float() * (a.scale * w.scale.t())
-        assert torch.equal(found.value, exact)
+        assert torch.equal(product.value, exact)
     assert calls == [torch.int8] * 4
 
 
 def test_what_int_mm_gets_wrong_is_emulated() -> None:
     """torch 2.13's _int_mm is wrong at K = 1 (bench_cases/kernels/products/catalog.py)."""
     a, w = operand("INT8", 3, 1), operand("INT8", 4, 1, seed=1)
-    found = multiply(a, w)
-    assert (found.path, found.reason) == ("emulated", "int_mm: needs K ≥ 2, here K = 1")
-    assert torch.allclose(found.value, a.decoded() @ w.decoded().t())
+    product = multiply(a, w)
+    assert (product.path, product.reason) == ("emulated", "int_mm: needs K ≥ 2, here K = 1")
+    assert torch.allclose(product.value, a.decoded() @ w.decoded().t())
 
 
 @pytest.mark.parametrize("key", [key for key in NARROW if not key.startswith("INT")])
 def test_emulation_is_the_product_of_the_decoded_numbers(key: str) -> None:
     a, w = operand(key, 6, 128), operand(key, 24, 128, seed=1)
-    found = multiply(a, w)
-    assert (found.path, found.reason) == ("emulated", f"cpu has no kernel here for {key} operands")
+    product = multiply(a, w)
+    assert (product.path, product.reason) == ("emulated", f"cpu has no kernel here for {key} operands")
     exact = a.decoded().double() @ w.decoded().double().t()
-    assert float((found.value - exact).norm() / exact.norm()) < 1e-6
+    assert float((product.value - exact).norm() / exact.norm()) < 1e-6
 
 
 def test_mixed_operands_are_decoded() -> None:
     a, w = quantize_operand(matrix(3, 64), "FP16", torch.ones(1, 1)), operand("NVFP4", 8, 64, seed=1)
-    found = multiply(a, w)
-    assert found.reason == "cpu has no kernel here for NVFP4.FP16 operands"
-    assert torch.allclose(found.value, matrix(3, 64).half().float() @ w.decoded().t(), rtol=1e-5, atol=1e-5)
+    product = multiply(a, w)
+    assert product.reason == "cpu has no kernel here for NVFP4.FP16 operands"
+    assert torch.allclose(product.value, matrix(3, 64).half().float() @ w.decoded().t(), rtol=1e-5, atol=1e-5)
 
 
 def test_wide_operands_multiply_as_they_are_and_overflow_is_seen() -> None:
@@ -142,14 +142,14 @@ def facts(*capability: int) -> MachineFacts:
     ],
 )
 def test_the_kernel_of_each_cuda_chip(key: str, rows: int, capability: tuple[int, int], kernel: str) -> None:
-    found, reason = native_kernel(operand(key, rows, 128), operand(key, 48, 128), facts(*capability))
-    assert kernel in (reason if found is None else found.name)
-    assert (found is None) == bool(reason)
+    kernel_found, reason = native_kernel(operand(key, rows, 128), operand(key, 48, 128), facts(*capability))
+    assert kernel in (reason if kernel_found is None else kernel_found.name)
+    assert (kernel_found is None) == bool(reason)
 
 
 def test_odd_sizes_have_no_cuda_kernel() -> None:
-    found, reason = native_kernel(operand("FP8_E4M3", 4, 100), operand("FP8_E4M3", 48, 100), facts(9, 0))
-    assert found is None
+    kernel, reason = native_kernel(operand("FP8_E4M3", 4, 100), operand("FP8_E4M3", 48, 100), facts(9, 0))
+    assert kernel is None
     assert "needs K to be a multiple of 16, here K = 100" in reason
 
 
@@ -168,9 +168,9 @@ def test_a_kernel_that_refuses_is_replaced_by_emulation_with_the_reason(monkeypa
 
     monkeypatch.setattr(torch, "_int_mm", refuses)
     a, w = operand("INT8", 3, 64), operand("INT8", 8, 64, seed=1)
-    found = multiply(a, w)
-    assert (found.path, found.reason) == ("emulated", "int_mm refused: CUBLAS_STATUS_NOT_SUPPORTED")
-    assert torch.allclose(found.value, a.decoded() @ w.decoded().t())
+    product = multiply(a, w)
+    assert (product.path, product.reason) == ("emulated", "int_mm refused: CUBLAS_STATUS_NOT_SUPPORTED")
+    assert torch.allclose(product.value, a.decoded() @ w.decoded().t())
 
 
 def test_no_memory_is_not_taken_for_a_missing_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,8 +50,8 @@ def half_step(values: torch.Tensor, scale: torch.Tensor, key: str) -> torch.Tens
     )
 
 
-def relative_error(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((found.double() - exact).norm() / exact.norm())
+def relative_error(output: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((output.double() - exact).norm() / exact.norm())
 
 
 @pytest.mark.parametrize("key", [*LARGEST, "INT2", "MXFP8_E4M3", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4", "NF4"])
@@ -64,12 +64,12 @@ def test_weights_have_the_codecs_numbers(w, key: str) -> None:
 @pytest.mark.parametrize("granularity", ["per_token", "per_tensor"])
 def test_every_element_is_within_the_bound_of_its_scales(x, w, key: str, granularity: str) -> None:
     """|y − ŷ| ≤ |x|·Ew + Ex·(|w| + Ew): Ex and Ew are half a step of either operand; nothing is clipped with absmax."""
-    found, metadata = quantizer(key, granularity, fallback_to_fp16=False).quantize_dynamic(x, w, "ffn_up")
+    output, metadata = quantizer(key, granularity, fallback_to_fp16=False).quantize_dynamic(x, w, "ffn_up")
     scale_w = w.abs().amax(1, keepdim=True) / LARGEST[key]
     error_x = half_step(x, metadata["scale"], key).double() * (1 + 1e-5)
     error_w = half_step(w, scale_w, key).double() * (1 + 1e-5)
     bound = x.abs().double() @ error_w.t() + error_x @ (w.abs().double() + error_w).t()
-    difference = (found.double() - x.double() @ w.double().t()).abs()
+    difference = (output.double() - x.double() @ w.double().t()).abs()
     assert (difference <= bound + 1e-5).all()
     assert float(difference.max()) > 0.01 * float(bound.max())  # the bound is of this very error, not of a larger one
     assert metadata["clipped_ratio"] == 0.0
@@ -80,9 +80,9 @@ def test_every_element_is_within_the_bound_of_its_scales(x, w, key: str, granula
 def test_every_mode_and_granularity_is_near_the_float_product(x, w, granularity: str, mode: str) -> None:
     exact = x.double() @ w.double().t()
     for key, most in (("INT8", 0.02), ("FP8_E4M3", 0.05), ("NVFP4", 0.16), ("MXFP8_E4M3", 0.06)):
-        found, metadata = quantizer(key, granularity, mode).quantize_dynamic(x, w, "ffn_up")
-        assert found.shape == (16, 96)
-        assert relative_error(found, exact) < most, key
+        output, metadata = quantizer(key, granularity, mode).quantize_dynamic(x, w, "ffn_up")
+        assert output.shape == (16, 96)
+        assert relative_error(output, exact) < most, key
         assert (metadata["granularity"], metadata["calibration_mode"]) == (granularity, mode)
         assert not metadata["fallback"]
 
@@ -123,8 +123,10 @@ def test_rows_of_different_size_need_scales_of_their_own(x, w) -> None:
     exact = tokens.double() @ w.double().t()
     off = {"fallback_to_fp16": False}
     small = {
-        one: relative_error(quantizer("INT8", one, **off).quantize_dynamic(tokens, w, "a")[0][:4], exact[:4])
-        for one in ("per_token", "per_tensor")
+        scale_granularity: relative_error(
+            quantizer("INT8", scale_granularity, **off).quantize_dynamic(tokens, w, "a")[0][:4], exact[:4]
+        )
+        for scale_granularity in ("per_token", "per_tensor")
     }
     assert small["per_token"] < 0.02
     assert small["per_tensor"] > 0.9  # the small tokens are rounded to nothing
@@ -138,47 +140,49 @@ def test_a_channel_of_outliers_is_folded_into_the_weight(x, w) -> None:
     exact = outlying.double() @ narrow.double().t()
     off = {"fallback_to_fp16": False}
     errors = {
-        one: relative_error(quantizer("INT8", one, **off).quantize_dynamic(outlying, narrow, "a")[0], exact)
-        for one in ("per_token", "per_channel")
+        scale_granularity: relative_error(
+            quantizer("INT8", scale_granularity, **off).quantize_dynamic(outlying, narrow, "a")[0], exact
+        )
+        for scale_granularity in ("per_token", "per_channel")
     }
     assert errors["per_channel"] < 0.02 < 0.5 < errors["per_token"]
 
 
 def test_weight_only_and_mixed_precisions(x, w) -> None:
     exact = x.double() @ w.double().t()
-    found, metadata = quantizer().quantize_dynamic(x, w, "a", "INT8.FP16")
+    output, metadata = quantizer().quantize_dynamic(x, w, "a", "INT8.FP16")
     assert (metadata["precision"], metadata["weight_precision"], metadata["scale"]) == ("FP16", "INT8", None)
     decoded = quantize_rows(w, "INT8").decoded()
-    assert torch.allclose(found, x.half().float() @ decoded.t(), rtol=1e-4, atol=1e-4)
+    assert torch.allclose(output, x.half().float() @ decoded.t(), rtol=1e-4, atol=1e-4)
     mixed, _ = quantizer().quantize_dynamic(x, w, "a", "INT4.INT8")
-    assert relative_error(found, exact) < 0.01 < relative_error(mixed, exact) < 0.25
+    assert relative_error(output, exact) < 0.01 < relative_error(mixed, exact) < 0.25
 
 
 def test_shapes_and_dtypes_of_the_result(w) -> None:
     for shape in ((512,), (1, 512), (2, 3, 512), (2, 1, 3, 512)):
         for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
-            found, metadata = quantizer().quantize_dynamic(torch.ones(shape, dtype=dtype), w.to(dtype), "a")
-            assert found.shape == (*shape[:-1], 96)
-            assert found.dtype == dtype
-            assert not found.requires_grad
+            output, metadata = quantizer().quantize_dynamic(torch.ones(shape, dtype=dtype), w.to(dtype), "a")
+            assert output.shape == (*shape[:-1], 96)
+            assert output.dtype == dtype
+            assert not output.requires_grad
             assert metadata["stats"].shape == shape
 
 
 def outliers(x: torch.Tensor) -> torch.Tensor:
-    found = x.clone()
-    found[0, 0] = 100.0
-    return found
+    changed = x.clone()
+    changed[0, 0] = 100.0
+    return changed
 
 
 def test_severe_outliers_fall_back_to_fp16(x, w) -> None:
-    one = quantizer("FP8", mode="percentile")
-    found, metadata = one.quantize_dynamic(outliers(x), w, "ffn_down")
+    dynamic_quantizer = quantizer("FP8", mode="percentile")
+    output, metadata = dynamic_quantizer.quantize_dynamic(outliers(x), w, "ffn_down")
     assert metadata["outlier_ratio"] > 2.0
     assert (metadata["fallback"], metadata["precision"], metadata["weight_precision"]) == (True, "FP16", "FP16")
     assert (metadata["scale"], metadata["path"], metadata["clipped_ratio"]) == (None, "matmul", 0.0)
     assert "is above 2: not quantised to FP8_E4M3" in metadata["reason"]
-    assert relative_error(found, outliers(x).double() @ w.double().t()) < 1e-3
-    state = one.states["ffn_down"]
+    assert relative_error(output, outliers(x).double() @ w.double().t()) < 1e-3
+    state = dynamic_quantizer.states["ffn_down"]
     assert (state.calls_count, state.fallback_count, state.precision) == (1, 1, "FP16")
 
 
@@ -188,103 +192,105 @@ def test_without_fallback_outliers_are_quantised(x, w) -> None:
 
 
 def test_a_fallback_beyond_fp16_takes_bf16(x, w) -> None:
-    found, metadata = quantizer("FP8").quantize_dynamic(outliers(x) * 1e4, w, "a")
+    output, metadata = quantizer("FP8").quantize_dynamic(outliers(x) * 1e4, w, "a")
     assert (metadata["fallback"], metadata["precision"]) == (True, "BF16")
-    assert torch.isfinite(found).all()
+    assert torch.isfinite(output).all()
 
 
 def test_what_fp16_cannot_hold_is_a_fallback_or_an_error(x, w) -> None:
     """A weight-only format reads its activations in FP16."""
-    found, metadata = quantizer("INT8.FP16").quantize_dynamic(x * 1e5, w, "a")
+    output, metadata = quantizer("INT8.FP16").quantize_dynamic(x * 1e5, w, "a")
     assert (metadata["fallback"], metadata["precision"]) == (True, "BF16")
     assert "is beyond the range of FP16" in metadata["reason"]
-    assert relative_error(found, 1e5 * (x.double() @ w.double().t())) < 0.01
-    one = quantizer("INT8.FP16", fallback_to_fp16=False)
+    assert relative_error(output, 1e5 * (x.double() @ w.double().t())) < 0.01
+    dynamic_quantizer = quantizer("INT8.FP16", fallback_to_fp16=False)
     with pytest.raises(InvalidValueError, match=r"FP16.*65504.*BF16.*FP32"):
-        one.quantize_dynamic(x * 1e5, w, "a")
-    assert not one.states
+        dynamic_quantizer.quantize_dynamic(x * 1e5, w, "a")
+    assert not dynamic_quantizer.states
 
 
 def test_scales_whose_product_fits_never_overflow_on_the_way(x, w) -> None:
-    found, _ = quantizer("INT8").quantize_dynamic(x * 1e37, w * 1e-25, "a")
-    assert relative_error(found, 1e12 * (x.double() @ w.double().t())) < 0.02
+    output, _ = quantizer("INT8").quantize_dynamic(x * 1e37, w * 1e-25, "a")
+    assert relative_error(output, 1e12 * (x.double() @ w.double().t())) < 0.02
 
 
 def test_smoothed_thresholds_are_the_moving_average_and_leave_fallbacks_out(x, w) -> None:
-    one = quantizer("INT8", "per_tensor", smoothing_factor=0.75)
+    dynamic_quantizer = quantizer("INT8", "per_tensor", smoothing_factor=0.75)
     first, second = x, 3 * x
-    one.quantize_dynamic(first, w, "a")
-    one.quantize_dynamic(outliers(x), w, "a")
-    assert one.states["a"].fallback_count == 1
-    _, metadata = one.quantize_dynamic(second, w, "a")
+    dynamic_quantizer.quantize_dynamic(first, w, "a")
+    dynamic_quantizer.quantize_dynamic(outliers(x), w, "a")
+    assert dynamic_quantizer.states["a"].fallback_count == 1
+    _, metadata = dynamic_quantizer.quantize_dynamic(second, w, "a")
     expected = 0.75 * first.abs().max() + 0.25 * second.abs().max()
     assert float(metadata["scale"]) == pytest.approx(float(expected) / 127)
-    assert float(one.states["a"].thresholds) == pytest.approx(float(expected))
+    assert float(dynamic_quantizer.states["a"].thresholds) == pytest.approx(float(expected))
     assert metadata["clipped_ratio"] == pytest.approx(float((second.abs() > expected).double().mean()))
     assert metadata["clipped_ratio"] > 0  # larger than what came before
-    one.quantize_dynamic(first, w, "b")
-    assert float(one.states["b"].thresholds) == float(first.abs().max())  # each operator has a past of its own
+    dynamic_quantizer.quantize_dynamic(first, w, "b")
+    assert float(dynamic_quantizer.states["b"].thresholds) == float(
+        first.abs().max()
+    )  # each operator has a past of its own
 
 
 def test_smoothing_settles_on_a_steady_input(x, w) -> None:
-    one = quantizer("INT8", "per_channel", smoothing_factor=0.5)
-    one.quantize_dynamic(2 * x, w, "a")
+    dynamic_quantizer = quantizer("INT8", "per_channel", smoothing_factor=0.5)
+    dynamic_quantizer.quantize_dynamic(2 * x, w, "a")
     for _ in range(20):
-        one.quantize_dynamic(x, w, "a")
-    assert torch.allclose(one.states["a"].thresholds, x.abs().amax(0, keepdim=True), rtol=1e-4)
+        dynamic_quantizer.quantize_dynamic(x, w, "a")
+    assert torch.allclose(dynamic_quantizer.states["a"].thresholds, x.abs().amax(0, keepdim=True), rtol=1e-4)
 
 
 def test_state_is_kept_for_each_operator_and_forgotten_on_request(x, w) -> None:
-    one = quantizer()
+    dynamic_quantizer = quantizer()
     for name in ("a", "a", "b"):
-        one.quantize_dynamic(x, w, name)
-    assert {name: state.calls_count for name, state in one.states.items()} == {"a": 2, "b": 1}
-    one.reset("a")
-    assert set(one.states) == {"b"}
-    one.reset("never seen")
-    one.reset()
-    assert not one.states
+        dynamic_quantizer.quantize_dynamic(x, w, name)
+    assert {name: state.calls_count for name, state in dynamic_quantizer.states.items()} == {"a": 2, "b": 1}
+    dynamic_quantizer.reset("a")
+    assert set(dynamic_quantizer.states) == {"b"}
+    dynamic_quantizer.reset("never seen")
+    dynamic_quantizer.reset()
+    assert not dynamic_quantizer.states
 
 
 def test_a_weight_is_quantised_once_and_again_when_it_changes(x, w, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(dynamic, "quantize_rows", lambda values, key: calls.append(key) or quantize_rows(values, key))
-    one, weight = quantizer(), w.clone()
-    first, _ = one.quantize_dynamic(x, weight, "a")
-    second, _ = one.quantize_dynamic(x, weight, "a")
+    dynamic_quantizer, weight = quantizer(), w.clone()
+    first, _ = dynamic_quantizer.quantize_dynamic(x, weight, "a")
+    second, _ = dynamic_quantizer.quantize_dynamic(x, weight, "a")
     assert calls == ["INT8"]
     assert torch.equal(first, second)
     weight.mul_(2)
-    doubled, _ = one.quantize_dynamic(x, weight, "a")
+    doubled, _ = dynamic_quantizer.quantize_dynamic(x, weight, "a")
     assert torch.allclose(doubled, 2 * first, rtol=1e-5)
-    one.quantize_dynamic(x, w, "a")  # another tensor under the same name
-    one.quantize_dynamic(x, w, "a", "FP8")  # another format
-    one.reset("a")
-    one.quantize_dynamic(x, w, "a")
+    dynamic_quantizer.quantize_dynamic(x, w, "a")  # another tensor under the same name
+    dynamic_quantizer.quantize_dynamic(x, w, "a", "FP8")  # another format
+    dynamic_quantizer.reset("a")
+    dynamic_quantizer.quantize_dynamic(x, w, "a")
     assert calls == ["INT8", "INT8", "INT8", "FP8_E4M3", "INT8"]
 
 
 def test_inference_tensors_are_never_kept(x, w) -> None:
     with torch.inference_mode():
         weight = w.clone()
-        one = quantizer()
-        first, _ = one.quantize_dynamic(x, weight, "a")
+        dynamic_quantizer = quantizer()
+        first, _ = dynamic_quantizer.quantize_dynamic(x, weight, "a")
         weight.mul_(2)  # torch counts no versions here
-        assert torch.allclose(one.quantize_dynamic(x, weight, "a")[0], 2 * first, rtol=1e-5)
+        assert torch.allclose(dynamic_quantizer.quantize_dynamic(x, weight, "a")[0], 2 * first, rtol=1e-5)
 
 
 def test_the_selector_chooses_by_outliers_and_context(x, w) -> None:
-    one = DynamicQuantizer(
+    dynamic_quantizer = DynamicQuantizer(
         DynamicQuantConfig(calibration_mode="absmax", outlier_threshold_ratio=1e6), selector=AdaptivePrecisionSelector()
     )
-    assert one.quantize_dynamic(x, w, "a", context={"phase": "decode"})[1]["precision"] == "NVFP4"
-    assert one.quantize_dynamic(x, w, "b", context={"phase": "prefill"})[1]["precision"] == "FP8_E4M3"
-    _, metadata = one.quantize_dynamic(outliers(x), w, "c", context={"phase": "decode"})
+    assert dynamic_quantizer.quantize_dynamic(x, w, "a", context={"phase": "decode"})[1]["precision"] == "NVFP4"
+    assert dynamic_quantizer.quantize_dynamic(x, w, "b", context={"phase": "prefill"})[1]["precision"] == "FP8_E4M3"
+    _, metadata = dynamic_quantizer.quantize_dynamic(outliers(x), w, "c", context={"phase": "decode"})
     assert (metadata["precision"], metadata["fallback"]) == ("FP16", False)  # chosen, not fallen back to
     assert "severe outliers" in metadata["reason"]
-    assert one.quantize_dynamic(x, w, "d", "INT8")[1]["reason"] == "asked for"
-    assert one.selector is not None
-    assert set(one.selector.decisions) == {"a", "b", "c"}
+    assert dynamic_quantizer.quantize_dynamic(x, w, "d", "INT8")[1]["reason"] == "asked for"
+    assert dynamic_quantizer.selector is not None
+    assert set(dynamic_quantizer.selector.decisions) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(
@@ -313,24 +319,32 @@ def test_the_selector_chooses_by_outliers_and_context(x, w) -> None:
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_remembered(x, w, changes: dict, words: str) -> None:
-    one = DynamicQuantizer(
+    dynamic_quantizer = DynamicQuantizer(
         DynamicQuantConfig("INT8"), selector=AdaptivePrecisionSelector(AdaptiveQuantConfig(["INT8", "FP16"]))
     )
-    one.quantize_dynamic(x, w, "a")
-    before, decisions, kept = one.states, one.selector.decisions, dict(one._weights)
+    dynamic_quantizer.quantize_dynamic(x, w, "a")
+    before, decisions, weights = (
+        dynamic_quantizer.states,
+        dynamic_quantizer.selector.decisions,
+        dict(dynamic_quantizer._weights),
+    )
     call = {"activation": x, "weight": w, "operator_name": "a", **changes}
     with pytest.raises(RooflineError) as caught:
-        one.quantize_dynamic(**call)
+        dynamic_quantizer.quantize_dynamic(**call)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert (one.states, one.selector.decisions, one._weights) == (before, decisions, kept)
+    assert (dynamic_quantizer.states, dynamic_quantizer.selector.decisions, dynamic_quantizer._weights) == (
+        before,
+        decisions,
+        weights,
+    )
 
 
 def test_blocks_that_do_not_divide_k_are_refused(x, w) -> None:
-    one = quantizer("NVFP4")
+    dynamic_quantizer = quantizer("NVFP4")
     with pytest.raises(RooflineError, match=r"K = 500.*16"):
-        one.quantize_dynamic(x[:, :500], w[:, :500], "a")
-    assert not one.states
+        dynamic_quantizer.quantize_dynamic(x[:, :500], w[:, :500], "a")
+    assert not dynamic_quantizer.states
 
 
 def test_a_config_of_another_kind_is_refused() -> None:
@@ -345,6 +359,6 @@ def test_another_device_is_refused(x, w) -> None:
 
 def test_gradients_neither_flow_nor_hinder(x, w) -> None:
     weight = torch.nn.Parameter(w.clone())
-    found, _ = quantizer().quantize_dynamic(x.clone().requires_grad_(), weight, "a")
-    assert not found.requires_grad
+    output, _ = quantizer().quantize_dynamic(x.clone().requires_grad_(), weight, "a")
+    assert not output.requires_grad
     assert weight.grad is None

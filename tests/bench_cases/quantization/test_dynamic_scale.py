@@ -19,9 +19,9 @@ SHAPES = {"per_token": (6, 1), "per_tensor": (1, 1), "per_channel": (1, 2048)}
 
 @pytest.fixture(scope="module")
 def values() -> torch.Tensor:
-    found = torch.randn(6, 2048, generator=torch.Generator().manual_seed(3))
-    found[2, 100] = 40.0  # one outlier
-    return found
+    outlying = torch.randn(6, 2048, generator=torch.Generator().manual_seed(3))
+    outlying[2, 100] = 40.0  # one outlier
+    return outlying
 
 
 def round_trip(key: str):
@@ -71,24 +71,24 @@ def test_a_constant_tensor_has_no_outliers() -> None:
 @pytest.mark.parametrize("granularity", list(SHAPES))
 @pytest.mark.parametrize("mode", ["absmax", "percentile", "mse_optimal"])
 def test_every_mode_gives_one_threshold_for_each_group(values: torch.Tensor, mode: str, granularity: str) -> None:
-    found = thresholds(values, mode, granularity)
-    assert found.shape == SHAPES[granularity]
-    assert (found > 0).all()
+    limits = thresholds(values, mode, granularity)
+    assert limits.shape == SHAPES[granularity]
+    assert (limits > 0).all()
     largest = {
         "per_token": values.abs().amax(1, keepdim=True),
         "per_tensor": values.abs().max().view(1, 1),
         "per_channel": values.abs().amax(0, keepdim=True),
     }
-    assert (found <= largest[granularity]).all()
+    assert (limits <= largest[granularity]).all()
     if mode == "absmax":
-        assert torch.equal(found, largest[granularity])
+        assert torch.equal(limits, largest[granularity])
 
 
 def test_a_percentile_clips_its_share(values: torch.Tensor) -> None:
-    found = thresholds(values, "percentile", "per_tensor", percentile_pct=99.0)
-    clipped = (values.abs() > found).double().mean()
+    limit = thresholds(values, "percentile", "per_tensor", percentile_pct=99.0)
+    clipped = (values.abs() > limit).double().mean()
     assert 0.009 < float(clipped) <= 0.01
-    assert float(found) < 3.0  # the outlier of 40 does not stretch the scale
+    assert float(limit) < 3.0  # the outlier of 40 does not stretch the scale
     rows = thresholds(values, "percentile", percentile_pct=99.9)
     assert ((values.abs() > rows).sum(1) == 2).all()  # 2048 · 0.1 % are two elements of each row
 
@@ -111,8 +111,8 @@ def test_the_least_squared_error_is_no_worse_than_the_other_modes(
 def test_clipping_pays_for_int4_with_gaussian_data() -> None:
     """The best threshold of 4-bit integers lies well inside the maximum (for Gaussians near 2.6 sigma of more than 4)."""
     values = torch.randn(1, 20000, generator=torch.Generator().manual_seed(0))
-    found = float(thresholds(values, "mse_optimal", "per_tensor", "INT4"))
-    assert 2.2 < found < 3.0 < float(values.abs().max())
+    limit = float(thresholds(values, "mse_optimal", "per_tensor", "INT4"))
+    assert 2.2 < limit < 3.0 < float(values.abs().max())
 
 
 def test_rows_of_zeros_and_sparse_rows_have_a_threshold() -> None:

@@ -37,13 +37,13 @@ def test_the_strongest_key_wins(small_llama):
         r"re:.*gate_proj": "MXFP4",
         "model.layers.1.mlp.up_proj": "FP8.BF16",
     }
-    found = {name: precision.name for name, precision in resolve_plan(sites, plan, exclude=["lm_head"]).items()}
-    assert found["model.layers.1.mlp.up_proj"] == "FP8.BF16"  # full name
-    assert found["model.layers.1.mlp.gate_proj"] == "MXFP8"  # the first expression that matches
-    assert found["model.layers.0.mlp.gate_proj"] == "MXFP4"
-    assert found["model.layers.0.mlp.up_proj"] == "INT4"  # role
-    assert found["model.layers.0.self_attn.q_proj"] == "INT8"  # everything else
-    assert "lm_head" not in found
+    chosen = {name: precision.name for name, precision in resolve_plan(sites, plan, exclude=["lm_head"]).items()}
+    assert chosen["model.layers.1.mlp.up_proj"] == "FP8.BF16"  # full name
+    assert chosen["model.layers.1.mlp.gate_proj"] == "MXFP8"  # the first expression that matches
+    assert chosen["model.layers.0.mlp.gate_proj"] == "MXFP4"
+    assert chosen["model.layers.0.mlp.up_proj"] == "INT4"  # role
+    assert chosen["model.layers.0.self_attn.q_proj"] == "INT8"  # everything else
+    assert "lm_head" not in chosen
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_groups_of_the_search_are_keys_stronger_than_roles_and_weaker_than_names
     }
     result = apply_plan(small_llama, plan)
     became = {layer.name.removeprefix("model."): layer.became for layer in result.layers}
-    assert {became[f"layers.0.self_attn.{one}_proj"] for one in "qkv"} == {"INT8"}
-    assert {became[f"layers.1.self_attn.{one}_proj"] for one in "qkv"} == {"INT4"}
+    assert {became[f"layers.0.self_attn.{letter}_proj"] for letter in "qkv"} == {"INT8"}
+    assert {became[f"layers.1.self_attn.{letter}_proj"] for letter in "qkv"} == {"INT4"}
     assert (became["layers.1.mlp.gate_proj"], became["layers.1.mlp.up_proj"]) == ("INT4", "BF16")
     assert (became["layers.0.mlp.gate_proj"], became["layers.1.mlp.down_proj"]) == ("BF16", "BF16")

@@ -117,15 +117,15 @@ def test_packing_really_depends_on_the_processor():
         "packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)\n"
         "print(torch.backends.cpu.get_cpu_capability(), hashlib.sha256(packed.numpy().tobytes()).hexdigest())"
     )
-    found = {}
+    digests = {}
     for capability in ("default", torch.backends.cpu.get_cpu_capability().lower()):
         environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         name, digest = done.stdout.split()
-        found[name] = digest
-    if len(found) == 1:
+        digests[name] = digest
+    if len(digests) == 1:
         pytest.skip("this processor has one capability only")
-    assert len(set(found.values())) == len(found)
+    assert len(set(digests.values())) == len(digests)
 
 
 def test_folders_that_hold_something_are_not_written_to(small_llama, tmp_path):

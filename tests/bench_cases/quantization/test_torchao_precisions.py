@@ -111,9 +111,9 @@ def test_map_precision(precision, target, runs):
 
 
 def test_the_map_says_why():
-    found = availability("FP8", Target("cuda", (8, 6)))
-    assert not found.is_exact
-    assert found.reason == "Float8DynamicActivationFloat8WeightConfig needs compute capability ≥ 8.9, this is cuda 8.6"
+    answer = availability("FP8", Target("cuda", (8, 6)))
+    assert not answer.is_exact
+    assert answer.reason == "Float8DynamicActivationFloat8WeightConfig needs compute capability ≥ 8.9, this is cuda 8.6"
     assert "torchao has no cpu kernel for FP8" in availability("FP8", CPU).reason
     assert availability("INT8", CPU).reason == ""
     nothing = availability("INT4", Target("cuda", (7, 5)))

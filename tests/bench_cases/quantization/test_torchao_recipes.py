@@ -22,8 +22,8 @@ BLACKWELL = Target("cuda", (12, 1))
 def test_what_gb10_runs():
     target = target_of_chip(get_hardware("gb10"))
     assert target == BLACKWELL
-    table = {found.precision: found for found in availability_table(target)}
-    assert [name for name, found in table.items() if not found.is_exact] == ["INT4.FP8"]
+    table = {available.precision: available for available in availability_table(target)}
+    assert [name for name, available in table.items() if not available.is_exact] == ["INT4.FP8"]
     assert table["NVFP4"].recipe.kernel == "torch._scaled_mm with E4M3 block scales"
     assert not table["MXFP8"].recipe.is_emulated
     assert table["INT4.FP8"].recipe.precision == "INT4"
@@ -31,7 +31,10 @@ def test_what_gb10_runs():
 
 
 def test_what_an_a100_runs():
-    table = {found.precision: found for found in availability_table(target_of_chip(get_hardware("a100-sxm-80gb")))}
+    table = {
+        available.precision: available
+        for available in availability_table(target_of_chip(get_hardware("a100-sxm-80gb")))
+    }
     assert table["FP8"].recipe.precision == "FP8.BF16"
     assert table["MXFP8"].recipe.is_emulated
     assert table["INT4"].recipe.kernel.startswith("torch._weight_int4pack_mm")
@@ -114,8 +117,8 @@ def test_every_config_can_be_made_with_the_installed_torchao(recipe):
     """A renamed class or argument of torchao shows here, for chips this machine does not have as well."""
     pytest.importorskip("torchao")
     target = Target(recipe.device, recipe.min_capability or ((8, 0) if recipe.device == "cuda" else None), recipe.needs)
-    found = availability(recipe.precision, target)
-    assert found.recipe is not None
+    available = availability(recipe.precision, target)
+    assert available.recipe is not None
     from bench_cases.quantization.config_builders import BuildOptions
     from bench_cases.quantization.torchao_configs import build_config
 

@@ -83,9 +83,9 @@ def test_only_swiglu_models_have_a_swiglu_block():
 def test_sizes_of_products_select_products_and_say_so(text):
     assert attention_shapes(text) == ()
     assert operator_shapes(text) == ()
-    told = products_only(text)
-    assert told is not None
-    assert "those of products" in told
+    note = products_only(text)
+    assert note is not None
+    assert "those of products" in note
 
 
 def test_sets_say_nothing_and_unknown_models_are_refused():

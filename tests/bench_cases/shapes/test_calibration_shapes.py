@@ -26,9 +26,9 @@ def test_no_benchmark_has_a_calibration_size():
 
 def test_every_quick_case_of_the_cpu_has_a_curve_of_its_own_kernel():
     curves = kernel_curves(TimedCall(spec.work, spec.kernel.name, 1e-3) for spec in calibration_cases())
-    known = {(curve.family, curve.kernel, curve.formats): curve for curve in curves}
+    curve_of_kernel = {(curve.family, curve.kernel, curve.formats): curve for curve in curves}
     for spec in selected_cases("quick", "cpu", None, "cold", ("eager",)):
         size = work_size(spec.work)
-        curve = known[size.family, spec.kernel.name, size.formats]
+        curve = curve_of_kernel[size.family, spec.kernel.name, size.formats]
         assert curve.fits(size), spec.case
         assert curve.point_count > 1, spec.case

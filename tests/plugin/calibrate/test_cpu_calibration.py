@@ -103,13 +103,17 @@ def test_measured_profile_is_sane_and_says_where_it_comes_from(measures):
 
 
 def test_a_calibration_keeps_date_conditions_and_spread(measures):
-    known = measured(measures).calibration
-    assert (known.subject, known.kind, known.provenance) == ("AMD EPYC 9R14", "cpu", "measured-here")
-    assert known.measured_at.startswith("20")
-    assert known.measured_at.endswith("+00:00")
-    assert (known.conditions["torch"], known.conditions["threads"]) == ("2.13.0+cpu", 2)
-    assert known.dram["read"].sd_ratio == 0.1
-    assert None not in known.conditions.values()
+    own_calibration = measured(measures).calibration
+    assert (own_calibration.subject, own_calibration.kind, own_calibration.provenance) == (
+        "AMD EPYC 9R14",
+        "cpu",
+        "measured-here",
+    )
+    assert own_calibration.measured_at.startswith("20")
+    assert own_calibration.measured_at.endswith("+00:00")
+    assert (own_calibration.conditions["torch"], own_calibration.conditions["threads"]) == ("2.13.0+cpu", 2)
+    assert own_calibration.dram["read"].sd_ratio == 0.1
+    assert None not in own_calibration.conditions.values()
 
 
 def test_the_session_header_can_say_what_is_used(measures):
@@ -188,9 +192,9 @@ def test_another_machine_or_torch_is_measured_again(measures, change):
 
 
 def stored(**changed):
-    known = {"version": 1, "measured_at": "2026-11-21T12:00:00+00:00", "subject": "x", "kind": "cpu"}
-    one = {"best": 4e9, "median": 3e9, "slow": 2e9, "repetitions": 3}
-    return json.dumps({"calibration": {**known, "dram": {"read": one}, "peaks": {"FP32": one}} | changed})
+    facts = {"version": 1, "measured_at": "2026-11-21T12:00:00+00:00", "subject": "x", "kind": "cpu"}
+    ceiling = {"best": 4e9, "median": 3e9, "slow": 2e9, "repetitions": 3}
+    return json.dumps({"calibration": {**facts, "dram": {"read": ceiling}, "peaks": {"FP32": ceiling}} | changed})
 
 
 OLD_VERSION = {"cpu": "x", "ceilings": {"dram_bytes_per_s": 6e10, "dram_kernel": "sum", "flops_per_s": {"FP32": 2e11}}}
@@ -373,10 +377,14 @@ def test_a_gpu_keeps_its_datasheet_and_gains_what_it_reaches(no_driver):
     expected = predict_calibrated(gemm(1, 4096, 4096, a="BF16"), device)
     assert expected.time_s == pytest.approx((2 * 4096 * 4096 + 4 * 4096) / 230e9 + 2e-6)
     assert errors_of(check_device(device)) == []
-    known = device.calibration
-    assert (known.kind, known.subject, known.conditions["sm_clock_hz"]) == ("cuda", "NVIDIA GB10", 2.4e9)
-    assert known.scaling["8"].median_value == 60e9
-    assert known.peaks["BF16"].sd_ratio == pytest.approx(0.02 / 1.349, rel=1e-2)
+    own_calibration = device.calibration
+    assert (own_calibration.kind, own_calibration.subject, own_calibration.conditions["sm_clock_hz"]) == (
+        "cuda",
+        "NVIDIA GB10",
+        2.4e9,
+    )
+    assert own_calibration.scaling["8"].median_value == 60e9
+    assert own_calibration.peaks["BF16"].sd_ratio == pytest.approx(0.02 / 1.349, rel=1e-2)
     again = gpu_calibration.calibrated_gpu(GB10, chip)
     assert again == device
     assert gpu_calibration.calibrated_gpu(replace(GB10, torch_version="2.14"), chip) == chip

@@ -54,9 +54,11 @@ def cpu_file(tmp_path):
 
 
 def gpu_file(tmp_path, machine=GB10, key="gb10"):
-    known = constants("cuda", machine.facts.name, gpu_calibration.own_fingerprint(machine), 2.3e11, driver="580.142")
+    calibration = constants(
+        "cuda", machine.facts.name, gpu_calibration.own_fingerprint(machine), 2.3e11, driver="580.142"
+    )
     path = tmp_path / f"{key}.toml"
-    path.write_text(profile_text(gpu_calibration.with_calibration(get_hardware(key), known)), encoding="utf-8")
+    path.write_text(profile_text(gpu_calibration.with_calibration(get_hardware(key), calibration)), encoding="utf-8")
     return path
 
 
@@ -68,9 +70,9 @@ def target(machine, **options):
 
 
 def test_a_written_profile_reads_back_equal_and_passes_the_check(cpu_file):
-    chip, known = read_profile(cpu_file)
+    chip, calibration = read_profile(cpu_file)
     assert chip == OWN
-    assert known == OWN.calibration
+    assert calibration == OWN.calibration
     assert errors_of(check_device(chip)) == []
     assert cpu_file.read_text().startswith(
         "# Measured by `roofline calibrate` on 2026-11-21T12:00:00+00:00 on AMD EPYC 9R14."
@@ -83,10 +85,10 @@ def test_a_chip_without_constants_is_not_written():
 
 
 def test_this_machines_own_file_takes_the_place_of_its_cache(cpu_file):
-    found = target(CPU, profile_file=cpu_file)
-    assert (found.device, found.can_measure, found.is_forced) == ("cpu", True, False)
-    assert found.hardware == OWN
-    assert found.reason == "profile mine.toml, measured 2026-11-21"
+    profiled = target(CPU, profile_file=cpu_file)
+    assert (profiled.device, profiled.can_measure, profiled.is_forced) == ("cpu", True, False)
+    assert profiled.hardware == OWN
+    assert profiled.reason == "profile mine.toml, measured 2026-11-21"
 
 
 def test_another_machine_of_the_same_model_did_not_measure_here(cpu_file):
@@ -119,19 +121,19 @@ def test_the_wrong_machine_is_refused_naming_both(cpu_file, machine, words):
 def test_a_profile_of_a_gpu_keeps_the_registrys_datasheet(tmp_path):
     path = gpu_file(tmp_path)
     path.write_text(path.read_text().replace("value = 273.06", "value = 250.5"))
-    found = target(GB10, profile_file=path)
-    assert found.device == "cuda"
-    assert found.hardware.bandwidth == get_hardware("gb10").bandwidth
-    assert found.hardware.bandwidth_achieved.value == 2.3e11
-    assert found.hardware.calibration.provenance == "measured-here"
-    assert target(GB10, hw="gb10", profile_file=path).hardware == found.hardware
+    profiled = target(GB10, profile_file=path)
+    assert profiled.device == "cuda"
+    assert profiled.hardware.bandwidth == get_hardware("gb10").bandwidth
+    assert profiled.hardware.bandwidth_achieved.value == 2.3e11
+    assert profiled.hardware.calibration.provenance == "measured-here"
+    assert target(GB10, hw="gb10", profile_file=path).hardware == profiled.hardware
 
 
 def test_a_profile_of_a_gpu_that_the_registry_does_not_know(tmp_path):
     unknown = replace(GB10, facts=DeviceFacts("NVIDIA Whatever 9000", "15.0"))
     path = gpu_file(tmp_path, unknown)
-    found = target(unknown, profile_file=path)
-    assert found.hardware.calibration.subject == "NVIDIA Whatever 9000"
+    profiled = target(unknown, profile_file=path)
+    assert profiled.hardware.calibration.subject == "NVIDIA Whatever 9000"
 
 
 def test_another_gpu_is_refused(tmp_path):
@@ -153,8 +155,8 @@ def test_a_cpus_file_given_as_hardware_is_measured_on_that_cpu_only(cpu_file):
 
 
 def test_a_simulated_run_takes_any_profile(cpu_file):
-    found = target(GB10, hw=str(cpu_file), profile_file=cpu_file, timer="simulated")
-    assert (found.can_measure, found.hardware) == (True, OWN)
+    profiled = target(GB10, hw=str(cpu_file), profile_file=cpu_file, timer="simulated")
+    assert (profiled.can_measure, profiled.hardware) == (True, OWN)
 
 
 @pytest.mark.parametrize(

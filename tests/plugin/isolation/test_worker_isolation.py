@@ -74,9 +74,9 @@ OPTIONS = BenchOptions()
     ],
 )
 def test_where_cases_are_measured(options, target, configured, kind):
-    found = decide(replace(OPTIONS, **options), target, configured)
-    assert found.kind == kind
-    assert bool(found.reason) == (kind == "none")
+    decision = decide(replace(OPTIONS, **options), target, configured)
+    assert decision.kind == kind
+    assert bool(decision.reason) == (kind == "none")
 
 
 @pytest.mark.usefixtures("untraced")
@@ -189,12 +189,12 @@ def no_cuda_yet(monkeypatch):
     [(None, ["0", "1"]), ("3,1", ["3", "1"]), ("GPU-aa,GPU-bb,GPU-cc", ["GPU-aa", "GPU-bb"]), ("2", ["2", "2"])],
 )
 def test_each_worker_owns_one_device(visible, own):
-    found = []
+    devices = []
     for number in range(2):
         environ = worker_environment(number, **({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}))
         assert claim_device(environ, count=4) == environ["CUDA_VISIBLE_DEVICES"]
-        found.append(environ["CUDA_VISIBLE_DEVICES"])
-    assert found == own
+        devices.append(environ["CUDA_VISIBLE_DEVICES"])
+    assert devices == own
 
 
 @pytest.mark.usefixtures("no_cuda_yet")
@@ -215,9 +215,9 @@ def test_a_device_in_use_is_not_exchanged(monkeypatch):
 
 def test_more_workers_than_devices_is_one_line():
     refuse_too_many(2, ["0", "1"])
-    with pytest.raises(UnsupportedError, match=r"-n 3: 3.*2.*GPUs.*-n 2") as found:
+    with pytest.raises(UnsupportedError, match=r"-n 3: 3.*2.*GPUs.*-n 2") as error:
         refuse_too_many(3, ["0", "1"])
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(error.value)
 
 
 def test_workers_are_counted_as_xdist_counts_them():

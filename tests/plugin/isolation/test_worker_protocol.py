@@ -28,10 +28,10 @@ def test_messages_survive_any_division_into_pieces():
     messages = [{"kind": "note", "text": "ü" * 10}, {"kind": "record", "record": {"samples_s": [1e-9, 0.1 + 0.2]}}]
     data = b"".join(map(encode, messages))
     for size in (1, 3, 7, len(data)):
-        buffer, found = MessageBuffer(), []
+        buffer, received = MessageBuffer(), []
         for start in range(0, len(data), size):
-            found += buffer.feed(data[start : start + size])
-        assert found == messages
+            received += buffer.feed(data[start : start + size])
+        assert received == messages
 
 
 def test_a_pipe_carries_more_than_it_holds():

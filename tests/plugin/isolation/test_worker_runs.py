@@ -140,8 +140,8 @@ def test_processes_measure_every_case_in_fresh_ones(suite):
     ]
     run, records = stored(suite)
     assert run.status == "complete"
-    found = [(record.case.kernel, record.process.ordinal, record.test_id.partition("::")[2]) for record in records]
-    assert found == [
+    measured = [(record.case.kernel, record.process.ordinal, record.test_id.partition("::")[2]) for record in records]
+    assert measured == [
         ("a", 1, "test_case[a]"),
         ("b", 1, "test_case[b]"),
         ("b", 2, "test_case[b]"),

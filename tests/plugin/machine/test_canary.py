@@ -45,7 +45,7 @@ def test_the_canary_runs_before_the_first_case_and_then_every_few_seconds():
     for at in (0.0, EVERY_S / 2, EVERY_S + 0.1, EVERY_S + 0.2):
         machine.clock_s = at
         keeper.before_case()
-    assert [one.ordinal for one in machine.delivered] == [0, 1]
+    assert [canary.ordinal for canary in machine.delivered] == [0, 1]
 
 
 def test_a_slow_reading_is_looked_at_again_after_a_rest():
@@ -53,15 +53,15 @@ def test_a_slow_reading_is_looked_at_again_after_a_rest():
     keeper = machine.keeper()
     keeper.look()
     keeper.look()
-    assert [one.is_slow for one in machine.delivered] == [False, True, False]
+    assert [canary.is_slow for canary in machine.delivered] == [False, True, False]
     assert len(machine.rests) == 1
 
 
 def test_a_state_that_stays_slow_is_delivered_as_such_and_the_run_goes_on():
     machine = Machine([3.3, 3.3, 3.3])
     machine.keeper(earlier=[1.0, 1.01, 0.99]).look()
-    assert [one.is_slow for one in machine.delivered] == [True, True, True]
-    assert {one.reference_s for one in machine.delivered} == {1.0}
+    assert [canary.is_slow for canary in machine.delivered] == [True, True, True]
+    assert {canary.reference_s for canary in machine.delivered} == {1.0}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_ordinary_noise_is_not_slow():
     keeper = machine.keeper(earlier=[1.0] * 5)
     for _ in range(4):
         keeper.look()
-    assert not any(one.is_slow for one in machine.delivered)
+    assert not any(canary.is_slow for canary in machine.delivered)
 
 
 def test_a_slow_reading_quarantines_the_cases_on_both_sides_of_it():
@@ -112,7 +112,7 @@ def test_a_run_that_began_slow_is_found_out_when_the_machine_recovers():
     assert ledger.add_record("a") == []
     assert ledger.add_reading(reading(1.0, ordinal=1)) == ["a"]
     # and the reading itself says so from now on, with what it is compared with
-    assert [(one.is_slow, one.reference_s) for one in ledger.readings] == [(True, 1.0), (False, None)]
+    assert [(canary.is_slow, canary.reference_s) for canary in ledger.readings] == [(True, 1.0), (False, None)]
     assert ledger.rejudged == [ledger.readings[0]]
     assert ledger.add_reading(reading(1.1, ordinal=2)) == []
     assert ledger.rejudged == []  # told once
@@ -123,7 +123,7 @@ def test_a_fresh_process_that_began_slow_is_judged_by_the_readings_of_the_one_be
     ledger.add_reading(reading(1.0))
     assert ledger.add_record("a") == []
     assert ledger.add_reading(replace(reading(3.3), process_ordinal=1)) == ["a"]
-    assert [one.is_slow for one in ledger.readings] == [False, True]
+    assert [canary.is_slow for canary in ledger.readings] == [False, True]
     assert ledger.rejudged == []  # it is not stored yet: it goes there as it is judged now
 
 
@@ -132,7 +132,7 @@ def test_a_reading_that_a_second_look_replaced_is_judged_again_too():
     ledger.add_reading(reading(3.3))
     ledger.add_reading(reading(3.2, ordinal=1))  # nothing was measured between the two
     ledger.add_reading(reading(1.0, ordinal=2))
-    assert [one.is_slow for one in ledger.readings] == [True, True, False]
+    assert [canary.is_slow for canary in ledger.readings] == [True, True, False]
 
 
 def test_readings_of_another_kernel_are_no_reference():

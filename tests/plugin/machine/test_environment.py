@@ -207,7 +207,7 @@ def test_a_command_line_of_any_length_is_cut(monkeypatch):
 
 
 def test_speed_variables_come_from_a_closed_list():
-    told = {
+    variables = {
         "OMP_NUM_THREADS": " 4 ",
         "KMP_AFFINITY": "granularity=fine,compact,1,0",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -216,7 +216,7 @@ def test_speed_variables_come_from_a_closed_list():
         "NVIDIA_TF32_OVERRIDE": "",
         "CUDA_LAUNCH_BLOCKING": "1",
     }
-    assert environment.speed_variables(told) == {
+    assert environment.speed_variables(variables) == {
         "OMP_NUM_THREADS": "4",
         "KMP_AFFINITY": "granularity=fine,compact,1,0",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -293,8 +293,8 @@ hip: Optional[str] = {hip}
 )
 def test_the_build_of_torch_is_read_without_importing_it(monkeypatch, cuda, hip, build):
     monkeypatch.setattr(environment, "_version_file", lambda: VERSION_FILE.format(local="", cuda=cuda, hip=hip))
-    found = environment.torch_build()
-    assert (found["torch_build"], found["torch_commit"]) == (build, "cf30153c")
+    facts = environment.torch_build()
+    assert (facts["torch_build"], facts["torch_commit"]) == (build, "cf30153c")
 
 
 def test_without_torch_nothing_is_claimed(monkeypatch):

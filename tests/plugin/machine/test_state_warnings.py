@@ -333,10 +333,10 @@ def test_warnings_of_a_whole_machine(monkeypatch):
     monkeypatch.setattr(machine_state, "cpu_facts", lambda: GOOD_CPU | {"governor": "powersave"})
     monkeypatch.setattr(machine_state, "allowed_cpus", lambda: [0, 1])
     gpu = gpu_of(fake.FakeNvml.h200(nvmlDeviceGetPersistenceMode=0))
-    found = warnings(gpu, machine, "cuda")
-    assert [item.code for item in found] == ["clock-unlocked", "persistence-off"]
-    found = warnings(None, machine, "cpu", window(1.0, 0.0))
-    assert [item.code for item in found] == ["governor-unsteady", "threads-exceed-cpus", "contended"]
+    findings = warnings(gpu, machine, "cuda")
+    assert [item.code for item in findings] == ["clock-unlocked", "persistence-off"]
+    findings = warnings(None, machine, "cpu", window(1.0, 0.0))
+    assert [item.code for item in findings] == ["governor-unsteady", "threads-exceed-cpus", "contended"]
     assert warnings(gpu, machine, None) == []
     assert warnings(None, machine, "cuda") == []
 

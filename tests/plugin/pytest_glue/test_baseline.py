@@ -69,9 +69,9 @@ def test_a_run_is_compared_with_its_baseline_and_fails_by_what_was_asked(pyteste
 
 
 def test_an_unknown_baseline_is_said_before_anything_is_measured(pytester):
-    found = run(pytester, "--roofline-baseline", "nobody")
-    assert found.ret == 2
-    found.stderr.fnmatch_lines(["ERROR: *unknown run 'nobody'*"])
+    result = run(pytester, "--roofline-baseline", "nobody")
+    assert result.ret == 2
+    result.stderr.fnmatch_lines(["ERROR: *unknown run 'nobody'*"])
 
 
 @pytest.mark.parametrize(("value", "ratio"), [(0.05, 0.05), ("5%", 0.05), (" 12.5 % ", 0.125)])

@@ -199,9 +199,9 @@ def test_interleaved_kernels_take_turns(fake_timer):
         return kernel
 
     rule = lambda: MedianInterval(max_seconds=1e9)  # noqa: E731
-    found = run_interleaved(
+    measured = run_interleaved(
         {"a": (call(make("a", 1.0)), fake_timer, rule()), "b": (call(make("b", 3.0)), fake_timer, rule())},
         MeasurePlan(),
     )
-    assert found["b"].stats.median_s / found["a"].stats.median_s == pytest.approx(3.0)
+    assert measured["b"].stats.median_s / measured["a"].stats.median_s == pytest.approx(3.0)
     assert order[-24:] == ["a", "b"] * 12  # twelve samples of each, in turn

@@ -40,11 +40,11 @@ def coverage(text, target, budget_s, cases):
     reasons = Counter()
     hits = given = 0
     for number in range(cases):
-        found, reason = one_case(text, number, target, budget_s)
+        interval, reason = one_case(text, number, target, budget_s)
         reasons[reason] += 1
-        if found.low_s is not None:
+        if interval.low_s is not None:
             given += 1
-            hits += found.low_s <= TRUE_S <= found.high_s
+            hits += interval.low_s <= TRUE_S <= interval.high_s
     assert given >= 0.9 * cases
     return hits, given, reasons
 
@@ -67,9 +67,9 @@ def test_interval_that_ignores_autocorrelation_would_not_cover():
     """The test above can fail: order statistics under independence miss the truth four times in ten here."""
     hits = 0
     for number in range(100):
-        found, _ = one_case(NOISES["ar1-0.8"], number, 0.01, 0.7)
-        half_s = (found.high_s - found.low_s) / 2 / 2.45  # √6: what one sample in six is worth
-        hits += abs(found.median_s - TRUE_S) <= half_s
+        interval, _ = one_case(NOISES["ar1-0.8"], number, 0.01, 0.7)
+        half_s = (interval.high_s - interval.low_s) / 2 / 2.45  # √6: what one sample in six is worth
+        hits += abs(interval.median_s - TRUE_S) <= half_s
     assert hits < 80
 
 

@@ -60,9 +60,9 @@ def test_what_matters_is_flagged(text, count, flag):
 
 
 def test_autocorrelated_noise_is_not_called_drift_or_bimodal():
-    found = rates("noise=0.02,correlation=0.8", 200)
-    assert found["drift"] <= 0.02
-    assert found["bimodal"] <= 0.02
+    flag_rates = rates("noise=0.02,correlation=0.8", 200)
+    assert flag_rates["drift"] <= 0.02
+    assert flag_rates["bimodal"] <= 0.02
 
 
 def test_a_drift_too_small_to_matter_is_not_flagged():

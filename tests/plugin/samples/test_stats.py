@@ -73,8 +73,8 @@ def test_independent_samples_are_worth_themselves():
 def test_correlation_time_of_an_ar1_process_is_that_of_its_signs(phi):
     # Sign correlation of a Gaussian process: 2/π asin ρ
     true = 1 + 2 * sum(2 / math.pi * math.asin(phi**k) for k in range(1, 200))
-    found = np.median([correlation_time(ar1(phi, 1000, seed)) for seed in range(60)])
-    assert found == pytest.approx(true, rel=0.15)
+    estimated = np.median([correlation_time(ar1(phi, 1000, seed)) for seed in range(60)])
+    assert estimated == pytest.approx(true, rel=0.15)
     assert estimate_median(ar1(phi, 1000, 3)).effective_count == pytest.approx(1000 / true, rel=0.4)
 
 

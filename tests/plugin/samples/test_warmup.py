@@ -28,36 +28,36 @@ class Sensed:
 def settled(fake_timer, sensors, spend=lambda t: 0.01, mode="sustained"):
     kernel = lambda: fake_timer.spend(spend(fake_timer.clock_s))  # noqa: E731
     before = fake_timer.clock_s
-    found = warm_up(kernel, fake_timer, ROTATION, MeasurePlan(mode=mode), sensors)
-    return found, fake_timer.clock_s - before
+    warmed = warm_up(kernel, fake_timer, ROTATION, MeasurePlan(mode=mode), sensors)
+    return warmed, fake_timer.clock_s - before
 
 
 def test_eager_does_not_wait_for_the_sensors(fake_timer):
-    found, _ = settled(fake_timer, Sensed(fake_timer, power=lambda t: 100 + 50 * t), mode="eager")
-    assert found.is_steady
+    warmed, _ = settled(fake_timer, Sensed(fake_timer, power=lambda t: 100 + 50 * t), mode="eager")
+    assert warmed.is_steady
 
 
 def test_sustained_waits_until_power_is_flat(fake_timer):
     sensors = Sensed(fake_timer, power=lambda t: 700 * (1 - math.exp(-(t - began) / 0.5)))
     fake_timer.runs_kernel = True
     began = 0.0
-    found, took = settled(fake_timer, sensors)
-    assert found.is_steady
+    warmed, took = settled(fake_timer, sensors)
+    assert warmed.is_steady
     assert took > 1.0  # 700 W × e^(-t/0.5) moves by less than 1 % in half a second only after about 2 s
 
 
 def test_a_clock_that_keeps_falling_is_said_and_not_waited_for(fake_timer):
     began = fake_timer.clock_s
     sensors = Sensed(fake_timer, clock=lambda t: 2e9 * math.exp(-(t - began) / 5))
-    found, took = settled(fake_timer, sensors)
-    assert not found.is_steady
+    warmed, took = settled(fake_timer, sensors)
+    assert not warmed.is_steady
     assert took >= STEADY_LIMIT_S
 
 
 def test_without_sensors_the_times_must_be_flat(fake_timer):
     slow_start = lambda t: 0.01 * (1 + math.exp(-t))  # noqa: E731
-    found, took = settled(fake_timer, None, slow_start)
-    assert found.is_steady
+    warmed, took = settled(fake_timer, None, slow_start)
+    assert warmed.is_steady
     assert took > 1.0
 
 

@@ -275,8 +275,8 @@ def test_opening_without_a_driver_gives_the_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", library)
     assert open_nvml_device() == (None, finding("sensors-missing", error="NVML: NVML Shared Library Not Found"))
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    found, reason = open_nvml_device()
-    assert found is None
+    opened_device, reason = open_nvml_device()
+    assert opened_device is None
     assert reason == finding("nvidia-ml-py-missing")
 
 
@@ -291,6 +291,6 @@ def test_visible_devices_are_honoured(monkeypatch, visible, opened):
         nvmlDeviceGetHandleByUUID=lambda u: ("uuid", u),
     )
     monkeypatch.setitem(sys.modules, "pynvml", library)
-    found, reason = open_nvml_device()
-    assert (found.handle if found else None) == opened
+    opened_device, reason = open_nvml_device()
+    assert (opened_device.handle if opened_device else None) == opened
     assert opened or reason == finding("gpus-hidden")

@@ -37,5 +37,5 @@ def test_how_it_is_sampled_stays_part_of_the_method(tmp_path):
 
 def test_what_is_replayed_is_the_method(tmp_path, monkeypatch):
     monkeypatch.setattr(ReplayTimer, "from_file", lambda path: ReplayTimer({}))
-    one, other = (method_of(tmp_path, timer=f"replay:{name}.json") for name in "ab")
-    assert one.method_hash != other.method_hash
+    first, second = (method_of(tmp_path, timer=f"replay:{name}.json") for name in "ab")
+    assert first.method_hash != second.method_hash

@@ -50,27 +50,27 @@ def test_a_graph_hides_launches_that_eager_calls_wait_for(measured):
 
 
 def test_energy_is_power_times_time_and_net_of_idle(measured):
-    found = measured("true_s=1e-3,power=300,idle_power=60,energy_step=0.05", "--roofline-power")
-    assert found.energy_j == pytest.approx(0.3, rel=0.01)
-    assert found.energy.power_w == pytest.approx(300, rel=0.01)
-    assert found.energy.cross_check_j == pytest.approx(0.3, rel=0.02)
-    assert not {"energy-pace", "energy-disagrees"}.intersection(found.flags)
+    measurement = measured("true_s=1e-3,power=300,idle_power=60,energy_step=0.05", "--roofline-power")
+    assert measurement.energy_j == pytest.approx(0.3, rel=0.01)
+    assert measurement.energy.power_w == pytest.approx(300, rel=0.01)
+    assert measurement.energy.cross_check_j == pytest.approx(0.3, rel=0.02)
+    assert not {"energy-pace", "energy-disagrees"}.intersection(measurement.flags)
 
 
 def test_a_chip_that_throttles_in_the_energy_windows_says_that_it_did(measured):
-    found = measured(
+    measurement = measured(
         "true_s=1e-3,power=300,throttle_after=1.5,throttle_clock=0.6,recover_after=0.2", "--roofline-power"
     )
-    assert found.median_s == pytest.approx(1e-3, rel=0.02)
-    assert found.energy.call_s > 1.1 * found.median_s
-    assert "energy-pace" in found.flags
+    assert measurement.median_s == pytest.approx(1e-3, rel=0.02)
+    assert measurement.energy.call_s > 1.1 * measurement.median_s
+    assert "energy-pace" in measurement.flags
 
 
 def test_a_capped_case_is_tried_again_and_then_marked(measured):
-    found = measured("true_s=1e-3,power=300,throttle_after=0.01,throttle_clock=0.5,recover_after=1000")
-    assert "capped" in found.flags
-    assert found.state.retry_count > 0
-    assert found.median_s == pytest.approx(2e-3, rel=0.05)
+    measurement = measured("true_s=1e-3,power=300,throttle_after=0.01,throttle_clock=0.5,recover_after=1000")
+    assert "capped" in measurement.flags
+    assert measurement.state.retry_count > 0
+    assert measurement.median_s == pytest.approx(2e-3, rel=0.05)
 
 
 @pytest.mark.parametrize("isolate", ["none", "case"])
@@ -106,10 +106,10 @@ def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate
 
 
 def test_a_case_shorter_than_the_counters_step_is_capped_by_the_reason_seen_at_its_end(measured):
-    found = measured(
+    measurement = measured(
         "true_s=1e-4,throttle_after=0.001,throttle_clock=0.5,recover_after=1000", "--roofline-max-seconds", "0.02"
     )
-    assert found.median_s == pytest.approx(2e-4, rel=0.05)
-    assert sum(found.samples_s) < 0.1  # the counter's step
-    assert "capped" in found.flags
-    assert found.state.throttled_s.keys() == {"software thermal"}
+    assert measurement.median_s == pytest.approx(2e-4, rel=0.05)
+    assert sum(measurement.samples_s) < 0.1  # the counter's step
+    assert "capped" in measurement.flags
+    assert measurement.state.throttled_s.keys() == {"software thermal"}

@@ -50,16 +50,16 @@ def test_a_table_loses_no_letter_and_is_wider_than_the_screen_only_by_what_may_n
         for i, text in enumerate(row):
             assert "".join(line[i] for line in lines).replace(" ", "") == text.replace(" ", "")
     if sum(widths) + 2 * (len(widths) - 1) > width:
-        assert all(size <= LEAST_PROSE for one, size in zip(columns, widths, strict=True) if one.is_prose)
+        assert all(size <= LEAST_PROSE for column, size in zip(columns, widths, strict=True) if column.is_prose)
 
 
 @given(tables(), st.integers(40, 200))
 def test_columns_leave_in_their_order_and_only_while_there_is_no_room(table, width):
     columns, rows = table
-    kept = fitting_columns(columns, rows, width)
-    gone = [i for i in range(len(columns)) if i not in kept]
+    fitting = fitting_columns(columns, rows, width)
+    gone = [i for i in range(len(columns)) if i not in fitting]
     assert all(columns[i].drop for i in gone)
-    assert not gone or max((columns[i].drop for i in kept), default=0) <= min(columns[i].drop for i in gone)
+    assert not gone or max((columns[i].drop for i in fitting), default=0) <= min(columns[i].drop for i in gone)
     assert fitting_columns(columns, rows, 10_000) == list(range(len(columns)))
 
 

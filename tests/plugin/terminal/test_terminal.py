@@ -78,9 +78,9 @@ def test_row_by_hand():
 
 
 def test_compute_bound_rows_show_their_rate():
-    found = text(summary_lines([record(shape=(2048, 4096, 4096), median_s=687.2e-6)]))
-    assert "100 TFLOP/s" in found
-    assert "compute" in found
+    summary = text(summary_lines([record(shape=(2048, 4096, 4096), median_s=687.2e-6)]))
+    assert "100 TFLOP/s" in summary
+    assert "compute" in summary
 
 
 def test_verdict_compares_prediction_with_measurement():
@@ -105,18 +105,18 @@ def test_a_case_above_a_ceiling_measured_here_asks_for_calibration():
     assert "above the roof" not in text(flag_lines([fast]))  # not our ceiling
     ideal = dataclasses.replace(fast.predictions[0], provenance="measured-here")
     measured_here = dataclasses.replace(fast, predictions=(ideal,))
-    found = text(flag_lines([measured_here], width=120)).replace("\n  ", " ")
-    assert "above the roof: 1 case ran more than 5 % faster" in found
-    assert found.endswith(f"({measured_here.case.id})")
+    flag_text = text(flag_lines([measured_here], width=120)).replace("\n  ", " ")
+    assert "above the roof: 1 case ran more than 5 % faster" in flag_text
+    assert flag_text.endswith(f"({measured_here.case.id})")
 
 
 def test_a_case_far_above_its_roof_is_named_and_asks_for_no_calibration():
     fast = record(median_s=47e-9, flags=("above-roof",))
     ideal = dataclasses.replace(fast.predictions[0], provenance="measured-here")
-    found = text(flag_lines([dataclasses.replace(fast, predictions=(ideal,))], width=120)).replace("\n  ", " ")
-    assert found.startswith(f"above-roof (!): 1 case: {code_text('above-roof')}")
-    assert found.endswith(f"({fast.case.id})")
-    assert "above the roof" not in found
+    flag_text = text(flag_lines([dataclasses.replace(fast, predictions=(ideal,))], width=120)).replace("\n  ", " ")
+    assert flag_text.startswith(f"above-roof (!): 1 case: {code_text('above-roof')}")
+    assert flag_text.endswith(f"({fast.case.id})")
+    assert "above the roof" not in flag_text
     assert count_line([fast]) == "1 measured (1 in doubt)"
 
 
@@ -161,16 +161,17 @@ def test_a_long_verdict_is_folded_at_the_width():
 
 
 def test_too_few_samples_for_an_interval_are_said_once():
-    one = record(median_s=1.5)
+    single = record(median_s=1.5)
     few = dataclasses.replace(
-        one, measurement=dataclasses.replace(one.measurement, ci_low_s=None, ci_high_s=None, flags=("few-samples",))
+        single,
+        measurement=dataclasses.replace(single.measurement, ci_low_s=None, ci_high_s=None, flags=("few-samples",)),
     )
     lines = summary_lines([few, record(a="FP16", median_s=1.4)], width=100)
     assert [line.text.split()[4] for line in lines[2:4]] == ["–", "0.0"]
     assert text(lines).count("no ± (–): too few samples for an interval of the median") == 1
     assert "no ±" not in text(summary_lines([record(median_s=1.5)]))
-    found = text(flag_lines([few], width=120))
-    assert found == f"few-samples: 1 case: {code_text('few-samples')}"
+    flag_text = text(flag_lines([few], width=120))
+    assert flag_text == f"few-samples: 1 case: {code_text('few-samples')}"
     assert count_line([few]) == "1 measured"  # a wide interval is a doubt, an unknown one is not
 
 
@@ -235,10 +236,13 @@ def test_what_was_only_predicted_keeps_its_ideal_time_at_60_columns():
     assert "ideal" in header
 
 
-def in_process(one, ordinal, median_s=None):
-    measured = one.measurement if median_s is None else measurement(median_s, half_width_s=median_s / 100)
+def in_process(measured_record, ordinal, median_s=None):
+    measured = measured_record.measurement if median_s is None else measurement(median_s, half_width_s=median_s / 100)
     return dataclasses.replace(
-        one, record_id=f"{one.record_id}-{ordinal}", measurement=measured, process=ProcessInfo(ordinal)
+        measured_record,
+        record_id=f"{measured_record.record_id}-{ordinal}",
+        measurement=measured,
+        process=ProcessInfo(ordinal),
     )
 
 
@@ -258,15 +262,15 @@ def test_several_processes_are_one_row_with_the_total_interval():
 
 
 def test_one_process_says_so_once_and_a_stored_floor_widens_it():
-    one = dataclasses.replace(record(median_s=70e-6, half_width_s=0.7e-6), method=Method("monotonic", "1", {}))
-    alone = summary_lines([one], width=100)
+    single = dataclasses.replace(record(median_s=70e-6, half_width_s=0.7e-6), method=Method("monotonic", "1", {}))
+    alone = summary_lines([single], width=100)
     assert "1.0 %*" in alone[2].text
     said = "* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor"
     assert text(alone).count(said) == 1
-    key = one.case.case_key, one.method.method_hash
+    key = single.case.case_key, single.method.method_hash
     floor = NoiseFloor("class", *key, between_sd_ratio=0.05, within_sd_ratio=0.01, process_count=12, created_at="")
-    lines = summary_lines([one], floors={key: floor}, width=100)
-    width = total_intervals([one], {key: floor})[one.case.case_key].half_width_ratio
+    lines = summary_lines([single], floors={key: floor}, width=100)
+    width = total_intervals([single], {key: floor})[single.case.case_key].half_width_ratio
     assert f"{width * 100:.1f} %  " in lines[2].text
     assert width > 0.05
     assert "from this machine's A/A floor" in text(lines)
@@ -316,13 +320,13 @@ def test_quarantine_is_explained_once_with_what_to_do():
 
 def test_capped_cases_and_replaced_workers_say_what_to_do():
     records = [record(median_s=70e-6, flags=("capped",)), in_process(record(a="FP16", median_s=70e-6), 1)]
-    found = text(
+    warnings = text(
         flag_lines(records, processes=[ProcessInfo(2, role="worker", end_reason="killed by SIGABRT")], width=120)
     )
-    assert f"1 of 2 cases is capped: {code_text('capped')}" in found
+    assert f"1 of 2 cases is capped: {code_text('capped')}" in warnings
     assert "1 of 1 case is capped:" in text(flag_lines(records[:1], width=120))
-    assert "run it again" in found
-    assert "1 worker was replaced by a fresh one (killed by SIGABRT)" in found
+    assert "run it again" in warnings
+    assert "1 worker was replaced by a fresh one (killed by SIGABRT)" in warnings
     ended = dataclasses.replace(records[1], process=ProcessInfo(1, end_reason="timeout after 60 s"))
     assert "(timeout after 60 s)" in text(flag_lines([ended], width=120))
 

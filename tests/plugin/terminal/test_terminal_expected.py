@@ -52,8 +52,8 @@ def lines(records, width=120):
 
 
 def test_expected_and_its_error_stand_behind_the_ideal_ones():
-    one = record()
-    expected_s = one.expected.time_s
+    slow = record()
+    expected_s = slow.expected.time_s
     shown = lines([record(median_s=1.25 * expected_s)])
     assert shown[1].split() == [
         "formats",
@@ -84,8 +84,8 @@ def test_at_80_columns_the_time_leaves_before_its_error():
 
 
 def test_one_line_says_how_far_the_predictions_were_off():
-    one = record()
-    ideal_s, expected_s = one.ideal.time_s, one.expected.time_s
+    slow = record()
+    ideal_s, expected_s = slow.ideal.time_s, slow.expected.time_s
     shown = lines([record(median_s=2 * expected_s), record(median_s=2 * expected_s, kernel="other")])
     wanted = f"median |error| of the ideal {(1 - ideal_s / (2 * expected_s)) * 100:.1f} %, of the expected time 50.0 % (2 cases)"
     assert any(wanted in line for line in shown)

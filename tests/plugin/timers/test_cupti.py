@@ -57,13 +57,13 @@ def test_medians_over_calls():
         interval(90, 95, 9, "flush"),
     )
     trace = Trace(kernels, {1: 0, 2: 0, 3: 1, 4: 1, 5: 2, 6: 2, 9: 1 << 32}, 0)
-    found = attribute_trace(trace, 3)
-    assert found.kernel_count == 2
-    assert found.busy_s == pytest.approx(40e-9)
-    assert found.latency_s == pytest.approx(45e-9)
-    assert found.gap_s == pytest.approx(5e-9)
-    assert found.kernel_names == ("pad", "mm")  # in launch order, the flush is not among them
-    assert found.source == "cupti"
+    timeline = attribute_trace(trace, 3)
+    assert timeline.kernel_count == 2
+    assert timeline.busy_s == pytest.approx(40e-9)
+    assert timeline.latency_s == pytest.approx(45e-9)
+    assert timeline.gap_s == pytest.approx(5e-9)
+    assert timeline.kernel_names == ("pad", "mm")  # in launch order, the flush is not among them
+    assert timeline.source == "cupti"
 
 
 @pytest.mark.parametrize(("dropped", "doubt"), [(0, False), (None, True)])
@@ -101,10 +101,10 @@ def test_a_traced_call(cupti):
         library.launch("mm", 1_000, 5_000)
 
     waits = []
-    found = attribute(kernel, [(i,) for i in range(5)], lambda: waits.append(1))
-    assert (found.kernel_count, found.kernel_names) == (2, ("pad", "mm"))
-    assert found.busy_s == pytest.approx(7e-6)
-    assert found.latency_s == pytest.approx(8e-6)
+    timeline = attribute(kernel, [(i,) for i in range(5)], lambda: waits.append(1))
+    assert (timeline.kernel_count, timeline.kernel_names) == (2, ("pad", "mm"))
+    assert timeline.busy_s == pytest.approx(7e-6)
+    assert timeline.latency_s == pytest.approx(8e-6)
     assert len(waits) >= 5  # each call is waited for before the next
     assert not library.enabled  # nothing is left switched on
     assert library.subscribers == 0
@@ -136,17 +136,17 @@ def test_enumerations_under_their_later_names_are_found(cupti):
 
 def test_the_flush_before_a_call_is_not_counted(cupti):
     library = cupti()
-    found = attribute(
+    timeline = attribute(
         lambda: library.launch("k", 1_000, 10_000), [()] * 3, lambda: None, lambda: library.launch("flush", 10, 90_000)
     )
-    assert found.kernel_names == ("k",)
-    assert found.busy_s == pytest.approx(10e-6)
+    assert timeline.kernel_names == ("k",)
+    assert timeline.busy_s == pytest.approx(10e-6)
 
 
 def test_lost_records_are_traced_again_with_a_larger_buffer(cupti):
     library = cupti(loses_sessions=1)
-    found = attribute(lambda: library.launch("k", 1_000, 10_000), [()] * 3, lambda: None)
-    assert found.kernel_count == 1
+    timeline = attribute(lambda: library.launch("k", 1_000, 10_000), [()] * 3, lambda: None)
+    assert timeline.kernel_count == 1
     assert library.sizes == [8, 256 * 1024, 1024 * 1024]  # first the proof of the counter
 
 

@@ -84,8 +84,8 @@ def test_each_selected_case_gets_a_command_with_the_options_that_chose_it():
     commands = ncu_commands([chosen, item("t.py::test_other", "/p", "/p", fixtures=("tmp_path",))])
     assert len(commands) == 1
     _, _, arguments = parsed(commands[0])
-    kept = [word for word in arguments if word.startswith("--roofline-") and "=" in word]
-    assert kept == ["--roofline-hw=gb10", "--roofline-shapes=llm:a b", "--roofline-mode=graph"]
+    roofline_options = [word for word in arguments if word.startswith("--roofline-") and "=" in word]
+    assert roofline_options == ["--roofline-hw=gb10", "--roofline-shapes=llm:a b", "--roofline-mode=graph"]
     assert "--roofline-force-measure" in arguments
     assert not any(word.startswith("--roofline-profile") for word in arguments)  # it would print commands again
 
@@ -128,7 +128,7 @@ def test_one_call_is_profiled_after_everything_was_loaded(monkeypatch):
 def test_pytest_takes_every_option_of_the_command():
     from roofline_pytest_options import OPTIONS
 
-    known = {name for name, _ in OPTIONS}
+    known_options = {name for name, _ in OPTIONS}
     _, _, arguments = parsed(ncu_commands([item(NODE, "/", "/", roofline_hw="x", roofline_force_measure=True)])[0])
     used = {word.partition("=")[0] for word in arguments if word.startswith("--roofline")}
-    assert used <= known
+    assert used <= known_options

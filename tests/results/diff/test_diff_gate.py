@@ -66,8 +66,8 @@ def diff(steps, *, before=None, after=None, flags=None, clocks_hz=None, **more):
     return compare_suites(*sides, NOISE, DiffRules(), **more)
 
 
-def code(found, fail_on=SLOWER, most=None):
-    return gate(found, fail_on, most).exit_code
+def code(suite_diff, fail_on=SLOWER, most=None):
+    return gate(suite_diff, fail_on, most).exit_code
 
 
 def test_exit_codes():
@@ -92,12 +92,12 @@ def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_all
 
     other = replace(after.records[0].method, version="3")
     after = replace(after, records=tuple(replace(record, method=other) for record in after.records))
-    found = compare_suites(before, after, NOISE, DiffRules())
+    suite_diff = compare_suites(before, after, NOISE, DiffRules())
     methods = finding("method-differs", methods="version 2 → 3")
-    assert gate(found, SLOWER).reasons == (methods, differ)
+    assert gate(suite_diff, SLOWER).reasons == (methods, differ)
     # where a list of them follows, the sentence only counts them, and the version of the method is no second fact
     versions = (Difference("method_version", "2", "3", False), Difference("host", "a", "b", False))
-    listed = replace(found, environment=(*found.environment, *versions))
+    listed = replace(suite_diff, environment=(*suite_diff.environment, *versions))
     assert listed_headline(listed, gate(listed, SLOWER)) == (
         "not comparable: measured by different methods, 2 facts of machine or software differ"
     )
@@ -106,7 +106,7 @@ def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_all
         "chip b10 → h100",
         "torch 2.13.0 → 3.0",
     ]
-    assert [one.name for one in listed.permitted] == ["host"]
+    assert [difference.name for difference in listed.permitted] == ["host"]
     # what nothing allows is still there with everything else allowed; one case by the same method is enough
     allowed = compare_suites(before, after, NOISE, DiffRules(), allowed=("chip", "torch"))
     assert gate(allowed, SLOWER).reasons == (methods,)
@@ -127,23 +127,24 @@ def test_a_regression_outranks_the_machines_state_and_ambiguity():
 def test_too_many_ambiguous_cases_exit_3():
     rng = np.random.default_rng(2)
     before, after = (runs.side(runs.noisy(rng, 8, 1)) for _ in range(2))
-    found = compare_suites(before, after, {}, DiffRules())
-    assert len(found.of("AMBIGUOUS")) == 8
-    assert [code(found, most=most) for most in (7, 8, None)] == [3, 0, 0]
+    suite_diff = compare_suites(before, after, {}, DiffRules())
+    assert len(suite_diff.of("AMBIGUOUS")) == 8
+    assert [code(suite_diff, most=most) for most in (7, 8, None)] == [3, 0, 0]
 
 
 def test_fail_on_has_sizes_and_a_threshold_of_the_case_goes_first():
-    found = diff({1: math.log(1.06)})
-    assert code(found, parse_fail_on(["slower:5%"])) == 1
-    assert code(found, parse_fail_on(["slower:7%"])) == 0
-    own = replace(found, cases=tuple(replace(case, threshold_ratio=0.055) for case in found.cases))
+    suite_diff = diff({1: math.log(1.06)})
+    assert code(suite_diff, parse_fail_on(["slower:5%"])) == 1
+    assert code(suite_diff, parse_fail_on(["slower:7%"])) == 0
+    own = replace(suite_diff, cases=tuple(replace(case, threshold_ratio=0.055) for case in suite_diff.cases))
     assert code(own, parse_fail_on(["slower:7%"])) == 1
 
 
 def test_gone_fails_only_where_asked_and_only_for_a_complete_run():
-    found = diff({})
+    suite_diff = diff({})
     lacking = replace(
-        found, cases=(replace(found.cases[0], verdict="GONE", reason="failed", detail="wrong"), *found.cases[1:])
+        suite_diff,
+        cases=(replace(suite_diff.cases[0], verdict="GONE", reason="failed", detail="wrong"), *suite_diff.cases[1:]),
     )
     assert code(lacking) == 0
     result = gate(lacking, parse_fail_on(["slower,gone"]))
@@ -166,14 +167,14 @@ def test_fail_on_reads_back():
 
 
 def test_what_is_said_first():
-    found = diff({1: 0.1, 2: -0.1})
-    text = headline(found, gate(found, SLOWER))
+    suite_diff = diff({1: 0.1, 2: -0.1})
+    text = headline(suite_diff, gate(suite_diff, SLOWER))
     assert text.startswith("1 of 8 cases is slower: gemv 1x1025x64-w16a16-BF16.BF16-matmul-cold +10.")
     assert text.endswith("; 1 faster")
     assert headline(diff({}), gate(diff({}), SLOWER)) == "nothing changed by more than noise in 8 cases"
-    assert counts_text(found) == "1 slower, 1 faster, 6 same"
-    assert "would have been seen four times in five" in sensitivity_text(found)
-    assert common_text(found) == ""
+    assert counts_text(suite_diff) == "1 slower, 1 faster, 6 same"
+    assert "would have been seen four times in five" in sensitivity_text(suite_diff)
+    assert common_text(suite_diff) == ""
     moved = diff(dict.fromkeys(range(8), 0.1))
     assert common_text(moved).startswith("the whole suite moved together: +10.")
 
@@ -196,27 +197,29 @@ def test_no_sentence_claims_what_was_not_judged():
 
 
 def test_numbers_as_text():
-    assert [signed(one) for one in (0.031, -0.5, 1.5, 99.0, -0.9999)] == [
+    assert [signed(ratio) for ratio in (0.031, -0.5, 1.5, 99.0, -0.9999)] == [
         "+3.1 %",
         "-50.0 %",
         "+150 %",
         ">+999 %",
         "-100 %",
     ]
-    assert [percent(one) for one in (0.031, 0.12, 12.0)] == ["3.1 %", "12 %", ">999 %"]
-    assert [probability(one) for one in (0.0312, 1e-12, None)] == ["0.031", "<1e-9", "–"]
+    assert [percent(ratio) for ratio in (0.031, 0.12, 12.0)] == ["3.1 %", "12 %", ">999 %"]
+    assert [probability(p_value) for p_value in (0.0312, 1e-12, None)] == ["0.031", "<1e-9", "–"]
 
 
 def test_the_document_holds_what_the_diff_says():
-    found = diff({1: 0.1})
-    document = answer_json(diff_answer(found, gate(found, SLOWER), SLOWER))
+    suite_diff = diff({1: 0.1})
+    document = answer_json(diff_answer(suite_diff, gate(suite_diff, SLOWER), SLOWER))
     assert document["exit_code"] == 1
     assert document["counts"] == {**dict.fromkeys(VERDICTS, 0), "SLOWER": 1, "SAME": 7}
     (failure,) = document["failures"]
-    slow = next(one for one in document["cases"] if one["case_key"] == failure["case_key"])
+    slow = next(
+        case_document for case_document in document["cases"] if case_document["case_key"] == failure["case_key"]
+    )
     assert slow["verdict"] == "SLOWER"
     assert slow["case"]["shape"] == {"M": 1, "N": 1025, "K": 64}
-    assert slow["change_ratio"] == pytest.approx(found.of("SLOWER")[0].change_ratio)
+    assert slow["change_ratio"] == pytest.approx(suite_diff.of("SLOWER")[0].change_ratio)
 
 
 # Environment -------------------------------------------------------------------------------------------------------
@@ -225,39 +228,39 @@ def test_the_document_holds_what_the_diff_says():
 def test_class_facts_block_and_others_are_told():
     newer = runs.with_facts(runs.run_info(), driver="590", torch="2.14.0", python="3.12.1", load_1min=7.0)
     older = runs.with_facts(runs.run_info(git_commit="f" * 40), driver="580")
-    found = diff({}, before=older, after=newer)
-    assert {one.text for one in found.blocking} == {"torch 2.13.0 → 2.14.0", "driver 580 → 590"}
-    assert {one.text for one in found.environment if not one.is_blocking} == {
+    suite_diff = diff({}, before=older, after=newer)
+    assert {difference.text for difference in suite_diff.blocking} == {"torch 2.13.0 → 2.14.0", "driver 580 → 590"}
+    assert {difference.text for difference in suite_diff.environment if not difference.is_blocking} == {
         "python 3.11.4 → 3.12.1",
         "commit fffffffff → 0123abcd4",
     }
-    assert found.cases == ()
-    assert gate(found, SLOWER).reasons[0].code == "environment-differs"
+    assert suite_diff.cases == ()
+    assert gate(suite_diff, SLOWER).reasons[0].code == "environment-differs"
     allowed = diff({1: 0.1}, before=older, after=newer, allowed=["driver", "torch"])
     assert code(allowed) == 1
-    assert "driver 580 → 590" in {one.text for one in allowed.environment}
+    assert "driver 580 → 590" in {difference.text for difference in allowed.environment}
 
 
 def test_a_fact_that_a_process_could_not_know_is_no_difference():
     # The CPU libraries of torch are None where nothing had loaded it yet.
     before = runs.with_facts(runs.run_info(), blas=None, host="a")
     after = runs.with_facts(runs.run_info(), blas="BLAS mkl", host="b")
-    for one, other in ((before, after), (after, before)):
-        assert [found.name for found in diff({}, before=one, after=other).environment] == ["host"]
+    for first, second in ((before, after), (after, before)):
+        assert [difference.name for difference in diff({}, before=first, after=second).environment] == ["host"]
 
 
 def test_a_fact_that_is_a_table_differs_by_its_entries_and_a_fact_that_is_new_is_unknown_before():
     before = runs.with_facts(runs.run_info(), speed={"A": 1, "B": 2})
     after = runs.with_facts(runs.run_info(), speed={"A": 1, "B": 3}, kernel="6.1")
-    assert {one.text for one in diff({}, before=before, after=after).environment} == {
+    assert {difference.text for difference in diff({}, before=before, after=after).environment} == {
         "speed.B 2 → 3",
         "kernel unknown → 6.1",
     }
 
 
 def test_a_forced_run_is_not_compared_with_one_that_is_not():
-    found = diff({}, after=replace(runs.run_info(), is_forced=True))
-    assert [one.text for one in found.blocking] == ["forced false → true"]
+    suite_diff = diff({}, after=replace(runs.run_info(), is_forced=True))
+    assert [difference.text for difference in suite_diff.blocking] == ["forced false → true"]
 
 
 # Quarantine --------------------------------------------------------------------------------------------------------
@@ -267,11 +270,11 @@ TODAY = datetime.date(2026, 11, 21)
 
 def test_a_quarantined_case_is_judged_and_fails_nothing():
     listed = Quarantine((QuarantineEntry("gemv 1x1025x64*", "issue 41"), QuarantineEntry("gemm *", "none")))
-    found = diff({1: 0.1}, quarantine=listed)
-    (slow,) = found.of("SLOWER")
+    suite_diff = diff({1: 0.1}, quarantine=listed)
+    (slow,) = suite_diff.of("SLOWER")
     assert slow.quarantine_reason == "issue 41"
-    assert code(found) == 0
-    assert found.unused_quarantine == (finding("entry-unmatched", "quarantine gemm *"),)
+    assert code(suite_diff) == 0
+    assert suite_diff.unused_quarantine == (finding("entry-unmatched", "quarantine gemm *"),)
 
 
 def test_a_list_is_read_and_expires(tmp_path):
@@ -348,8 +351,8 @@ NEWEST_FIRST = [
 ]
 
 
-def chosen(against, after=AFTER, known=NEWEST_FIRST):
-    wanted = choose_baseline(against, (after,), known)
+def chosen(against, after=AFTER, all_runs=NEWEST_FIRST):
+    wanted = choose_baseline(against, (after,), all_runs)
     return wanted if wanted is None else [run.started_at[8:10] for run in wanted.chosen]
 
 

@@ -30,26 +30,26 @@ def test_energy_is_compared_as_a_family_of_its_own():
     jitter = {id(record): float(0.01 * rng.standard_normal()) for side in (before, after) for record in side.records}
 
     def with_energy(side, factor):
-        def changed_one(one):
-            value = 0.5 * math.exp(jitter[id(one)]) * (factor if one.case == runs.case(1) else 1.0)
-            return replace(one, measurement=replace(one.measurement, **energy(value)))
+        def changed_one(record):
+            value = 0.5 * math.exp(jitter[id(record)]) * (factor if record.case == runs.case(1) else 1.0)
+            return replace(record, measurement=replace(record.measurement, **energy(value)))
 
         return replace(side, records=tuple(map(changed_one, side.records)))
 
-    found = compared(with_energy(before, 1.0), with_energy(after, 1.15))
-    (one,), (other,) = of(found, 1).metrics, of(found, 0).metrics
-    assert (one.group, one.name, one.verdict) == ("energy", "energy_j", "WORSE")
-    assert one.low_ratio < 0.15 < one.high_ratio
-    assert one.change_ratio == pytest.approx(0.15, abs=0.03)
-    assert other.verdict == "SAME"
-    assert of(found, 1).verdict == "SAME"  # the time did not change
+    suite_diff = compared(with_energy(before, 1.0), with_energy(after, 1.15))
+    (changed_metric,), (steady_metric,) = of(suite_diff, 1).metrics, of(suite_diff, 0).metrics
+    assert (changed_metric.group, changed_metric.name, changed_metric.verdict) == ("energy", "energy_j", "WORSE")
+    assert changed_metric.low_ratio < 0.15 < changed_metric.high_ratio
+    assert changed_metric.change_ratio == pytest.approx(0.15, abs=0.03)
+    assert steady_metric.verdict == "SAME"
+    assert of(suite_diff, 1).verdict == "SAME"  # the time did not change
 
 
 def test_energy_of_different_sensors_is_not_compared():
     before, after = pair({})
-    one = changed(before, [0], **energy(0.5))
-    other = changed(after, [0], **energy(0.9, "module"))
-    assert of(compared(one, other), 0).metrics == ()
+    chip_energy = changed(before, [0], **energy(0.5))
+    module_energy = changed(after, [0], **energy(0.9, "module"))
+    assert of(compared(chip_energy, module_energy), 0).metrics == ()
 
 
 def prediction(time_s: float, version: str = "expected-3") -> PredictionRecord:
@@ -89,7 +89,7 @@ def test_the_prediction_error_says_whether_the_time_or_the_model_moved():
     assert (better.verdict, better.reason, better.detail) == ("BETTER", "prediction-moved", "expected-3 → expected-4")
 
 
-def model_record(one, held_bytes, kl, top1):
+def model_record(record, held_bytes, kl, top1):
     def interval(value):
         return {"value": value[0], "low": value[1], "high": value[2]}
 
@@ -98,7 +98,7 @@ def model_record(one, held_bytes, kl, top1):
         "memory": {"held_bytes": held_bytes},
         "quality": {"source": "measured", "kl_nats_per_token": interval(kl), "top1_agreement_ratio": interval(top1)},
     }
-    return replace(one, extra=extra)
+    return replace(record, extra=extra)
 
 
 def test_memory_and_quality_are_compared_in_their_direction():
@@ -112,7 +112,7 @@ def test_memory_and_quality_are_compared_in_their_direction():
         for side, values in ((before, small), (after, large))
     ]
     worse = {metric.name: metric for metric in of(compared(*sides), 0).metrics}
-    assert {name: one.verdict for name, one in worse.items()} == {
+    assert {name: metric.verdict for name, metric in worse.items()} == {
         "held_bytes": "WORSE",
         "kl_nats_per_token": "WORSE",
         "top1_agreement_ratio": "WORSE",
@@ -132,6 +132,6 @@ def test_quality_whose_intervals_overlap_is_ambiguous():
         )
         for side, kl in ((before, 0.02), (after, 0.03))
     ]
-    found = {metric.name: metric.verdict for metric in of(compared(*sides), 0).metrics}
-    assert found["kl_nats_per_token"] == "AMBIGUOUS"
-    assert found["top1_agreement_ratio"] == "SAME"
+    verdicts = {metric.name: metric.verdict for metric in of(compared(*sides), 0).metrics}
+    assert verdicts["kl_nats_per_token"] == "AMBIGUOUS"
+    assert verdicts["top1_agreement_ratio"] == "SAME"

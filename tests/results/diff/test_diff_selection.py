@@ -52,14 +52,14 @@ def compared(before_command: str, after_command: str, lost: str = ""):
 
 
 def test_what_a_selection_leaves_out_is_one_line_and_fails_nothing():
-    found = compared("pytest bench_cases", "pytest bench_cases -k 'gemv and 1x1024'")
-    assert not found.of("GONE")
-    assert (found.unselected_count, len(found.cases)) == (3, 9)
-    result = gate(found, GONE)
+    suite_diff = compared("pytest bench_cases", "pytest bench_cases -k 'gemv and 1x1024'")
+    assert not suite_diff.of("GONE")
+    assert (suite_diff.unselected_count, len(suite_diff.cases)) == (3, 9)
+    result = gate(suite_diff, GONE)
     assert result.exit_code == 0
-    assert headline(found, result) == "nothing changed by more than noise in 9 cases"
-    assert counts_text(found) == "9 same, 3 not selected by -k 'gemv and 1x1024'"
-    document = answer_json(diff_answer(found, result, GONE))
+    assert headline(suite_diff, result) == "nothing changed by more than noise in 9 cases"
+    assert counts_text(suite_diff) == "9 same, 3 not selected by -k 'gemv and 1x1024'"
+    document = answer_json(diff_answer(suite_diff, result, GONE))
     assert (document["unselected_count"], document["selection"]) == (3, "-k 'gemv and 1x1024'")
 
 
@@ -72,15 +72,15 @@ def test_what_a_selection_leaves_out_is_one_line_and_fails_nothing():
     ],
 )
 def test_what_a_whole_run_or_the_same_selection_lacks_is_gone(before, after):
-    found = compared(before, after)
-    assert (len(found.of("GONE")), found.unselected_count, found.selection) == (3, 0, "")
-    assert gate(found, GONE).exit_code == 1
+    suite_diff = compared(before, after)
+    assert (len(suite_diff.of("GONE")), suite_diff.unselected_count, suite_diff.selection) == (3, 0, "")
+    assert gate(suite_diff, GONE).exit_code == 1
 
 
 def test_a_case_that_the_selection_took_and_that_failed_there_is_gone():
-    found = compared("pytest bench_cases", "pytest bench_cases -k gemv", lost="failed")
-    assert [one.reason for one in found.of("GONE")] == ["failed"]
-    assert found.unselected_count == 2
+    suite_diff = compared("pytest bench_cases", "pytest bench_cases -k gemv", lost="failed")
+    assert [case.reason for case in suite_diff.of("GONE")] == ["failed"]
+    assert suite_diff.unselected_count == 2
 
 
 def test_of_several_newer_runs_one_that_was_whole_makes_the_side_whole():

@@ -24,21 +24,23 @@ from results.diff.significance.judgement import judge
 
 
 def samples_of(before: np.ndarray, after: np.ndarray) -> Samples:
-    return Samples.of([(list(one), list(other)) for one, other in zip(before, after, strict=True)])
+    return Samples.of(
+        [(list(old_values), list(new_values)) for old_values, new_values in zip(before, after, strict=True)]
+    )
 
 
 def test_one_case_alone_is_students_t_test():
     rng = np.random.default_rng(1)
     before, after = rng.normal(0, 0.01, (1, 6)), rng.normal(0.012, 0.01, (1, 5))
     samples = samples_of(before, after)
-    found = evidence(
+    tests = evidence(
         samples, pooled_spread(samples, spans_runs=True), min_effect_ratio=0.01, false_discovery_ratio=0.05
     )
     expected = stats.ttest_ind(after[0], before[0], alternative="greater")
-    assert found.slower_p[0] == pytest.approx(expected.pvalue)
+    assert tests.slower_p[0] == pytest.approx(expected.pvalue)
     interval = stats.ttest_ind(after[0], before[0]).confidence_interval(0.95)
-    assert (found.low_log[0], found.high_log[0]) == pytest.approx((interval.low, interval.high))
-    assert found.faster_p[0] == pytest.approx(1 - expected.pvalue)
+    assert (tests.low_log[0], tests.high_log[0]) == pytest.approx((interval.low, interval.high))
+    assert tests.faster_p[0] == pytest.approx(1 - expected.pvalue)
 
 
 def test_p_values_of_unchanged_cases_are_uniform_with_unequal_noise():
@@ -48,10 +50,10 @@ def test_p_values_of_unchanged_cases_are_uniform_with_unequal_noise():
         sd = 0.01 * np.exp(0.3 * rng.standard_normal((200, 1)))
         sides = [sd * rng.standard_normal((200, 4)) for _ in range(2)]
         samples = samples_of(*sides)
-        found = evidence(
+        tests = evidence(
             samples, pooled_spread(samples, spans_runs=True), min_effect_ratio=0.01, false_discovery_ratio=0.05
         )
-        below.append([(found.slower_p < level).mean() for level in (0.05, 0.01)])
+        below.append([(tests.slower_p < level).mean() for level in (0.05, 0.01)])
     shares = np.mean(below, axis=0)  # of 8,000: standard errors 0.24 % and 0.11 %
     assert shares[0] == pytest.approx(0.05, abs=0.012)
     assert shares[1] == pytest.approx(0.01, abs=0.006)
@@ -89,15 +91,15 @@ def test_a_larger_step_is_never_less_certain_and_more_noise_never_sees_more(step
     assert found(step + more).slower_p[0] <= found(step).slower_p[0]
     assert found(-step).faster_p[0] == pytest.approx(found(step).slower_p[0])
     assert found(0.0, 2.0).smallest_step_log[0] >= found(0.0).smallest_step_log[0]
-    one = found(step)
-    assert one.smallest_step_log[0] > one.min_effect_log[0] >= math.log1p(0.01)
-    assert one.low_log[0] <= step <= one.high_log[0]
+    tests = found(step)
+    assert tests.smallest_step_log[0] > tests.min_effect_log[0] >= math.log1p(0.01)
+    assert tests.low_log[0] <= step <= tests.high_log[0]
 
 
 def test_adjusted_p_values_leave_out_what_is_unknown():
-    found = adjusted(np.array([0.01, math.nan, 0.02, 0.9]))
-    assert found[[0, 2, 3]] == pytest.approx(stats.false_discovery_control([0.01, 0.02, 0.9]))
-    assert math.isnan(found[1])
+    adjusted_p = adjusted(np.array([0.01, math.nan, 0.02, 0.9]))
+    assert adjusted_p[[0, 2, 3]] == pytest.approx(stats.false_discovery_control([0.01, 0.02, 0.9]))
+    assert math.isnan(adjusted_p[1])
     assert np.isnan(adjusted(np.full(2, math.nan))).all()
 
 
@@ -162,10 +164,10 @@ def one_case(change: float, floor: float, slower_q: float) -> Evidence:
     ],
 )
 def test_every_branch_of_the_judgement(change, floor, slower_q, rank_p, expected):
-    found = judge(
+    judgement = judge(
         one_case(change, floor, slower_q),
         false_discovery_ratio=0.05,
         limit_ratio=0.05,
         ranks=lambda index, is_slower: rank_p,
     )
-    assert found == [expected]
+    assert judgement == [expected]

@@ -32,10 +32,10 @@ def without(side: SuiteSide, number: int) -> SuiteSide:
 
 
 def test_slower_faster_and_same_with_effect_interval_and_size_of_what_could_be_seen():
-    found = compared(*pair({3: math.log(1.1), 5: math.log(0.9)}))
-    slow, fast = of(found, 3), of(found, 5)
+    suite_diff = compared(*pair({3: math.log(1.1), 5: math.log(0.9)}))
+    slow, fast = of(suite_diff, 3), of(suite_diff, 5)
     assert (slow.verdict, fast.verdict) == ("SLOWER", "FASTER")
-    assert {case.verdict for case in found.cases if case not in (slow, fast)} == {"SAME"}
+    assert {case.verdict for case in suite_diff.cases if case not in (slow, fast)} == {"SAME"}
     assert slow.low_ratio < 0.1 < slow.high_ratio
     assert slow.change_ratio == pytest.approx(slow.after_s / slow.before_s - 1)
     # geometric means of six process medians each
@@ -45,13 +45,13 @@ def test_slower_faster_and_same_with_effect_interval_and_size_of_what_could_be_s
         if record.case == slow.case
     ]
     assert slow.after_s == pytest.approx(math.exp(sum(logs) / 6))
-    assert slow.adjusted_p_value < 0.05 < of(found, 0).adjusted_p_value
+    assert slow.adjusted_p_value < 0.05 < of(suite_diff, 0).adjusted_p_value
     assert slow.p_value <= slow.adjusted_p_value
     # the floor is the standard deviation of the difference: 1 % · √(2/6), and 10 % more without data over several runs
     assert slow.floor_ratio == pytest.approx(0.01 * math.sqrt(2 / 6) * 1.1, rel=0.3)
     assert slow.min_effect_ratio == pytest.approx(math.expm1(2 * math.log1p(slow.floor_ratio)))
     assert slow.min_effect_ratio < slow.smallest_step_ratio < 0.06
-    assert found.smallest_step_ratio <= found.largest_smallest_step_ratio
+    assert suite_diff.smallest_step_ratio <= suite_diff.largest_smallest_step_ratio
 
 
 def test_two_equal_sides_change_their_words_when_they_change_places():
@@ -68,12 +68,12 @@ def test_two_equal_sides_change_their_words_when_they_change_places():
 def test_samples_of_one_process_are_one_observation():
     # 10,000 samples inside each process with a tiny interval: one process a side still knows no noise.
     before, after = pair({0: 0.3}, processes=1)
-    found = compared(before, after)
-    assert {case.verdict for case in found.cases} == {"AMBIGUOUS"}
-    assert of(found, 0).reason == "noise-unknown"
-    assert of(found, 0).change_ratio is not None
-    assert of(found, 0).low_ratio is None
-    assert found.smallest_step_ratio is None
+    suite_diff = compared(before, after)
+    assert {case.verdict for case in suite_diff.cases} == {"AMBIGUOUS"}
+    assert of(suite_diff, 0).reason == "noise-unknown"
+    assert of(suite_diff, 0).change_ratio is not None
+    assert of(suite_diff, 0).low_ratio is None
+    assert suite_diff.smallest_step_ratio is None
 
 
 @pytest.mark.parametrize(("before", "after"), [(5, 1), (1, 19), (2, 2), (4, 2)])
@@ -82,9 +82,9 @@ def test_too_few_processes_are_never_called_whatever_they_show(before, after):
     side = runs.side(runs.noisy(rng, 12, before))
     logs = runs.noisy(rng, 12, after)
     logs[0] += math.log(1.4)
-    found = of(compared(side, runs.side(logs, run=runs.run_info("b"))), 0)
-    assert (found.verdict, found.reason) == ("AMBIGUOUS", "few-processes")
-    assert found.smallest_step_ratio is None
+    case_diff = of(compared(side, runs.side(logs, run=runs.run_info("b"))), 0)
+    assert (case_diff.verdict, case_diff.reason) == ("AMBIGUOUS", "few-processes")
+    assert case_diff.smallest_step_ratio is None
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (2, 5), (15, 3)])
@@ -111,25 +111,25 @@ def test_one_wild_process_does_not_hide_what_all_others_say():
     before, after = runs.noisy(rng, 12, 8), runs.noisy(rng, 12, 8)
     before[0, 3] += math.log(5)
     after[0] += math.log(1.2)
-    found = of(compared(runs.side(before), runs.side(after, run=runs.run_info("b"))), 0)
-    assert found.verdict == "SLOWER"
-    assert found.change_ratio == pytest.approx(0.2, abs=0.03)
-    assert found.set_aside == (finding("processes-apart", "before", apart_count=1, process_count=8),)
+    case_diff = of(compared(runs.side(before), runs.side(after, run=runs.run_info("b"))), 0)
+    assert case_diff.verdict == "SLOWER"
+    assert case_diff.change_ratio == pytest.approx(0.2, abs=0.03)
+    assert case_diff.set_aside == (finding("processes-apart", "before", apart_count=1, process_count=8),)
 
 
 def test_two_states_are_never_cut_down_to_one():
     logs = runs.noisy(np.random.default_rng(6), 12, 8)
     logs[0, :2] += math.log(3)  # two of eight: a state of the case, not an accident
-    found = of(compared(runs.side(logs), runs.side(logs, run=runs.run_info("b"))), 0)
-    assert found.before_process_count == 8
-    assert found.set_aside == ()
+    case_diff = of(compared(runs.side(logs), runs.side(logs, run=runs.run_info("b"))), 0)
+    assert case_diff.before_process_count == 8
+    assert case_diff.set_aside == ()
 
 
 def test_a_stored_floor_lets_one_process_a_side_be_judged():
-    found = compared(*pair({0: math.log(1.3)}, processes=1), noise=runs.floors(np.full(12, 0.01)))
-    assert of(found, 0).verdict == "SLOWER"
-    assert of(found, 1).verdict == "SAME"
-    assert of(found, 1).floor_ratio == pytest.approx(0.01 * math.sqrt(2), rel=0.05)  # several runs: nothing on top
+    suite_diff = compared(*pair({0: math.log(1.3)}, processes=1), noise=runs.floors(np.full(12, 0.01)))
+    assert of(suite_diff, 0).verdict == "SLOWER"
+    assert of(suite_diff, 1).verdict == "SAME"
+    assert of(suite_diff, 1).floor_ratio == pytest.approx(0.01 * math.sqrt(2), rel=0.05)  # several runs: nothing on top
 
 
 def test_a_floor_is_raised_to_todays_noise_and_never_lowered():
@@ -138,15 +138,15 @@ def test_a_floor_is_raised_to_todays_noise_and_never_lowered():
     plain = compared(before, after)
     assert of(raised, 0).floor_ratio > 0.8 * of(plain, 0).floor_ratio
     before, after = pair({}, sd=0.001, cases=40)
-    kept = compared(before, after, noise=runs.floors(np.full(40, 0.01)))
-    assert of(kept, 0).floor_ratio > 0.6 * 0.01 * math.sqrt(2 / 6)
+    suite_diff = compared(before, after, noise=runs.floors(np.full(40, 0.01)))
+    assert of(suite_diff, 0).floor_ratio > 0.6 * 0.01 * math.sqrt(2 / 6)
 
 
 def test_a_small_certain_change_is_below_the_minimum_and_says_so():
     before, after = pair({2: 0.006}, sd=0.0005)
-    found = of(compared(before, after), 2)
-    assert (found.verdict, found.reason) == ("SAME", "below-minimum")
-    assert found.min_effect_ratio == pytest.approx(0.01)
+    case_diff = of(compared(before, after), 2)
+    assert (case_diff.verdict, case_diff.reason) == ("SAME", "below-minimum")
+    assert case_diff.min_effect_ratio == pytest.approx(0.01)
     assert of(compared(before, after, rules=DiffRules(min_effect_ratio=0.004)), 2).verdict == "SLOWER"
 
 
@@ -155,10 +155,10 @@ def test_a_large_uncertain_change_is_ambiguous():
     logs = [runs.noisy(rng, 60, 6) for _ in range(2)]
     pattern = 0.01 * np.array([1, -1, 1, -1, 1, -1])
     logs[0][2], logs[1][2] = pattern, pattern + 0.016  # about 2.4 floors: p = 1 % alone, nothing among sixty
-    found = of(compared(runs.side(logs[0]), runs.side(logs[1])), 2)
-    assert found.p_value < 0.02
-    assert found.adjusted_p_value > 0.05
-    assert (found.verdict, found.reason) == ("AMBIGUOUS", "not-significant")
+    case_diff = of(compared(runs.side(logs[0]), runs.side(logs[1])), 2)
+    assert case_diff.p_value < 0.02
+    assert case_diff.adjusted_p_value > 0.05
+    assert (case_diff.verdict, case_diff.reason) == ("AMBIGUOUS", "not-significant")
 
 
 def test_noise_that_can_hide_more_than_the_limit_is_ambiguous():
@@ -169,7 +169,7 @@ def test_noise_that_can_hide_more_than_the_limit_is_ambiguous():
         if abs(math.log1p(case.change_ratio)) < math.log1p(case.min_effect_ratio)
     ]
     assert quiet
-    assert {(one.verdict, one.reason) for one in quiet} == {("AMBIGUOUS", "too-noisy")}
+    assert {(case_diff.verdict, case_diff.reason) for case_diff in quiet} == {("AMBIGUOUS", "too-noisy")}
     relaxed = compared(before, after, rules=DiffRules(limit_ratio=0.6))
     assert {of(relaxed, number).verdict for number in range(30)} <= {"SAME", "AMBIGUOUS"}
     assert any(case.verdict == "SAME" for case in relaxed.cases)
@@ -180,9 +180,9 @@ def test_one_wild_process_does_not_make_a_case_slower():
     wild = changed(
         after, [4], median_s=lambda record: record.measurement.median_s * (1.6 if record.process.ordinal == 0 else 1.0)
     )
-    found = of(compared(before, wild, noise=runs.floors(np.full(30, 0.002))), 4)
-    assert found.change_ratio > 0.05
-    assert found.verdict == "AMBIGUOUS"
+    case_diff = of(compared(before, wild, noise=runs.floors(np.full(30, 0.002))), 4)
+    assert case_diff.change_ratio > 0.05
+    assert case_diff.verdict == "AMBIGUOUS"
 
 
 def test_a_very_noisy_case_is_not_talked_down_by_a_quiet_suite():
@@ -190,8 +190,8 @@ def test_a_very_noisy_case_is_not_talked_down_by_a_quiet_suite():
     before, after = (runs.noisy(rng, 100, 8, 0.003) for _ in range(2))
     for side in (before, after):
         side[0] = 0.05 * rng.standard_normal(8)
-    found = of(compared(runs.side(before), runs.side(after)), 0)
-    assert found.floor_ratio > 0.5 * 0.05 * math.sqrt(2 / 8)
+    case_diff = of(compared(runs.side(before), runs.side(after)), 0)
+    assert case_diff.floor_ratio > 0.5 * 0.05 * math.sqrt(2 / 8)
 
 
 def test_cases_that_move_together_do_not_vouch_for_each_other():
@@ -204,8 +204,8 @@ def test_cases_that_move_together_do_not_vouch_for_each_other():
     assert quantile(of(alone, 0)) == pytest.approx(1.98, abs=0.05)
 
 
-def quantile(one) -> float:
-    return (math.log1p(one.high_ratio) - math.log1p(one.low_ratio)) / 2 / math.log1p(one.floor_ratio)
+def quantile(case_diff) -> float:
+    return (math.log1p(case_diff.high_ratio) - math.log1p(case_diff.low_ratio)) / 2 / math.log1p(case_diff.floor_ratio)
 
 
 def test_new_and_gone_say_why():
@@ -218,19 +218,20 @@ def test_new_and_gone_say_why():
         after, records=(*(record for record in after.records if record.case not in map(runs.case, (0, 1, 2))), *lost)
     )
     before = without(before, 3)
-    found = compared(before, after)
-    told = {
-        number: (of(found, number).verdict, of(found, number).reason, of(found, number).detail) for number in range(4)
+    suite_diff = compared(before, after)
+    verdicts = {
+        number: (of(suite_diff, number).verdict, of(suite_diff, number).reason, of(suite_diff, number).detail)
+        for number in range(4)
     }
-    assert told == {
+    assert verdicts == {
         0: ("GONE", "failed", "wrong result: error 0.3"),
         1: ("GONE", "skipped", "no such kernel"),
         2: ("GONE", "absent", ""),
         3: ("NEW", "absent", ""),
     }
-    assert of(found, 0).before_s is not None
-    assert of(found, 0).after_s is None
-    assert found.cases[-1].case == runs.case(2)  # what the newer run does not have at all comes last
+    assert of(suite_diff, 0).before_s is not None
+    assert of(suite_diff, 0).after_s is None
+    assert suite_diff.cases[-1].case == runs.case(2)  # what the newer run does not have at all comes last
 
 
 def test_what_neither_side_measured_is_counted():
@@ -238,19 +239,19 @@ def test_what_neither_side_measured_is_counted():
     both = [
         replace(side, records=(*side.records, runs.lost(side.runs[0], 90, "skipped", "no"))) for side in (before, after)
     ]
-    found = compared(*both)
-    assert found.unmeasured_count == 1
-    assert len(found.cases) == 12
+    suite_diff = compared(*both)
+    assert suite_diff.unmeasured_count == 1
+    assert len(suite_diff.cases) == 12
 
 
 @pytest.mark.parametrize("flag", ["contended", "stolen", "shared-device", "capped", "quarantined", "above-roof"])
 def test_a_flag_of_the_machine_makes_a_case_invalid(flag):
     before, after = pair({0: 0.3})
-    found = of(compared(before, changed(after, [0], flags=(flag,))), 0)
-    assert (found.verdict, found.reason) == ("INVALID", flag)
-    assert found.set_aside == (finding("processes-flagged", "after", apart_count=6, process_count=6, flag=flag),)
-    assert found.after_s is not None
-    assert found.change_ratio is None
+    case_diff = of(compared(before, changed(after, [0], flags=(flag,))), 0)
+    assert (case_diff.verdict, case_diff.reason) == ("INVALID", flag)
+    assert case_diff.set_aside == (finding("processes-flagged", "after", apart_count=6, process_count=6, flag=flag),)
+    assert case_diff.after_s is not None
+    assert case_diff.change_ratio is None
 
 
 def test_a_minority_of_flagged_processes_is_set_aside_and_told():
@@ -261,20 +262,20 @@ def test_a_minority_of_flagged_processes_is_set_aside_and_told():
         flags=lambda record: ("contended", "quarantined") if record.process.ordinal < 2 else (),
         median_s=lambda record: record.measurement.median_s * (3 if record.process.ordinal < 2 else 1),
     )
-    found = compared(before, flagged)
-    assert of(found, 0).verdict == "SLOWER"
-    assert of(found, 1).verdict == "SAME"
-    assert of(found, 1).after_process_count == 4
-    assert of(found, 1).set_aside == (
+    suite_diff = compared(before, flagged)
+    assert of(suite_diff, 0).verdict == "SLOWER"
+    assert of(suite_diff, 1).verdict == "SAME"
+    assert of(suite_diff, 1).after_process_count == 4
+    assert of(suite_diff, 1).set_aside == (
         finding("processes-flagged", "after", apart_count=2, process_count=6, flag="quarantined"),
     )  # the graver of the two
 
 
 def test_flags_of_the_samples_do_not_invalidate():
     before, after = pair({})
-    found = of(compared(before, changed(after, [0], flags=("noisy", "bimodal", "drift"))), 0)
-    assert found.verdict == "SAME"
-    assert found.flags == ("bimodal", "drift", "noisy")
+    case_diff = of(compared(before, changed(after, [0], flags=("noisy", "bimodal", "drift"))), 0)
+    assert case_diff.verdict == "SAME"
+    assert case_diff.flags == ("bimodal", "drift", "noisy")
 
 
 def test_methods_that_differ_are_never_compared():
@@ -286,10 +287,10 @@ def test_methods_that_differ_are_never_compared():
             replace(record, method=other) if record.case == runs.case(0) else record for record in after.records
         ),
     )
-    found = compared(before, mixed)
-    assert (of(found, 0).verdict, of(found, 0).reason) == ("INVALID", "method-differs")
-    assert of(found, 0).detail == "timer monotonic → cuda-event; target_ci_ratio 0.01 → 0.02"
-    assert found.is_comparable
+    suite_diff = compared(before, mixed)
+    assert (of(suite_diff, 0).verdict, of(suite_diff, 0).reason) == ("INVALID", "method-differs")
+    assert of(suite_diff, 0).detail == "timer monotonic → cuda-event; target_ci_ratio 0.01 → 0.02"
+    assert suite_diff.is_comparable
     wholly = replace(after, records=tuple(replace(record, method=other) for record in after.records))
     assert not compared(before, wholly).is_comparable
 
@@ -308,9 +309,9 @@ def test_methods_that_differ_are_never_compared():
 def test_slower_at_equal_cycles_is_told_from_a_lower_clock(step, clocks_hz, verdict, reason, cycles):
     before, after = pair({0: step}, sd=0.001)
     before, after = (changed(side, [0], sm_clock_hz=hz) for side, hz in zip((before, after), clocks_hz, strict=True))
-    found = of(compared(before, after), 0)
-    assert (found.verdict, found.reason) == (verdict, reason)
-    assert found.cycles_change_ratio == pytest.approx(cycles, abs=0.005)
+    case_diff = of(compared(before, after), 0)
+    assert (case_diff.verdict, case_diff.reason) == (verdict, reason)
+    assert case_diff.cycles_change_ratio == pytest.approx(cycles, abs=0.005)
 
 
 def test_without_a_clock_no_cause_is_claimed_and_the_cpus_clock_serves_on_a_cpu():
@@ -331,10 +332,10 @@ def test_a_cases_own_threshold_takes_the_place_of_the_minimum_effect():
             for record in after.records
         ),
     )
-    found = compared(before, own)
-    assert (of(found, 0).verdict, of(found, 0).reason) == ("SAME", "below-minimum")
-    assert of(found, 0).threshold_ratio == pytest.approx(0.2)
-    assert of(found, 1).verdict == "SLOWER"
+    suite_diff = compared(before, own)
+    assert (of(suite_diff, 0).verdict, of(suite_diff, 0).reason) == ("SAME", "below-minimum")
+    assert of(suite_diff, 0).threshold_ratio == pytest.approx(0.2)
+    assert of(suite_diff, 1).verdict == "SLOWER"
 
 
 @pytest.mark.parametrize("junk", ["5%", -0.1, True, math.inf, 3, None, [0.1]])
@@ -353,10 +354,10 @@ def test_several_runs_a_side_are_pooled_by_process():
         tuple(night.runs[0] for night in nights), tuple(record for night in nights for record in night.records)
     )
     after = runs.side(logs)
-    found, alone = compared(rolling, after), compared(nights[-1], after)
-    assert of(found, 2).before_process_count == 15
-    assert of(found, 2).verdict == "SLOWER"
-    assert of(found, 2).smallest_step_ratio < 0.8 * of(alone, 2).smallest_step_ratio
+    pooled, alone = compared(rolling, after), compared(nights[-1], after)
+    assert of(pooled, 2).before_process_count == 15
+    assert of(pooled, 2).verdict == "SLOWER"
+    assert of(pooled, 2).smallest_step_ratio < 0.8 * of(alone, 2).smallest_step_ratio
 
 
 def test_an_empty_side_and_a_run_on_both_sides_are_refused():
@@ -372,16 +373,16 @@ def test_different_suites_are_not_comparable():
     after = replace(
         after, records=tuple(record for record in after.records if record.case not in map(runs.case, (0, 1)))
     )
-    found = compared(before, after)
-    assert {case.verdict for case in found.cases} == {"NEW", "GONE"}
-    assert not found.is_comparable
+    suite_diff = compared(before, after)
+    assert {case.verdict for case in suite_diff.cases} == {"NEW", "GONE"}
+    assert not suite_diff.is_comparable
 
 
 def test_exact_times_of_a_simulated_device_are_certain():
     before, after = runs.side(np.zeros((4, 3))), runs.side(np.array([[0.0] * 3, [0.0] * 3, [0.1] * 3, [0.002] * 3]))
     exact = [changed(side, range(4), ci_low_s=None, ci_high_s=None) for side in (before, after)]
-    found = compared(*exact)
-    assert [of(found, number).verdict for number in range(4)] == ["SAME", "SAME", "SLOWER", "SAME"]
+    suite_diff = compared(*exact)
+    assert [of(suite_diff, number).verdict for number in range(4)] == ["SAME", "SAME", "SLOWER", "SAME"]
 
 
 @pytest.mark.parametrize("field", ["min_effect_ratio", "false_discovery_ratio", "limit_ratio"])

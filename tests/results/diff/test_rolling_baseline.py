@@ -39,7 +39,7 @@ def pool(sides: list[SuiteSide]) -> SuiteSide:
     """As the store gives it: newest run first."""
     newest = sides[::-1]
     return SuiteSide(
-        tuple(run for one in newest for run in one.runs), tuple(record for one in newest for record in one.records)
+        tuple(run for side in newest for run in side.runs), tuple(record for side in newest for record in side.records)
     )
 
 
@@ -53,12 +53,12 @@ def judged(sides: list[SuiteSide], annotations=(), number: int = 3):
 def test_a_regression_stays_slower_until_it_is_mended():
     steps = [0.0, 0.0, 0.0, SLOW, SLOW, SLOW]
     for count in (4, 5, 6):
-        found = judged(nights(*steps[:count]))
-        assert found.verdict == "SLOWER", f"night {count}"
-        assert found.change_ratio == pytest.approx(0.10, abs=0.02)
-        assert found.before_process_count == 9  # the three fast nights
-        assert len(found.set_aside) == count - 4
-    first = found.set_aside[0]
+        case_diff = judged(nights(*steps[:count]))
+        assert case_diff.verdict == "SLOWER", f"night {count}"
+        assert case_diff.change_ratio == pytest.approx(0.10, abs=0.02)
+        assert case_diff.before_process_count == 9  # the three fast nights
+        assert len(case_diff.set_aside) == count - 4
+    first = case_diff.set_aside[0]
     assert (first.code, first.subject) == ("night-slower", "before")
     assert first.value("night").endswith(" night-4")
     assert first.value("change_ratio") > 0
@@ -68,9 +68,9 @@ def test_a_regression_stays_slower_until_it_is_mended():
 
 
 def test_a_mended_kernel_is_the_same_as_before_and_seen_as_sharply():
-    found = judged(nights(0.0, 0.0, 0.0, SLOW, 0.0))
-    assert found.verdict == "SAME"
-    assert found.smallest_step_ratio < 0.03
+    case_diff = judged(nights(0.0, 0.0, 0.0, SLOW, 0.0))
+    assert case_diff.verdict == "SAME"
+    assert case_diff.smallest_step_ratio < 0.03
     assert judged(nights(0.0, 0.0, 0.0, SLOW, 0.0, SLOW)).verdict == "SLOWER"
 
 
@@ -94,32 +94,32 @@ def test_a_speed_up_is_the_new_level_once_a_second_night_confirms_it():
 
 
 def test_a_speed_up_of_one_night_counts_as_noise_afterwards():
-    found = judged(nights(0.0, 0.0, FAST, 0.0, 0.0))
-    assert found.before_process_count == 12
-    assert found.set_aside == ()
-    assert found.verdict in ("SAME", "AMBIGUOUS")
+    case_diff = judged(nights(0.0, 0.0, FAST, 0.0, 0.0))
+    assert case_diff.before_process_count == 12
+    assert case_diff.set_aside == ()
+    assert case_diff.verdict in ("SAME", "AMBIGUOUS")
 
 
 def test_the_other_cases_keep_all_their_nights():
-    found = judged(nights(0.0, 0.0, 0.0, SLOW, SLOW), number=5)
-    assert (found.verdict, found.before_process_count, found.set_aside) == ("SAME", 12, ())
+    case_diff = judged(nights(0.0, 0.0, 0.0, SLOW, SLOW), number=5)
+    assert (case_diff.verdict, case_diff.before_process_count, case_diff.set_aside) == ("SAME", 12, ())
 
 
 def test_order_of_runs_and_records_is_of_no_matter():
     sides = nights(0.0, 0.0, SLOW, SLOW, FAST)
     before = pool(sides[:-1])
     shuffled = SuiteSide(before.runs[::-1], before.records[::-1])
-    one, other = (settled(side, sides[-1], {}, RULES) for side in (before, shuffled))
-    assert {record.record_id for record in one.records} == {record.record_id for record in other.records}
-    assert one.set_aside == other.set_aside
+    in_order, reordered = (settled(side, sides[-1], {}, RULES) for side in (before, shuffled))
+    assert {record.record_id for record in in_order.records} == {record.record_id for record in reordered.records}
+    assert in_order.set_aside == reordered.set_aside
 
 
 def test_nights_that_cannot_be_judged_are_left_out_and_told():
     sides = nights(0.0, 0.0, 0.0, 0.0, 0.0)
     sides[1], sides[2], sides[3] = (runs.changed(side, [3], flags=("contended",)) for side in sides[1:4])
-    found = judged(sides)
-    assert (found.verdict, found.before_process_count) == ("SAME", 3)
-    assert [(item.code, item.value("flag")) for item in found.set_aside] == [("night-flagged", "contended")] * 3
+    case_diff = judged(sides)
+    assert (case_diff.verdict, case_diff.before_process_count) == ("SAME", 3)
+    assert [(item.code, item.value("flag")) for item in case_diff.set_aside] == [("night-flagged", "contended")] * 3
 
 
 def test_after_a_change_of_method_only_nights_of_the_new_one_are_used():
@@ -129,18 +129,18 @@ def test_after_a_change_of_method_only_nights_of_the_new_one_are_used():
         sides[number] = replace(
             sides[number], records=tuple(replace(record, method=other) for record in sides[number].records)
         )
-    found = judged(sides)
-    assert (found.verdict, found.before_process_count) == ("SAME", 3)
-    assert {item.code for item in found.set_aside} == {"night-other-method"}
+    case_diff = judged(sides)
+    assert (case_diff.verdict, case_diff.before_process_count) == ("SAME", 3)
+    assert {item.code for item in case_diff.set_aside} == {"night-other-method"}
     # None of the new one yet: kept, so that the diff can say what differs.
     first = judged(sides[:3])
     assert (first.verdict, first.reason) == ("INVALID", "method-differs")
 
 
 def test_a_case_that_is_not_judgeable_in_any_night_keeps_its_records():
-    sides = [runs.changed(one, [3], flags=("contended",)) for one in nights(0.0, 0.0, 0.0)]
-    found = judged(sides)
-    assert (found.verdict, found.reason) == ("INVALID", "contended")
+    sides = [runs.changed(side, [3], flags=("contended",)) for side in nights(0.0, 0.0, 0.0)]
+    case_diff = judged(sides)
+    assert (case_diff.verdict, case_diff.reason) == ("INVALID", "contended")
 
 
 def test_one_run_comes_back_as_it_is():

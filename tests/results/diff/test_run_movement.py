@@ -31,8 +31,8 @@ def movement_of(sides: list[SuiteSide]) -> float:
 
 
 def test_the_common_movement_is_found_and_the_spread_of_the_cases_is_none():
-    found = [math.sqrt(movement_of(nights(12, 0.02, seed=seed))) for seed in range(10)]
-    assert np.mean(found) == pytest.approx(0.02, rel=0.2)
+    movements = [math.sqrt(movement_of(nights(12, 0.02, seed=seed))) for seed in range(10)]
+    assert np.mean(movements) == pytest.approx(0.02, rel=0.2)
     still = [math.sqrt(movement_of(nights(12, 0.0, seed=seed))) for seed in range(10)]
     assert np.mean(still) < 0.001  # a tenth of the spread between processes
 
@@ -56,5 +56,5 @@ def test_a_night_like_any_other_is_not_called_slower_in_every_case():
     without = compare_suites(pooled(nights(6, 0.0, cases=40)), after, {}, DiffRules())
     assert len(without.of("SLOWER")) > 30
     assert len(with_movement.of("SLOWER")) == 0
-    first, second = (next(case.floor_ratio for case in found.cases) for found in (with_movement, without))
+    first, second = (next(case.floor_ratio for case in suite_diff.cases) for suite_diff in (with_movement, without))
     assert first > 2 * second

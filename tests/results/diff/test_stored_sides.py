@@ -43,16 +43,16 @@ def days(side: SuiteSide | None, case: int | None = None) -> list[int]:
 
 def test_runs_of_a_part_of_the_suite_do_not_push_the_nights_out(tmp_path):
     part = [night(day, [0]) for day in (4, 5, 6, 7, 8)]
-    found = compared(tmp_path, "baseline", night(1), night(2), night(3), *part, night(9))
-    assert days(found, 0) == [8, 7, 6, 5, 4]  # the newest five that hold it
+    baseline = compared(tmp_path, "baseline", night(1), night(2), night(3), *part, night(9))
+    assert days(baseline, 0) == [8, 7, 6, 5, 4]  # the newest five that hold it
     for case in (1, 2, 3):
-        assert days(found, case) == [3, 2, 1]
+        assert days(baseline, case) == [3, 2, 1]
 
 
 def test_a_case_that_is_new_takes_no_run_in(tmp_path):
-    found = compared(tmp_path, "baseline:2", night(1), night(2), night(3), night(4, range(6)))
-    assert days(found) == [3, 2]
-    assert {record.case for record in found.records} == {runs.case(number) for number in range(4)}
+    baseline = compared(tmp_path, "baseline:2", night(1), night(2), night(3), night(4, range(6)))
+    assert days(baseline) == [3, 2]
+    assert {record.case for record in baseline.records} == {runs.case(number) for number in range(4)}
 
 
 def test_latest_passes_over_a_run_that_measured_in_another_way(tmp_path):
@@ -67,13 +67,13 @@ def test_latest_passes_over_a_run_that_has_no_case_in_common(tmp_path):
 
 
 def test_a_rolling_baseline_takes_nights_of_the_same_method_only(tmp_path):
-    found = compared(tmp_path, "BASELINE:2", night(1), night(2), night(3, method=OTHER), night(4))
-    assert days(found) == [2, 1]
+    baseline = compared(tmp_path, "BASELINE:2", night(1), night(2), night(3, method=OTHER), night(4))
+    assert days(baseline) == [2, 1]
 
 
 def test_where_no_run_measured_the_same_way_the_newest_is_given_so_that_the_diff_says_what_differs(tmp_path):
-    found = compared(tmp_path, "latest", night(1, method=OTHER), night(2, method=OTHER), night(3))
-    assert days(found) == [2]
+    baseline = compared(tmp_path, "latest", night(1, method=OTHER), night(2, method=OTHER), night(3))
+    assert days(baseline) == [2]
 
 
 def test_several_newer_runs_are_all_left_out(tmp_path):

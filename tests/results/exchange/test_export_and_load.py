@@ -238,8 +238,8 @@ def test_an_import_that_fails_in_the_middle_leaves_nothing(
 ) -> None:
     insert_records = writing.insert_records
 
-    def insert_half(connection: Connection, known: writing.KnownIds, records: Sequence[Record]) -> None:
-        insert_records(connection, known, records[:1])
+    def insert_half(connection: Connection, known_ids: writing.KnownIds, records: Sequence[Record]) -> None:
+        insert_records(connection, known_ids, records[:1])
         raise StoreError("the disk is full")
 
     with monkeypatch.context() as patched:

@@ -97,7 +97,10 @@ def test_several_runs_in_one_file_arrive_and_are_completed_later(nights: ResultS
         write_json(nights, find_records(nights, RecordQuery(("gemm",), since="2026-03-02")), stream, is_part=True)
     with pytest.raises(StoreError, match="holds 2 runs"):
         read_export(path)
-    assert [one.run.status for one in read_exports(path)] == ["running", "running"]  # a part is never a baseline
+    assert [exported.run.status for exported in read_exports(path)] == [
+        "running",
+        "running",
+    ]  # a part is never a baseline
     whole = tmp_path / "whole.json"
     with whole.open("w", encoding="utf-8") as stream:
         write_json(nights, find_records(nights, RecordQuery()), stream, is_part=False)
@@ -107,18 +110,18 @@ def test_several_runs_in_one_file_arrive_and_are_completed_later(nights: ResultS
         assert (report.added, report.duplicates, len(report.run_ids)) == (4, 2, 3)
         assert [run.status for run in there.runs()] == ["complete"] * 3
         for run in nights.runs():
-            assert sorted(there.records(run.run_id), key=lambda one: one.record_id) == sorted(
-                nights.records(run.run_id), key=lambda one: one.record_id
+            assert sorted(there.records(run.run_id), key=lambda record: record.record_id) == sorted(
+                nights.records(run.run_id), key=lambda record: record.record_id
             )
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda one: one.update(runs={}), "runs is missing or not a list"),
-        (lambda one: one.update(runs=[]), "runs is empty"),
-        (lambda one: one["runs"][1]["records"][0].update(status="fine"), r"runs\[1\]: records\[0\].status"),
-        (lambda one: one["runs"][1].update(schema_version=99), "newer roofline-bench"),
+        (lambda export: export.update(runs={}), "runs is missing or not a list"),
+        (lambda export: export.update(runs=[]), "runs is empty"),
+        (lambda export: export["runs"][1]["records"][0].update(status="fine"), r"runs\[1\]: records\[0\].status"),
+        (lambda export: export["runs"][1].update(schema_version=99), "newer roofline-bench"),
     ],
 )
 def test_a_damaged_file_of_runs_changes_nothing(
@@ -138,16 +141,16 @@ def test_a_damaged_file_of_runs_changes_nothing(
 
 def test_a_file_of_runs_that_a_released_version_wrote() -> None:
     golden = Path(__file__).parents[2] / "golden"
-    found = {run.run.run_id: run for run in read_exports(golden / "runs_v2.json")}
+    runs_by_id = {run.run.run_id: run for run in read_exports(golden / "runs_v2.json")}
     alone = [read_export(golden / f"run_v{version}.json") for version in (1, 2)]
-    assert found.keys() == {one.run.run_id for one in alone}
-    for one in alone:
-        same = found[one.run.run_id]
-        assert (same.run, same.canaries) == (one.run, one.canaries)
+    assert runs_by_id.keys() == {exported.run.run_id for exported in alone}
+    for exported in alone:
+        same = runs_by_id[exported.run.run_id]
+        assert (same.run, same.canaries) == (exported.run, exported.canaries)
         assert [replace(record, record_id="") for record in same.records] == [
-            replace(record, record_id="") for record in one.records
+            replace(record, record_id="") for record in exported.records
         ]
-        assert set(one.processes) <= set(same.processes)
+        assert set(exported.processes) <= set(same.processes)
 
 
 def test_lots_hold_every_record_once_and_in_order(
@@ -156,21 +159,21 @@ def test_lots_hold_every_record_once_and_in_order(
     run = make_run(status="complete")
     records = [make_record(run.run_id, telemetry=()) for _ in range(LOT_COUNT + 3)]
     empty_store.add_run(run, [], records)
-    (found,) = find_records(empty_store, RecordQuery())
-    lots = list(read_lots(empty_store, found, with_samples=True))
+    (found_run,) = find_records(empty_store, RecordQuery())
+    lots = list(read_lots(empty_store, found_run, with_samples=True))
     assert [len(lot) for lot in lots] == [LOT_COUNT, 3]
-    assert [one for lot in lots for one in lot] == records
+    assert [record for lot in lots for record in lot] == records
     stream = io.StringIO()
-    write_json(empty_store, [found], stream, is_part=False)
+    write_json(empty_store, [found_run], stream, is_part=False)
     assert parse_export(json.loads(stream.getvalue())).records == tuple(records)
 
 
 def test_a_run_without_records_is_still_that_run(empty_store: ResultStore, make_run: Callable[..., RunInfo]) -> None:
     run = make_run()
     empty_store.begin_run(run)
-    (found,) = find_records(empty_store, RecordQuery(run_id=run.run_id))
+    (found_run,) = find_records(empty_store, RecordQuery(run_id=run.run_id))
     stream = io.StringIO()
-    write_json(empty_store, [found], stream, is_part=False)
+    write_json(empty_store, [found_run], stream, is_part=False)
     assert parse_export(json.loads(stream.getvalue())).run == run
 
 
@@ -233,9 +236,9 @@ def test_every_column_has_the_kind_that_its_name_says(
         },
     }
     (row,) = flat_rows(run, [replace(record, extra=extra)])
-    known = {name: value for name, value in row.items() if value is not None}
-    assert len(known) > 0.75 * len(COLUMNS)
-    for name, value in known.items():
+    filled = {name: value for name, value in row.items() if value is not None}
+    assert len(filled) > 0.75 * len(COLUMNS)
+    for name, value in filled.items():
         assert isinstance(value, kinds[column_kind(name)]), (name, value)  # type: ignore[arg-type]
         assert not (isinstance(value, bool) and column_kind(name) != "bool"), name
         assert not isinstance(value, float) or math.isfinite(value)

@@ -56,8 +56,8 @@ def check(store: ResultStore, written: ModuleType) -> None:
     assert store.noise_floors(run.environment.class_hash) == floors
     of_records = {record.process for record in written.RECORDS}
     silent = [written.SILENT] if hasattr(written, "SILENT") else []
-    assert sorted(store.processes(run.run_id), key=lambda one: one.ordinal) == [
-        *sorted(of_records, key=lambda one: one.ordinal),
+    assert sorted(store.processes(run.run_id), key=lambda process: process.ordinal) == [
+        *sorted(of_records, key=lambda process: process.ordinal),
         *silent,
     ]
 

@@ -23,10 +23,10 @@ def test_rows_are_records_with_the_predictions_of_validate(write: Write, empty_s
     assert import_any(empty_store, path).added == 4
     (run,) = empty_store.runs()
     assert run.hardware_key == "h100-sxm"
-    found = empty_store.records(run.run_id)
+    stored = empty_store.records(run.run_id)
     prediction = predict_table(read_kernel_table(path))
     for record, ideal_s, expected_s, low_s, measured_s in zip(
-        found, prediction.ideal_s, prediction.expected_s, prediction.low_s, prediction.measured_s, strict=True
+        stored, prediction.ideal_s, prediction.expected_s, prediction.low_s, prediction.measured_s, strict=True
     ):
         assert record.ideal is not None
         assert record.expected is not None
@@ -38,9 +38,9 @@ def test_rows_are_records_with_the_predictions_of_validate(write: Write, empty_s
         assert record.expected.error_ratio == pytest.approx(expected_s / measured_s - 1)
         assert record.method is not None
         assert record.method.timer == "imported:kernel-table"
-    assert [one.case.op for one in found] == ["gemv", "gemv", "attention", "decode:llama-3.1-8b"]
-    assert found[0].extra["imported"]["row"]["note"] == "x"  # unknown columns are carried through
-    profile = empty_store.profile(found[0].ideal.profile_hash)  # type: ignore[union-attr]
+    assert [stored_record.case.op for stored_record in stored] == ["gemv", "gemv", "attention", "decode:llama-3.1-8b"]
+    assert stored[0].extra["imported"]["row"]["note"] == "x"  # unknown columns are carried through
+    profile = empty_store.profile(stored[0].ideal.profile_hash)  # type: ignore[union-attr]
     assert profile is not None
     assert profile.key == "h100-sxm"
 

@@ -109,7 +109,7 @@ def test_a_file_that_grew_adds_what_is_new_to_the_same_run(write: Write, empty_s
     import_any(empty_store, write("l.jsonl", json.dumps(PP) + "\n" + json.dumps(TG) + "\n"))
     later = llama_test(new=128, samples_ns=(790_000_000,), test_time="2026-03-03T10:00:00Z")
     report = import_any(
-        empty_store, write("l.jsonl", "".join(json.dumps(one) + "\n" for one in (PP, TG, later, later)))
+        empty_store, write("l.jsonl", "".join(json.dumps(row) + "\n" for row in (PP, TG, later, later)))
     )
     assert (report.added, report.duplicates) == (1, 3)
     (run,) = empty_store.runs()
@@ -138,10 +138,10 @@ def test_the_markdown_table_that_people_paste(write: Write) -> None:
 
 def test_settings_make_cases_of_their_own(write: Write) -> None:
     ways = [{}, {"n_ubatch": 1024}, {"flash_attn": 0}, {"type_k": "q8_0", "type_v": "q8_0"}, {"n_gpu_layers": 20}]
-    found = records(write("l.json", [llama_test(prompt=512, samples_ns=(10**8,), **way) for way in ways]))
-    assert len({one.case.case_key for one in found}) == len(ways)
-    assert dict(found[3].case.formats)["kv"] == "INT8"
-    assert from_stored(found[4].extra["unpredicted"]) == finding("layers-off-gpu", gpu_count=20, layer_count=32)
+    imported = records(write("l.json", [llama_test(prompt=512, samples_ns=(10**8,), **way) for way in ways]))
+    assert len({record.case.case_key for record in imported}) == len(ways)
+    assert dict(imported[3].case.formats)["kv"] == "INT8"
+    assert from_stored(imported[4].extra["unpredicted"]) == finding("layers-off-gpu", gpu_count=20, layer_count=32)
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,10 @@ def test_a_bad_line_is_named(write: Write, text: str, words: str) -> None:
     ],
 )
 def test_models_are_recognised_by_name_or_by_parameters(file: str, description: str, count: float, name: str) -> None:
-    known, why = model_of_gguf(file, description, count)
+    model, why = model_of_gguf(file, description, count)
     assert why is None
-    assert known is not None
-    assert known.shape.name == name
+    assert model is not None
+    assert model.shape.name == name
 
 
 @pytest.mark.parametrize(

@@ -84,29 +84,29 @@ def test_a_file_that_pytest_benchmark_really_wrote(tmp_path: Path) -> None:
 
 def test_a_timer_of_nanoseconds_is_no_timer_of_seconds(write: Write, empty_store: ResultStore) -> None:
     in_ns = copy.deepcopy(PYTEST_BENCHMARK)
-    for one in in_ns["benchmarks"]:
-        one["options"]["timer"] = "time.perf_counter_ns"
+    for benchmark in in_ns["benchmarks"]:
+        benchmark["options"]["timer"] = "time.perf_counter_ns"
         for name in ("min", "max", "mean", "stddev", "median", "q1", "q3", "total"):
-            one["stats"][name] *= 1e9
-        if "data" in one["stats"]:
-            one["stats"]["data"] = [value * 1e9 for value in one["stats"]["data"]]
+            benchmark["stats"][name] *= 1e9
+        if "data" in benchmark["stats"]:
+            benchmark["stats"]["data"] = [value * 1e9 for value in benchmark["stats"]["data"]]
     foreign = read_any(write("ns.json", in_ns)).foreign
     in_s = read_any(write("s.json", PYTEST_BENCHMARK)).foreign
     assert foreign is not None
     assert in_s is not None
-    for one, other in zip(foreign.records, in_s.records, strict=True):
-        assert one.measurement is not None
-        assert other.measurement is not None
+    for record_ns, record_s in zip(foreign.records, in_s.records, strict=True):
+        assert record_ns.measurement is not None
+        assert record_s.measurement is not None
         for name in ("median_s", "min_s", "max_s", "mean_s", "std_s", "q1_s", "q3_s"):
-            assert getattr(one.measurement, name) == pytest.approx(getattr(other.measurement, name), rel=1e-12)
-        assert one.measurement.samples_s == pytest.approx(other.measurement.samples_s, rel=1e-12)
+            assert getattr(record_ns.measurement, name) == pytest.approx(getattr(record_s.measurement, name), rel=1e-12)
+        assert record_ns.measurement.samples_s == pytest.approx(record_s.measurement.samples_s, rel=1e-12)
     assert import_any(empty_store, write("ns.json", in_ns)).added == 2
 
 
 def test_a_file_without_a_timer_counts_seconds(write: Write) -> None:
     old = copy.deepcopy(PYTEST_BENCHMARK)
-    for one in old["benchmarks"]:
-        del one["options"]
+    for benchmark in old["benchmarks"]:
+        del benchmark["options"]
     foreign = read_any(write("old.json", old)).foreign
     assert foreign is not None
     assert foreign.records[1].measurement is not None
@@ -130,42 +130,63 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        (broken(lambda one: one["benchmarks"][0]["stats"]["data"].append(-1.0)), "benchmarks[0].stats.data[3] is -1 s"),
-        (broken(lambda one: one["benchmarks"][0]["stats"]["data"].append(0)), "benchmarks[0].stats.data holds 0 s"),
-        (broken(lambda one: one["benchmarks"][0]["stats"]["data"].append("x")), "benchmarks[0].stats.data[3] is 'x'"),
-        (broken(lambda one: one["benchmarks"][1]["stats"].update(median=1e-9)), "benchmarks[1].stats: min, q1, median"),
-        (broken(lambda one: one["benchmarks"][1]["stats"].update(max=float("inf"))), "benchmarks[1].stats.max is inf"),
-        (broken(lambda one: one["benchmarks"][1].pop("stats")), "benchmarks[1].stats is missing or null"),
-        (broken(lambda one: one["benchmarks"].append(7)), "benchmarks[2] is a number, not an object"),
-        (broken(lambda one: one["benchmarks"][0].update(fullname=None, name=None)), "benchmarks[0].name is missing"),
-        (broken(lambda one: one["benchmarks"][0]["stats"].update(iterations=0)), "benchmarks[0].stats.iterations is 0"),
         (
-            broken(lambda one: one["benchmarks"][0]["stats"].update(rounds=10**11)),
+            broken(lambda written: written["benchmarks"][0]["stats"]["data"].append(-1.0)),
+            "benchmarks[0].stats.data[3] is -1 s",
+        ),
+        (
+            broken(lambda written: written["benchmarks"][0]["stats"]["data"].append(0)),
+            "benchmarks[0].stats.data holds 0 s",
+        ),
+        (
+            broken(lambda written: written["benchmarks"][0]["stats"]["data"].append("x")),
+            "benchmarks[0].stats.data[3] is 'x'",
+        ),
+        (
+            broken(lambda written: written["benchmarks"][1]["stats"].update(median=1e-9)),
+            "benchmarks[1].stats: min, q1, median",
+        ),
+        (
+            broken(lambda written: written["benchmarks"][1]["stats"].update(max=float("inf"))),
+            "benchmarks[1].stats.max is inf",
+        ),
+        (broken(lambda written: written["benchmarks"][1].pop("stats")), "benchmarks[1].stats is missing or null"),
+        (broken(lambda written: written["benchmarks"].append(7)), "benchmarks[2] is a number, not an object"),
+        (
+            broken(lambda written: written["benchmarks"][0].update(fullname=None, name=None)),
+            "benchmarks[0].name is missing",
+        ),
+        (
+            broken(lambda written: written["benchmarks"][0]["stats"].update(iterations=0)),
+            "benchmarks[0].stats.iterations is 0",
+        ),
+        (
+            broken(lambda written: written["benchmarks"][0]["stats"].update(rounds=10**11)),
             "benchmarks[0].stats.rounds is 100,000,000,000, but data holds 3 times",
         ),
         (
-            broken(lambda one: one["benchmarks"][0]["stats"].update(mean=900.0)),
+            broken(lambda written: written["benchmarks"][0]["stats"].update(mean=900.0)),
             "benchmarks[0].stats.mean is 900 s, not between",
         ),
         (
-            broken(lambda one: one["benchmarks"][0]["stats"].update(stddev=1e300)),
+            broken(lambda written: written["benchmarks"][0]["stats"].update(stddev=1e300)),
             "benchmarks[0].stats.stddev is 1e+300 s, more",
         ),
         (
-            broken(lambda one: one["benchmarks"][1]["stats"].update(mean=900.0)),
+            broken(lambda written: written["benchmarks"][1]["stats"].update(mean=900.0)),
             "benchmarks[1].stats.mean is 900 s, not between",
         ),
         (
-            broken(lambda one: one["benchmarks"][1]["stats"].update(stddev=1e300)),
+            broken(lambda written: written["benchmarks"][1]["stats"].update(stddev=1e300)),
             "benchmarks[1].stats.stddev is 1e+300 s, more",
         ),
         (
-            broken(lambda one: one["benchmarks"][1]["options"].update(timer="ticks.counter")),
+            broken(lambda written: written["benchmarks"][1]["options"].update(timer="ticks.counter")),
             "benchmarks[1].options.timer is 'ticks.counter', whose unit is unknown",
         ),
-        (broken(lambda one: one.update(machine_info=[])), "machine_info is a list, not an object"),
-        (broken(lambda one: one.update(datetime="soon")), "datetime is 'soon', not a date"),
-        (broken(lambda one: one.update(benchmarks=[])), "benchmarks is empty"),
+        (broken(lambda written: written.update(machine_info=[])), "machine_info is a list, not an object"),
+        (broken(lambda written: written.update(datetime="soon")), "datetime is 'soon', not a date"),
+        (broken(lambda written: written.update(benchmarks=[])), "benchmarks is empty"),
     ],
 )
 def test_a_bad_field_is_named_and_nothing_is_imported(

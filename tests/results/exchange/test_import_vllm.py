@@ -76,8 +76,8 @@ def test_old_names_and_how_many_ran_together_by_littles_law(write: Write) -> Non
 
 def test_no_more_ran_together_than_were_let_in(write: Write) -> None:
     asked = {**OLD_SERVE, "max_concurrency": 2}
-    decode = next(one for one in records(write("s.json", asked)) if one.case.op.startswith("decode"))
-    free = next(one for one in records(write("t.json", OLD_SERVE)) if one.case.op.startswith("decode"))
+    decode = next(record for record in records(write("s.json", asked)) if record.case.op.startswith("decode"))
+    free = next(record for record in records(write("t.json", OLD_SERVE)) if record.case.op.startswith("decode"))
     assert dict(decode.case.shape)["B"] == 2
     assert dict(free.case.shape)["B"] == 3
 
@@ -146,11 +146,11 @@ def test_several_devices_need_their_link(write: Write) -> None:
     with pytest.raises(InvalidValueError, match="--link-gb-s"):
         Stated(device_count=2)
     (two, _) = records(path, hardware=H100, device_count=2, link_bytes_per_s=450e9)
-    (one, _) = records(path, hardware=H100)
+    (single, _) = records(path, hardware=H100)
     assert two.ideal is not None
-    assert one.ideal is not None
-    assert 0.5 * one.ideal.time_s < two.ideal.time_s < 0.6 * one.ideal.time_s
-    assert two.case.case_key != one.case.case_key
+    assert single.ideal is not None
+    assert 0.5 * single.ideal.time_s < two.ideal.time_s < 0.6 * single.ideal.time_s
+    assert two.case.case_key != single.case.case_key
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_a_bad_field_is_named(write: Write, content: Any, words: str) -> None:
     ],
 )
 def test_hub_ids(name: str, model: str, formats: str | None) -> None:
-    known, found = model_of_hub_id(name)
-    assert known is not None
-    assert (known.shape.name, found) == (model, formats)
+    known_model, label = model_of_hub_id(name)
+    assert known_model is not None
+    assert (known_model.shape.name, label) == (model, formats)
 
 
 def test_a_served_name_is_never_a_path(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,58 +55,61 @@ def record() -> Record:
 
 
 def test_a_record_without_impossible_numbers_is_the_same_object() -> None:
-    one = record()
-    assert possible_records([one])[0] is one
+    whole = record()
+    assert possible_records([whole])[0] is whole
 
 
 @pytest.mark.parametrize("number", [nan, inf, -inf, 1.7e308])
 @pytest.mark.parametrize("name", ["power_w", "ci_high_s", "max_error", "std_s"])
 def test_a_number_that_may_be_missing_is_missing(name: str, number: float) -> None:
-    one = record()
-    (found,) = possible_records([replace(one, measurement=replace(one.measurement, **{name: number}))])
-    assert found == replace(one, measurement=replace(one.measurement, **{name: None}))
+    whole = record()
+    (possible,) = possible_records([replace(whole, measurement=replace(whole.measurement, **{name: number}))])
+    assert possible == replace(whole, measurement=replace(whole.measurement, **{name: None}))
 
 
 @pytest.mark.parametrize(
     ("name", "number"), [("median_s", nan), ("max_s", inf), ("median_s", 5e-324), ("samples_s", (1e-3, nan))]
 )
 def test_an_impossible_time_fails_its_case_and_says_which(name: str, number: object) -> None:
-    one = record()
-    (found,) = possible_records([replace(one, measurement=replace(one.measurement, **{name: number}))])
-    assert (found.status, found.measurement, found.predictions) == ("failed", None, one.predictions)
-    assert name in found.reason
+    whole = record()
+    (possible,) = possible_records([replace(whole, measurement=replace(whole.measurement, **{name: number}))])
+    assert (possible.status, possible.measurement, possible.predictions) == ("failed", None, whole.predictions)
+    assert name in possible.reason
 
 
 @pytest.mark.parametrize(("name", "number"), [("time_s", 1e-310), ("flops", 1.7e308), ("read_bytes", nan)])
 def test_a_prediction_with_an_impossible_number_is_none(name: str, number: float) -> None:
-    one = record()
-    (found,) = possible_records([replace(one, predictions=(replace(one.predictions[0], **{name: number}),))])
-    assert (found.predictions, found.measurement, found.status) == ((), one.measurement, "measured")
+    whole = record()
+    (possible,) = possible_records([replace(whole, predictions=(replace(whole.predictions[0], **{name: number}),))])
+    assert (possible.predictions, possible.measurement, possible.status) == ((), whole.measurement, "measured")
 
 
 def test_what_a_prediction_may_lack_goes_alone() -> None:
-    one = record()
-    odd = replace(one.predictions[0], high_s=inf, terms_s={"a": nan})
-    (found,) = possible_records([replace(one, predictions=(odd,))])
-    assert found.predictions == (replace(odd, high_s=None, terms_s=None),)
+    whole = record()
+    odd = replace(whole.predictions[0], high_s=inf, terms_s={"a": nan})
+    (possible,) = possible_records([replace(whole, predictions=(odd,))])
+    assert possible.predictions == (replace(odd, high_s=None, terms_s=None),)
 
 
 @pytest.mark.parametrize("number", [nan, inf])
 def test_a_reading_with_an_impossible_number_goes_as_a_whole(number: float) -> None:
-    one = record()
+    whole = record()
     energy = EnergyReading(
         energy_j=number, power_w=100.0, window_s=1.0, window_count=3, call_count=100, source="nvml", scope="gpu"
     )
     state = MachineState(throttled_s={"power": number})
     readings = (TelemetrySample(0.1, power_w=number, temperature_c=40.0), TelemetrySample(number, power_w=1.0))
-    (found,) = possible_records(
-        [replace(one, measurement=replace(one.measurement, energy=energy, state=state), telemetry=readings)]
+    (possible,) = possible_records(
+        [replace(whole, measurement=replace(whole.measurement, energy=energy, state=state), telemetry=readings)]
     )
-    assert (found.measurement, found.telemetry) == (one.measurement, (TelemetrySample(0.1, temperature_c=40.0),))
+    assert (possible.measurement, possible.telemetry) == (
+        whole.measurement,
+        (TelemetrySample(0.1, temperature_c=40.0),),
+    )
 
 
 def test_a_rate_of_nothing_per_second_is_none() -> None:
-    one = record()
-    odd = replace(one.predictions[0], bandwidth_bytes_per_s=5e-324)
-    (found,) = possible_records([replace(one, predictions=(odd,))])
-    assert found.predictions == (replace(odd, bandwidth_bytes_per_s=None),)
+    whole = record()
+    odd = replace(whole.predictions[0], bandwidth_bytes_per_s=5e-324)
+    (possible,) = possible_records([replace(whole, predictions=(odd,))])
+    assert possible.predictions == (replace(odd, bandwidth_bytes_per_s=None),)

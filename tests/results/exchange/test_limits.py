@@ -140,7 +140,7 @@ def put(document: Any, place: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "match"), WRONG, ids=[f"{one[0]}-{number}" for number, one in enumerate(WRONG)]
+    ("place", "value", "match"), WRONG, ids=[f"{wrong[0]}-{number}" for number, wrong in enumerate(WRONG)]
 )
 def test_what_no_machine_says(
     there: ResultStore, tmp_path: Path, document: dict[str, Any], place: str, value: Any, match: str

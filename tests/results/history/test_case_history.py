@@ -99,7 +99,7 @@ def test_another_class_method_or_chip_is_another_segment(make_nights):
             method=Method("cuda-event", "4", {}),
         ),
     ]
-    history = history_of(tuple([one for part in parts for one in part[place]] for place in (0, 1)))
+    history = history_of(tuple([item for part in parts for item in part[place]] for place in (0, 1)))
     assert [len(segment.nights) for segment in history.segments] == [20, 20, 20]
     assert history.segments[0].split == ()
     assert history.segments[1].split == ("driver 580.95 → 590.12",)
@@ -174,7 +174,7 @@ def test_short_series_say_so(make_nights):
 
 
 def test_a_drift_is_one_alert(make_nights):
-    values = [one * float(np.exp(0.0012 * night)) for night, one in enumerate(times((60, 1e-4)))]
+    values = [time_s * float(np.exp(0.0012 * night)) for night, time_s in enumerate(times((60, 1e-4)))]
     history = history_of(make_nights(values))
     (drift,) = history.drifts
     assert history.alerts == (drift,)
@@ -200,7 +200,7 @@ def test_the_error_of_the_prediction_is_watched(make_nights):
     # Nearer to the truth is better, from whichever side.
     closer = [-0.30 + 0.01 * source.normal() for _ in range(40)] + [0.05 + 0.01 * source.normal() for _ in range(12)]
     history = history_of(make_nights([1e-4] * 52, errors=closer), metric="error")
-    assert [one.status for one in history.changes] == ["better"]
+    assert [error_change.status for error_change in history.changes] == ["better"]
 
 
 def test_energy_memory_and_quality_have_series_of_their_own(make_nights):
@@ -259,11 +259,11 @@ def test_a_slow_drift_is_told_once(make_nights, seed, steps):
 
 def test_a_mended_kernel_leaves_no_alert_of_its_prediction(make_nights):
     measured = times((40, 1e-4), (10, 1.08e-4), (15, 1e-4))
-    errors = [1.11e-4 / one - 1 for one in measured]  # the prediction stands still
+    errors = [1.11e-4 / time_s - 1 for time_s in measured]  # the prediction stands still
     history = history_of(make_nights(measured, errors=errors), metric="error")
     assert history.change_points  # it moved …
     assert history.alerts == ()  # … and is no worse than it was
-    grown = [1.11e-4 / one - 1 for one in times((40, 1e-4), (20, 0.9e-4))]
+    grown = [1.11e-4 / time_s - 1 for time_s in times((40, 1e-4), (20, 0.9e-4))]
     assert len(history_of(make_nights([1e-4] * 60, errors=grown), metric="error").alerts) == 1
 
 

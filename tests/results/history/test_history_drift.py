@@ -14,9 +14,9 @@ RAMP = np.arange(60) / 59
 def test_a_steady_drift_is_found_with_its_size(total):
     source = np.random.default_rng(1)
     trends = [find_trend(source.normal(size=60) + total * RAMP) for _ in range(60)]
-    seen = [one for one in trends if one is not None]
+    seen = [trend for trend in trends if trend is not None]
     assert len(seen) >= 51
-    assert np.mean([one.total_value for one in seen]) == pytest.approx(total, rel=0.08)
+    assert np.mean([trend.total_value for trend in seen]) == pytest.approx(total, rel=0.08)
     assert seen[0].slope_value == pytest.approx(seen[0].total_value / 59)
 
 

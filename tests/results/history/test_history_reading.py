@@ -46,7 +46,7 @@ def test_a_store_says_what_its_records_say(store, nights, metric):
 
 def test_all_cases_at_once(store):
     histories = case_histories(store, options=HistoryOptions(METRICS["time"]))
-    assert [(one.case.op, len(one.points), len(one.alerts)) for one in histories] == [
+    assert [(history.case.op, len(history.points), len(history.alerts)) for history in histories] == [
         ("gemm", 3, 0),
         ("gemv", 30, 1),
         ("gemv", 3, 0),

@@ -30,8 +30,8 @@ def stepped(source, prior_count, step, after_count=16):
 
 def nights_until_found(series, prior_count):
     """Nights of the new level until the step is found, as somebody who looks every night sees it."""
-    found = [step.found_index - prior_count + 1 for step in find_steps(series) if step.found_index >= prior_count]
-    return found[0] if found else len(series)
+    delays = [step.found_index - prior_count + 1 for step in find_steps(series) if step.found_index >= prior_count]
+    return delays[0] if delays else len(series)
 
 
 def false_alarms(noise, series_count, night_count, seed=7):
@@ -163,11 +163,15 @@ def test_laws(seed, night, step, scale, offset):
     assert find_steps(series) == steps
     # Unit and level do not count.
     moved = find_steps(scale * series + offset * scale)
-    assert [one.start_index for one in moved] == [one.start_index for one in steps]
+    assert [moved_step.start_index for moved_step in moved] == [moved_step.start_index for moved_step in steps]
     # A mirror shows the same steps.
-    assert [one.start_index for one in find_steps(-series)] == [one.start_index for one in steps]
+    assert [moved_step.start_index for moved_step in find_steps(-series)] == [
+        moved_step.start_index for moved_step in steps
+    ]
     # Later nights never move a step, and never find one in hindsight.
     for count in range(len(series) - CONFIRMING_NIGHTS - 4, len(series)):
         earlier = find_steps(series[:count])
-        told = [(one.start_index, one.found_index) for one in steps if one.found_index < count]
-        assert [(one.start_index, one.found_index) for one in earlier] == told
+        expected = [
+            (moved_step.start_index, moved_step.found_index) for moved_step in steps if moved_step.found_index < count
+        ]
+        assert [(moved_step.start_index, moved_step.found_index) for moved_step in earlier] == expected

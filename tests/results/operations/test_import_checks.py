@@ -162,7 +162,7 @@ def test_a_changed_copy_is_no_duplicate_without_a_word(tmp_path: Path, document:
         for record in document["records"]:
             for name in ("median_s", "min_s", "max_s", "mean_s", "q1_s", "q3_s", "std_s"):
                 record["measurement"][name] *= 2
-            record["measurement"]["samples_s"] = [2 * one for one in record["measurement"]["samples_s"]]
+            record["measurement"]["samples_s"] = [2 * sample_s for sample_s in record["measurement"]["samples_s"]]
         document["run"]["label"] = "another"
         path.write_text(json.dumps(document))
         changed = import_file(store, path)
@@ -195,16 +195,16 @@ def test_times_of_every_offset_sort_like_times(tmp_path: Path, document: dict[st
     }
     with open_store(tmp_path / "there.db") as store:
         for text in started:
-            one = copy.deepcopy(document)
+            export = copy.deepcopy(document)
             run_id = uuid.uuid4().hex
-            one["run"].update(run_id=run_id, started_at=text, finished_at="2026-11-03T01:00:00+01:00")
-            one["records"] = [
-                {**one["records"][0], "run_id": run_id, "record_id": uuid.uuid4().hex, "created_at": text}
+            export["run"].update(run_id=run_id, started_at=text, finished_at="2026-11-03T01:00:00+01:00")
+            export["records"] = [
+                {**export["records"][0], "run_id": run_id, "record_id": uuid.uuid4().hex, "created_at": text}
             ]
-            one["records"][0]["process"] = {**one["records"][0]["process"], "started_at": text}
-            one["processes"] = [one["records"][0]["process"]]
+            export["records"][0]["process"] = {**export["records"][0]["process"], "started_at": text}
+            export["processes"] = [export["records"][0]["process"]]
             path = tmp_path / "run.json"
-            path.write_text(json.dumps(one))
+            path.write_text(json.dumps(export))
             import_file(store, path)
             (record,) = store.records(run_id)
             assert (record.created_at, record.process.started_at) == (started[text], started[text])

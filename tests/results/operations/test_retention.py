@@ -109,7 +109,7 @@ def test_what_is_protected_keeps_everything(
     undated = run(7, started_at="last tuesday")
     report = prune(store, kept={quarantined.run_id: finding("run-named", place="quarantine.toml")}, kept_newest=2)
     assert {drop.run.run_id for drop in report.drops} == {older.run_id, plain.run_id}
-    reasons = {one.run.run_id: one.reason.code for one in report.protected}
+    reasons = {protection.run.run_id: protection.reason.code for protection in report.protected}
     assert reasons == {
         tagged.run_id: "run-labelled",
         quarantined.run_id: "run-named",
@@ -127,11 +127,13 @@ def test_a_dated_label_is_no_wish_to_keep_a_night(
         return add(store, make_run(started_at=f"2026-01-{day:02}T10:00:00+00:00", label=label), make_record(""))
 
     nights = [run(1, "nightly-2026-01-01-011700"), run(2, "night 20260102"), run(3, "try 7"), run(4, "try 8")]
-    kept = [run(5, "release-1.4"), run(6, "nightly-2026-13-41"), run(7, "build 120260101")]
+    labelled = [run(5, "release-1.4"), run(6, "nightly-2026-13-41"), run(7, "build 120260101")]
     newest = run(8, "nightly-2026-01-08-011700")
     report = prune(store, kept={}, kept_newest=1, ignored_labels=["try *"])
     assert {drop.run.run_id for drop in report.drops} == {night.run_id for night in nights}
-    assert {one.run.run_id for one in report.protected} == {one.run_id for one in (*kept, newest)}
+    assert {protection.run.run_id for protection in report.protected} == {
+        protection.run_id for protection in (*labelled, newest)
+    }
 
 
 @pytest.mark.parametrize(("text", "days"), [("90d", 90), ("12w", 84), (" 6M ", 180), ("2y", 730), ("1d", 1)])
@@ -182,8 +184,8 @@ def test_the_command(tmp_path: Path, make_run: Callable[..., RunInfo], make_reco
     ]
     dry = json.loads(runner.invoke(app, [*common, "--dry-run", "--json"]).stdout)
     assert dry["sample_bytes"] == 400_000
-    assert [one["run_id"] for one in dry["runs"]] == [runs[2].run_id]
-    assert {one["run_id"]: one["reason"] for one in dry["kept"]} == {
+    assert [entry["run_id"] for entry in dry["runs"]] == [runs[2].run_id]
+    assert {entry["run_id"]: entry["reason"] for entry in dry["kept"]} == {
         runs[0].run_id: f"named in {tmp_path / 'baselines.toml'}",
         runs[1].run_id: "named in --keep",
     }

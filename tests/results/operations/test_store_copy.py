@@ -168,9 +168,9 @@ def test_a_copy_that_differs_says_so(source: Path, tmp_path: Path, monkeypatch: 
     real = store_copy._contents
 
     def meddled(here: object, there: object, progress: object) -> object:
-        found = real(here, there, progress)  # type: ignore[arg-type]
-        one, _ = found["record"]
-        return {**found, "record": (one, replace(one, content_hash="0" * 64))}
+        contents = real(here, there, progress)  # type: ignore[arg-type]
+        counted, _ = contents["record"]
+        return {**contents, "record": (counted, replace(counted, content_hash="0" * 64))}
 
     monkeypatch.setattr(store_copy, "_contents", meddled)
     done = runner.invoke(app, ["db", "copy", str(tmp_path / "there.db"), "--db", str(source)])
@@ -197,5 +197,5 @@ def test_portions_cover_every_row_once(source: Path) -> None:
     with open_store(source, read_only=True) as store:
         ranges = store.query(lambda connection: list(id_ranges(connection, RECORD, 3)))
         ids = store.query(lambda connection: [row.id for row in connection.execute(RECORD.select())])
-    assert [sum(low <= one <= high for low, high in ranges) for one in ids] == [1] * len(ids)
-    assert max(sum(low <= one <= high for one in ids) for low, high in ranges) <= 3
+    assert [sum(low <= row_id <= high for low, high in ranges) for row_id in ids] == [1] * len(ids)
+    assert max(sum(low <= row_id <= high for row_id in ids) for low, high in ranges) <= 3

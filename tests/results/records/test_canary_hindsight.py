@@ -22,10 +22,10 @@ def test_a_reading_judged_slow_in_hindsight_is_stored_so_and_never_made_healthy(
     store: ResultStore, make_run: MakeRun
 ) -> None:
     run, other = make_run(), make_run()
-    for one in (run, other):
-        store.begin_run(one)
-        store.add_canary(one.run_id, reading(1, time_s=1e-4, reference_s=1e-4))
-        store.add_canary(one.run_id, reading(2))
+    for stored_run in (run, other):
+        store.begin_run(stored_run)
+        store.add_canary(stored_run.run_id, reading(1, time_s=1e-4, reference_s=1e-4))
+        store.add_canary(stored_run.run_id, reading(2))
     judged = reading(1, time_s=1e-4, reference_s=3.5e-5, is_slow=True)
     store.rejudge_canaries(run.run_id, [judged, reading(9, is_slow=True)])  # the second is not there
     assert store.canaries(run.run_id) == [judged, reading(2)]

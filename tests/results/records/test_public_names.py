@@ -21,10 +21,10 @@ PAGE = (ROOT / "docs" / "reference" / "database.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("name", results.__all__)
 def test_a_public_name_is_what_it_says(name: str) -> None:
-    found = getattr(results, name)
-    assert callable(found)
-    assert found.__name__ == name
-    assert found.__doc__
+    value = getattr(results, name)
+    assert callable(value)
+    assert value.__name__ == name
+    assert value.__doc__
     assert name in dir(results)
 
 

@@ -45,7 +45,7 @@ def plans(store: ResultStore, question: Asked, run_id: str, case_key: str) -> li
     sa.event.listen(store._engine, "before_cursor_execute", note)
     question(store, run_id, case_key)
     sa.event.remove(store._engine, "before_cursor_execute", note)
-    found = []
+    plan_texts = []
     for statement, parameters in sent:
         if not statement.lstrip().upper().startswith("SELECT"):
             continue
@@ -56,9 +56,9 @@ def plans(store: ResultStore, question: Asked, run_id: str, case_key: str) -> li
             rows = connection.exec_driver_sql(f"{command} {statement}", parameters).all()
             return "\n".join(str(row[3] if is_sqlite else row[0]) for row in rows)
 
-        found.append(store.query(explain))
-    assert found
-    return found
+        plan_texts.append(store.query(explain))
+    assert plan_texts
+    return plan_texts
 
 
 def check(store: ResultStore, run_id: str, case_key: str, large: tuple[str, ...] = LARGE) -> None:
@@ -76,7 +76,7 @@ def test_sqlite_walks_over_no_large_table(tmp_path: Path) -> None:
         (plan, *_) = plans(store, QUESTIONS["the newest complete run"], last.run_id, case_key)
         assert "SCAN run USING INDEX ix_run_started_at" in plan  # from the newest on, and stops at the first
         (series, *_) = [
-            one for one in plans(store, QUESTIONS["the history of a case"], last.run_id, case_key) if "record" in one
+            line for line in plans(store, QUESTIONS["the history of a case"], last.run_id, case_key) if "record" in line
         ]
         assert "ix_record_case_id" in series
 
@@ -87,10 +87,10 @@ def test_the_cloned_runs_are_like_stored_ones(tmp_path: Path) -> None:
         runs = store.runs()
         assert [run.git_branch for run in runs] == ["main"] * 3
         assert runs[0] == last
-        kept = [store.records(run.run_id) for run in runs]
-        assert [len(records) for records in kept] == [4, 4, 4]
-        assert len({record.record_id for records in kept for record in records}) == 12
-        assert len({record.case for records in kept for record in records}) == 4
+        stored = [store.records(run.run_id) for run in runs]
+        assert [len(records) for records in stored] == [4, 4, 4]
+        assert len({record.record_id for records in stored for record in records}) == 12
+        assert len({record.case for records in stored for record in records}) == 4
 
 
 @pytest.mark.full

@@ -29,9 +29,9 @@ def test_every_old_sentence_becomes_its_finding_with_the_values_that_its_line_ne
 
 def test_joined_sentences_are_taken_apart_and_the_unknown_rest_keeps_its_text():
     text = "not a sentence of ours; at most 85 % of the DRAM bandwidth, as published for gb10; nor this; nor that"
-    first, known, rest = findings_of_note(text)
+    first, lowered, rest = findings_of_note(text)
     assert first == finding("legacy-note", text="not a sentence of ours")
-    assert (known.code, known.value("dram_share_ratio"), known.value("hardware")) == (
+    assert (lowered.code, lowered.value("dram_share_ratio"), lowered.value("hardware")) == (
         "dram-share-limited",
         0.85,
         "gb10",

@@ -62,11 +62,11 @@ def floor(number: int, sd: float, count: int = 10, method: Method = METHOD) -> N
 
 
 def by_key(floors: Sequence[NoiseFloor]) -> dict[tuple[str, str], NoiseFloor]:
-    return {(one.case_key, one.method_hash): one for one in floors}
+    return {(noise_floor.case_key, noise_floor.method_hash): noise_floor for noise_floor in floors}
 
 
-def only(found: dict[str, TotalInterval]) -> TotalInterval:
-    (interval,) = found.values()
+def only(intervals: dict[str, TotalInterval]) -> TotalInterval:
+    (interval,) = intervals.values()
     return interval
 
 
@@ -96,9 +96,11 @@ def share_and_width(
             own = NOISE[noise](rng, (processes, cases)) * math.sqrt(1 - shared)
             logs = sds * (own + NOISE[noise](rng, (processes, 1)) * math.sqrt(shared))
             both.append(list(total_intervals(run_of(logs)).values()))
-        agreed += [agree(one, other) for one, other in zip(*both, strict=True)]
-        estimates += [[math.log(one.estimate_s) for one in side] for side in both]
-        widths += [[one.half_width_log for one in side] for side in both]
+        agreed += [
+            agree(first_interval, second_interval) for first_interval, second_interval in zip(*both, strict=True)
+        ]
+        estimates += [[math.log(interval.estimate_s) for interval in side] for side in both]
+        widths += [[interval.half_width_log for interval in side] for side in both]
     sd = np.std(estimates, axis=0, ddof=1)
     return float(np.mean(agreed)), float(np.median(np.median(widths, axis=0) / sd))
 
@@ -106,7 +108,7 @@ def share_and_width(
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize(
     ("spread", "shared"),
-    [(0.0, 0.0), (0.8, 0.3), *(pytest.param(*one, marks=pytest.mark.full) for one in ((0.0, 0.3), (0.8, 0.0)))],
+    [(0.0, 0.0), (0.8, 0.3), *(pytest.param(*sizes, marks=pytest.mark.full) for sizes in ((0.0, 0.3), (0.8, 0.0)))],
 )
 def test_back_to_back_runs_agree_as_often_as_stated_and_width_buys_nothing(noise, spread, shared):
     share, width = share_and_width(noise, 3, 24, spread, shared, pairs=80)
@@ -242,7 +244,7 @@ def test_a_floor_steadies_a_small_run_and_never_hides_todays_noise():
 def test_some_cases_of_a_run_get_the_interval_they_have_in_the_whole_run():
     records = run_of(np.random.default_rng(7).normal(0, 0.02, (3, 12)))
     whole = total_intervals(records)
-    some = [one for one in records if one.case in (case(2), case(5))]
+    some = [member for member in records if member.case in (case(2), case(5))]
     assert total_intervals(some, learnt_from=records) == {
         fromkey: whole[fromkey] for fromkey in dict.fromkeys(r.case.case_key for r in some)
     }
@@ -252,14 +254,14 @@ def test_some_cases_of_a_run_get_the_interval_they_have_in_the_whole_run():
 def test_missing_processes_and_failed_records_are_left_out():
     rng = np.random.default_rng(9)
     records = run_of(0.01 * rng.standard_normal((3, 6)))
-    lost = [one for one in records if not (one.case == case(5) and one.process.ordinal > 0)]
-    lost = [replace(one, status="failed", measurement=None) if one.case == case(4) else one for one in lost]
+    lost = [member for member in records if not (member.case == case(5) and member.process.ordinal > 0)]
+    lost = [replace(member, status="failed", measurement=None) if member.case == case(4) else member for member in lost]
     intervals = total_intervals(lost)
     assert set(intervals) == {case(number).case_key for number in (0, 1, 2, 3, 5)}
     alone, full = intervals[case(5).case_key], intervals[case(0).case_key]
     assert (alone.process_count, alone.basis, full.process_count) == (1, "processes", 3)
     assert alone.half_width_log > full.half_width_log
-    two_cases = [one for one in lost if one.case in (case(0), case(5))]
+    two_cases = [member for member in lost if member.case in (case(0), case(5))]
     assert total_intervals(two_cases)[case(5).case_key].basis == "one process"
 
 
@@ -283,10 +285,13 @@ def test_some_equal_medians_do_not_spoil_the_others():
     logs = 0.02 * np.random.default_rng(10).standard_normal((3, 10))
     usual = list(total_intervals(run_of(logs)).values())
     logs[:, 0] = 0.0
-    found = list(total_intervals(run_of(logs)).values())
-    assert 0 < found[0].half_width_log < usual[1].half_width_log * 2
-    assert all(math.isfinite(one.high_s) and one.low_s < one.estimate_s < one.high_s for one in found)
-    assert 0.5 < found[1].half_width_log / usual[1].half_width_log < 2.5
+    intervals = list(total_intervals(run_of(logs)).values())
+    assert 0 < intervals[0].half_width_log < usual[1].half_width_log * 2
+    assert all(
+        math.isfinite(interval.high_s) and interval.low_s < interval.estimate_s < interval.high_s
+        for interval in intervals
+    )
+    assert 0.5 < intervals[1].half_width_log / usual[1].half_width_log < 2.5
 
 
 def test_what_cannot_be_a_time_is_left_out():
@@ -378,5 +383,7 @@ def test_intervals_are_plain_numbers():
     intervals = total_intervals(
         run_of(0.02 * np.random.default_rng(16).standard_normal((3, 5))), by_key([floor(0, 0.02)])
     )
-    assert all(type(one.high_s) is float and type(one.between_sd_ratio) is float for one in intervals.values())
-    assert json.dumps([one.low_s for one in intervals.values()])
+    assert all(
+        type(interval.high_s) is float and type(interval.between_sd_ratio) is float for interval in intervals.values()
+    )
+    assert json.dumps([interval.low_s for interval in intervals.values()])

@@ -15,7 +15,7 @@ def test_a_pipe_among_the_files_is_not_waited_for(tmp_path: Path) -> None:
     folder.mkdir()
     with open_store(tmp_path / "r.db") as store:
         by_name = deliver_files(store, [pipe, folder])
-        assert [one.outcome for one in by_name] == ["failed", "failed"]
-        assert all("is not a regular file" in one.reason for one in by_name)
+        assert [delivery.outcome for delivery in by_name] == ["failed", "failed"]
+        assert all("is not a regular file" in delivery.reason for delivery in by_name)
         assert "failed" in {delivery.outcome for delivery in deliver_waiting(store, tmp_path)}
     assert pipe.exists()

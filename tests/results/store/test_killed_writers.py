@@ -239,7 +239,7 @@ def test_every_acknowledged_result_of_many_writers_is_there_once(
     mortal_postgres.start()
     output, errors = process.communicate(timeout=550)
     assert (json.loads(output), errors) == ([-signal.SIGKILL] + [0] * (writers - 1), "")
-    acknowledged = [one for number in range(writers) for one in ids_in(tmp_path / f"acknowledged-{number}")]
+    acknowledged = [record_id for number in range(writers) for record_id in ids_in(tmp_path / f"acknowledged-{number}")]
     with open_store(url) as store:
         waiting = spool_files(spool)
         assert [delivery.outcome for delivery in deliver_waiting(store, spool)] == ["delivered"] * len(waiting)

@@ -96,9 +96,9 @@ def contents(target: StoreTarget) -> tuple[int | None, dict[str, int], set[str]]
             for name in COUNTED
             if name in tables
         }
-        found = read_version(connection, target), counts, tables
+        state = read_version(connection, target), counts, tables
     engine.dispose()
-    return found
+    return state
 
 
 FULL = {"run": 2, "process": 2, "environment": 1, "case": 1, "method": 1, "record": 3, "measurement": 3, "prediction": 3, "telemetry": 6}  # fmt: skip
@@ -109,7 +109,7 @@ def test_rebuilding_a_parent_table_keeps_every_child_row(
 ) -> None:
     target, _ = filled
     assert contents(target)[:2] == (SCHEMA_VERSION, FULL)
-    upgrade(target, wanted=NEXT, folders=scripts(REBUILD_RUN))
+    upgrade(target, target_version=NEXT, folders=scripts(REBUILD_RUN))
     assert contents(target)[:2] == (NEXT, FULL)
 
 
@@ -141,7 +141,7 @@ def test_a_failed_migration_is_rolled_back_whole(
     with pytest.raises(
         StoreError, match=rf"schema {SCHEMA_VERSION} to {NEXT} failed \(the disk caught fire\); nothing was changed"
     ):
-        upgrade(target, wanted=NEXT, folders=scripts(FAIL_HALFWAY))
+        upgrade(target, target_version=NEXT, folders=scripts(FAIL_HALFWAY))
     assert contents(target) == before
     with open_store(target.path or target.url) as store:
         stored = [record for run in store.runs() for record in store.records(run.run_id)]
@@ -161,7 +161,7 @@ def test_a_migration_that_would_orphan_rows_is_rolled_back(
     target = parse_target(tmp_path / "results.db")
     before = contents(target)
     with pytest.raises(StoreError, match="process, record"):
-        upgrade(target, wanted=NEXT, folders=scripts(ORPHAN_ROWS))
+        upgrade(target, target_version=NEXT, folders=scripts(ORPHAN_ROWS))
     assert contents(target) == before
 
 
@@ -178,8 +178,8 @@ def test_an_upgrade_keeps_a_complete_backup_and_never_overwrites_one(
         record = make_record(run.run_id)
         writer.add_record(record)
         with pytest.raises(StoreError, match="backup is at"):
-            upgrade(parse_target(path), wanted=NEXT, folders=scripts(FAIL_HALFWAY))
-        upgrade(parse_target(path), wanted=NEXT, folders=scripts(REBUILD_RUN))
+            upgrade(parse_target(path), target_version=NEXT, folders=scripts(FAIL_HALFWAY))
+        upgrade(parse_target(path), target_version=NEXT, folders=scripts(REBUILD_RUN))
     backups = sorted(item for item in tmp_path.iterdir() if "backup" in item.name)
     assert [item.name for item in backups] == [
         f"results.db.schema-{SCHEMA_VERSION}.backup",
@@ -204,7 +204,7 @@ def test_a_newer_schema_is_refused_and_left_alone(
     filled: tuple[StoreTarget, list[Record]], scripts: Callable[[str], list[Path]]
 ) -> None:
     target, _ = filled
-    upgrade(target, wanted=NEXT, folders=scripts(REBUILD_RUN))
+    upgrade(target, target_version=NEXT, folders=scripts(REBUILD_RUN))
     for options in ({}, {"read_only": True}):
         with pytest.raises(
             StoreError, match=rf"newer roofline-bench \(schema {NEXT}, this one knows {SCHEMA_VERSION}\): pip"
@@ -224,9 +224,9 @@ def test_the_scripts_make_exactly_the_tables_of_the_schema(target: str | Path) -
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": _differs})
         assert compare_metadata(context, Base.metadata) == []
-        found = sa.inspect(connection)
+        inspector = sa.inspect(connection)
         for table in Base.metadata.sorted_tables:  # names of constraints too: batch migrations look them up
-            assert {key["name"] for key in found.get_foreign_keys(table.name)} == {
+            assert {key["name"] for key in inspector.get_foreign_keys(table.name)} == {
                 str(key.name) for key in table.foreign_key_constraints
             }
     engine.dispose()

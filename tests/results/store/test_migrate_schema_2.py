@@ -56,7 +56,7 @@ def version_1(target: str | Path) -> str | Path:
     if isinstance(target, Path):
         shutil.copy(GOLDEN / "store_v1.sqlite", target)
         return target
-    upgrade(parse_target(target), wanted=1)
+    upgrade(parse_target(target), target_version=1)
     source, sink = make_engine(parse_target(GOLDEN / "store_v1.sqlite"), mode="ro"), make_engine(parse_target(target))
     old = sa.MetaData()
     with source.connect() as reading, sink.begin() as writing:
@@ -75,12 +75,12 @@ def version_1(target: str | Path) -> str | Path:
 def counts(target: str | Path, names: tuple[str, ...]) -> dict[str, int]:
     engine = make_engine(parse_target(target))
     with engine.connect() as connection:
-        found = {
+        row_counts = {
             name: int(connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one())
             for name in names
         }
     engine.dispose()
-    return found
+    return row_counts
 
 
 def test_every_row_and_value_is_kept_and_what_is_new_is_empty(version_1: str | Path, written: ModuleType) -> None:
@@ -168,9 +168,9 @@ def test_an_upgrade_that_fails_at_its_last_table_changes_nothing(version_1: str 
         open_store(version_1)
     with engine.connect() as connection:
         assert read_version(connection, parse_target(version_1)) == 1
-        found = sa.inspect(connection)
-        assert {"energy", "canary"}.isdisjoint(found.get_table_names())
-        assert "role" not in {column["name"] for column in found.get_columns("process")}
+        inspector = sa.inspect(connection)
+        assert {"energy", "canary"}.isdisjoint(inspector.get_table_names())
+        assert "role" not in {column["name"] for column in inspector.get_columns("process")}
     assert counts(version_1, OLD_TABLES) == before
     engine.dispose()
 

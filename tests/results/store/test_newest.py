@@ -50,5 +50,5 @@ def test_the_newest_run_of_each_chip_that_measured_something_on_it(tmp_path, mak
             record = make_record(run_id)
             lost = {} if status == "measured" else {"measurement": None, "reason": "no kernel"}
             store.add_run(run, (), (replace(record, status=status, **lost),))
-        found = {run.hardware_key: run.started_at[:10] for run in measuring_runs(store)}
-    assert found == {"gb10": "2026-11-02", "h100": "2026-11-01"}
+        started_of_chip = {run.hardware_key: run.started_at[:10] for run in measuring_runs(store)}
+    assert started_of_chip == {"gb10": "2026-11-02", "h100": "2026-11-01"}

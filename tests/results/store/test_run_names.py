@@ -139,7 +139,7 @@ def on(
 def names(store: ResultStore, host: str, count: int) -> list[str]:
     def ask(connection: Connection) -> list[str]:
         wanted = ["latest", *(f"latest~{back}" for back in range(1, count))]
-        return [resolve(connection, one, "here", host).run_id[:4] for one in wanted]
+        return [resolve(connection, run_name, "here", host).run_id[:4] for run_name in wanted]
 
     return store.query(ask)
 

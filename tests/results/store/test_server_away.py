@@ -93,11 +93,11 @@ def test_what_a_killed_server_does_not_take_is_kept_and_delivered_once(
         (again,) = deliver_files(store, [copy])  # a file that was copied, or whose removal was lost in a power cut
         assert (again.outcome, again.record_count, again.added_count) == ("delivered", 2, 0)
         assert spool_files(tmp_path / "spool") == []
-        found = store.records(run.run_id)
-        flagged = [record.record_id for record in found if "quarantined" in record.measurement.flags]  # type: ignore[union-attr]
+        delivered = store.records(run.run_id)
+        flagged = [record.record_id for record in delivered if "quarantined" in record.measurement.flags]  # type: ignore[union-attr]
         assert flagged == [records[0].record_id, records[3].record_id]
-        assert [record.record_id for record in found] == [record.record_id for record in records]
-        assert found[2] == records[2]
+        assert [record.record_id for record in delivered] == [record.record_id for record in records]
+        assert delivered[2] == records[2]
         assert store.resolve_run(run.run_id).status == "complete"
         assert store.canaries(run.run_id) == [replace(canary, is_slow=True, reference_s=5e-4)]
         assert store.noise_floors("c") == {("k", "m"): floor}
@@ -201,8 +201,8 @@ def test_a_run_whose_server_dies_ends_as_it_would_have_and_the_next_one_delivers
     assert f"2 new ({path.name})" in done.stdout
     with open_store(url, read_only=True) as store:
         runs = store.runs()
-        assert [one.status for one in runs] == ["complete", "complete"]
-        assert [len(store.records(one.run_id)) for one in runs] == [4, 4]
+        assert [stored_run.status for stored_run in runs] == ["complete", "complete"]
+        assert [len(store.records(stored_run.run_id)) for stored_run in runs] == [4, 4]
     assert spool_files(tmp_path / ".roofline" / "spool") == []
 
 

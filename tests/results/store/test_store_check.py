@@ -75,8 +75,8 @@ def test_a_missing_index_and_a_value_nobody_stored(filled: str | Path) -> None:
     assert index == ("index", "record")
     assert value[0] == "value"
     with open_store(filled, read_only=True) as store:
-        (found,) = [problem for problem in check_store(store) if problem.kind == "value"]
-        assert "sample_count is 7, but samples_s holds 3" in found.what
+        (stated,) = [problem for problem in check_store(store) if problem.kind == "value"]
+        assert "sample_count is 7, but samples_s holds 3" in stated.what
         assert len(check_store(store, with_values=False)) == 1
 
 
@@ -84,8 +84,8 @@ def test_rows_without_their_parent(path: Path) -> None:
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("DELETE FROM process")
         raw.commit()
-    found = problems(path)
-    assert ("reference", "record") in found
+    messages = problems(path)
+    assert ("reference", "record") in messages
 
 
 def test_postgres_rows_without_their_parent_and_invalid_indexes(

@@ -158,8 +158,8 @@ def test_every_field_comes_back(
     assert shown(store.canaries(run.run_id)) == shown(canaries)
     assert shown(store.noise_floors(run.run_id)) == shown({(floor.case_key, floor.method_hash): floor})
     assert shown(store.resolve_run(run.run_id)) == shown(run)
-    for found, given_record in zip(store.records(run.run_id), records, strict=True):
-        assert shown(found) == shown(given_record)
+    for stored, given_record in zip(store.records(run.run_id), records, strict=True):
+        assert shown(stored) == shown(given_record)
     assert shown(store.profile(profile.profile_hash)) == shown(profile)
 
 
@@ -256,10 +256,10 @@ def test_numpy_numbers_become_plain_ones(
     numbers: dict[str, Any] = {"median_s": np.float64(2.5), "mean_s": np.float32(0.5), "sample_count": np.int64(7)}
     measurement = replace(the_measurement(record), **numbers)
     store.add_record(replace(record, measurement=measurement))
-    found = store.records(run.run_id)[0].measurement
-    assert found is not None
-    assert (found.median_s, found.mean_s, found.sample_count) == (2.5, 0.5, 7)
-    assert type(found.sample_count) is int
+    stored = store.records(run.run_id)[0].measurement
+    assert stored is not None
+    assert (stored.median_s, stored.mean_s, stored.sample_count) == (2.5, 0.5, 7)
+    assert type(stored.sample_count) is int
 
 
 def test_without_samples_only_the_samples_are_missing(
@@ -269,8 +269,8 @@ def test_without_samples_only_the_samples_are_missing(
     store.begin_run(run)
     record = make_record(run.run_id)
     store.add_record(record)
-    found = store.records(run.run_id, with_samples=False)[0]
-    assert found == replace(record, measurement=replace(the_measurement(record), samples_s=()))
+    stored = store.records(run.run_id, with_samples=False)[0]
+    assert stored == replace(record, measurement=replace(the_measurement(record), samples_s=()))
 
 
 def test_cases_that_differ_in_the_order_of_dimensions_stay_apart(

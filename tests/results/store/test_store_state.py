@@ -90,9 +90,9 @@ def test_a_record_without_them_writes_no_further_row(
 def test_deleting_a_run_deletes_its_state_and_keeps_the_noise_floors(
     tmp_path: Path, make_run: MakeRun, make_record: MakeRecord, full_measurement: Measurement
 ) -> None:
-    gone, kept = make_run(), make_run()
+    gone, other_run = make_run(), make_run()
     with open_store(tmp_path / "r.db") as store:
-        for run in (gone, kept):
+        for run in (gone, other_run):
             store.begin_run(run)
             store.add_record(make_record(run.run_id, measurement=full_measurement))
             store.add_canary(run.run_id, reading(1))
@@ -109,11 +109,11 @@ def test_deleting_a_run_deletes_its_state_and_keeps_the_noise_floors(
 
 def test_canaries_of_a_run_in_the_order_stored_and_each_once(store: ResultStore, make_run: MakeRun) -> None:
     run, other = make_run(), make_run()
-    for one in (run, other):
-        store.begin_run(one)
+    for stored_run in (run, other):
+        store.begin_run(stored_run)
     given = [reading(5, power_w=40.5, sm_clock_hz=2.4e9, reference_s=3.4e-5), reading(2, is_slow=True), reading(3)]
-    for one in given:
-        store.add_canary(run.run_id, one)
+    for stored_run in given:
+        store.add_canary(run.run_id, stored_run)
     store.add_canary(run.run_id, given[0])
     store.add_canary(other.run_id, reading(5))
     assert store.canaries(run.run_id) == given
@@ -135,7 +135,7 @@ def test_canary_times_are_healthy_of_one_class_and_kernel_newest_first(store: Re
         store.begin_run(run)
     class_hash = here.environment.class_hash
     assert store.canary_times(class_hash, KERNEL) == []
-    for run, one in (
+    for run, canary in (
         (later, reading(30, 3.3e-5)),
         (here, reading(10, 3.1e-5)),
         (here, reading(20, 3.2e-5)),
@@ -143,7 +143,7 @@ def test_canary_times_are_healthy_of_one_class_and_kernel_newest_first(store: Re
         (here, reading(41, 1e-5, kernel="copy-1GiB")),
         (elsewhere, reading(42, 2e-5)),
     ):
-        store.add_canary(run.run_id, one)
+        store.add_canary(run.run_id, canary)
     assert store.canary_times(class_hash, KERNEL) == [3.3e-5, 3.2e-5, 3.1e-5]
     assert store.canary_times(class_hash, KERNEL, limit=2) == [3.3e-5, 3.2e-5]
     assert store.canary_times(class_hash, "copy-1GiB") == [1e-5]
@@ -188,7 +188,7 @@ def test_flags_are_added_behind_the_others_and_once(
     for record in given:
         store.add_record(record)
     ids = [record.record_id for record in given[:3]]
-    assert store.flag_records((one for one in [*ids, *ids]), "quarantined") == 2
+    assert store.flag_records((record_id for record_id in [*ids, *ids]), "quarantined") == 2
     assert store.flag_records(ids, "quarantined") == 0
     assert store.flag_records(ids[:1], "drift") == 1
     assert flags_of(store, run.run_id) == [
@@ -229,11 +229,11 @@ def test_flagging_while_others_flag_and_store(target: str | Path, make_run: Make
     """Two stores on one database flag the same records, in opposite orders, while a third keeps storing."""
     run = make_run()
     wanted = list(FLAGS)[1:9]
-    with open_store(target) as one, open_store(target) as two, open_store(target) as writer:
-        one.begin_run(run)
+    with open_store(target) as first, open_store(target) as two, open_store(target) as writer:
+        first.begin_run(run)
         early = [make_record(run.run_id) for _ in range(12)]
         for record in early:
-            one.add_record(record)
+            first.add_record(record)
         late = [make_record(run.run_id) for _ in range(25)]
         errors: list[BaseException] = []
 
@@ -245,7 +245,7 @@ def test_flagging_while_others_flag_and_store(target: str | Path, make_run: Make
 
         ids = [record.record_id for record in early]
         jobs: list[Callable[[], object]] = [
-            lambda: [one.flag_records(ids, flag) for flag in wanted[::2]],
+            lambda: [first.flag_records(ids, flag) for flag in wanted[::2]],
             lambda: [two.flag_records(reversed(ids), flag) for flag in wanted[1::2]],
             lambda: [writer.add_record(record) for record in late],
         ]
@@ -255,10 +255,10 @@ def test_flagging_while_others_flag_and_store(target: str | Path, make_run: Make
         for thread in threads:
             thread.join()
         assert errors == []
-        found = {record.record_id: record.measurement for record in one.records(run.run_id)}
-        assert len(found) == 37
+        measurements = {record.record_id: record.measurement for record in first.records(run.run_id)}
+        assert len(measurements) == 37
         for record_id in ids:
-            measurement = found[record_id]
+            measurement = measurements[record_id]
             assert measurement is not None
             assert measurement.flags[0] == "noisy"
             assert sorted(measurement.flags[1:]) == sorted(wanted)

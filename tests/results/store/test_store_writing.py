@@ -116,12 +116,12 @@ def test_two_stores_on_one_database(
     target: Path | str, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
 ) -> None:
     run = make_run()
-    with open_store(target) as one, open_store(target) as two:
-        one.begin_run(run)
+    with open_store(target) as first, open_store(target) as two:
+        first.begin_run(run)
         records = [make_record(run.run_id) for _ in range(4)]
-        for store, record in zip((one, two, one, two), records, strict=True):
+        for store, record in zip((first, two, first, two), records, strict=True):
             store.add_record(record)  # the same case, method and process: found, not inserted twice
-        assert one.records(run.run_id) == two.records(run.run_id) == records
+        assert first.records(run.run_id) == two.records(run.run_id) == records
 
 
 def test_rows_deleted_by_somebody_else_are_made_again(
@@ -144,9 +144,9 @@ def test_rows_deleted_by_somebody_else_are_made_again(
 def test_deleting_a_run_deletes_what_belongs_to_it_and_only_that(
     tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
 ) -> None:
-    gone, kept = make_run(), make_run()
+    gone, other_run = make_run(), make_run()
     with open_store(tmp_path / "r.db") as store:
-        for run in (gone, kept):
+        for run in (gone, other_run):
             store.begin_run(run)
             store.add_record(make_record(run.run_id))
         with sqlite3.connect(tmp_path / "r.db") as raw:
@@ -154,7 +154,7 @@ def test_deleting_a_run_deletes_what_belongs_to_it_and_only_that(
             raw.execute("DELETE FROM run WHERE run_id = ?", (gone.run_id,))
             for table in ("process", "record", "measurement", "prediction"):
                 assert raw.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,), table
-        assert len(store.records(kept.run_id)) == 1
+        assert len(store.records(other_run.run_id)) == 1
         with pytest.raises(StoreError, match="begin_run"):
             store.add_record(make_record(gone.run_id))  # remembered, but no longer there
 

@@ -37,12 +37,14 @@ def records():
 
 @pytest.fixture(scope="module")
 def model(records):
-    (found,) = model_results(records)
-    return found
+    (model_result,) = model_results(records)
+    return model_result
 
 
 def of(model, label, phase="decode"):
-    return next(one for one in model.passes if (one.label, one.figures.phase) == (label, phase))
+    return next(
+        model_pass for model_pass in model.passes if (model_pass.label, model_pass.figures.phase) == (label, phase)
+    )
 
 
 def test_cases_of_models_have_names_that_people_read(records):
@@ -125,52 +127,54 @@ def test_a_faster_one_that_loses_less_is_named_beside_the_fastest(records):
 
 
 def test_a_tie_is_no_win_and_doubts_are_said():
-    found = [
+    model_records = [
         model_record("BF16", "decode", 10e-3, half_width_ratio=0.2),
         model_record("INT4", "decode", 9e-3, half_width_ratio=0.2, flags=("noisy",)),
     ]
-    (model,) = model_results(found)
+    (model,) = model_results(model_records)
     (line,) = verdict_lines(model)
     assert line.startswith("decode: stay at BF16: nothing is faster; INT4 (W4A16) is tied with it, expected ")
     assert line.endswith("; it holds 130.9 MB instead of 311.5 MB (doubtful: noisy)")
 
 
 def test_what_is_level_with_the_winner_is_named():
-    found = [
+    model_records = [
         model_record("BF16", median_s=13e-3),
         model_record("INT8", median_s=5.21e-3),
         model_record("INT4", median_s=5.2e-3),
     ]
-    (model,) = model_results(found)
+    (model,) = model_results(model_records)
     (phase,) = model.phases
     assert phase.of(phase.judged.best).label == "INT8 (W8A16)"  # level, and it loses less
     assert "; tied with it: INT4 (W4A16)" in verdict_lines(model)[0]
 
 
 def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_ones():
-    found = [model_record(one, "decode") for one in ("BF16", "INT8", "INT4")]
-    (model,) = model_results(found)
+    model_records = [model_record(precision, "decode") for precision in ("BF16", "INT8", "INT4")]
+    (model,) = model_results(model_records)
     int8, base = of(model, "INT8 (W8A16)"), of(model, "BF16")
     # An emulated INT8 is faster by its ideal time alone.
     assert int8.option.times.ideal_s < base.option.times.ideal_s
     assert int8.option.times.expected_s > base.option.times.expected_s
-    ranked = [one.precision for one in model.phases[0].judged.ranked]
+    ranked = [option.precision for option in model.phases[0].judged.ranked]
     assert ranked.index("INT8 (W8A16)") > ranked.index("BF16")
     assert int8.tokens_per_s is None
     assert int8.expected_tokens_per_s == pytest.approx(1 / int8.option.times.expected_s)
 
 
 def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
-    found = [model_record("BF16"), model_record("INT8", has_expected=False)]
-    judged = judge(found)
+    model_records = [model_record("BF16"), model_record("INT8", has_expected=False)]
+    judged = judge(model_records)
     assert judged.best.precision == "INT8 (W8A16)"
     assert verdict_text(judged).startswith("INT8 (W8A16) · torchao ideal ")
     assert "expected" not in verdict_text(judged)
 
 
 def test_expected_parts_add_up_to_the_expected_time(model):
-    for one in model.passes:
-        assert sum(time_s for _, time_s in one.parts_s) == pytest.approx(one.option.times.expected_s), one.label
+    for model_pass in model.passes:
+        assert sum(time_s for _, time_s in model_pass.parts_s) == pytest.approx(model_pass.option.times.expected_s), (
+            model_pass.label
+        )
     assert dict(of(model, "INT8 (W8A16)").parts_s)["dequantize_weights"] > 0
     assert dict(of(model, "INT4 (W4A16)").parts_s)["host"] > 0
     assert parts_text(of(model, "INT8 (W8A16)"), at_most=2).count(" (") == 2
@@ -207,7 +211,7 @@ def test_processes_are_pooled_and_a_failed_one_is_not_a_chip_of_its_own(records)
 def test_models_batches_and_contexts_are_kept_apart(records):
     other = model_record("BF16", "decode", 14e-3, batch=8)
     longer = model_record("BF16", "decode", 16e-3, context=512)
-    assert [one.title for one in model_results([*records, other, longer])] == [
+    assert [result.title for result in model_results([*records, other, longer])] == [
         f"seeded-llama-156m, {sizes}" for sizes in ("batch 1, 128 tokens", "batch 8, 128 tokens", "batch 1, 512 tokens")
     ]
 
@@ -219,9 +223,9 @@ def test_other_records_are_passed_over(records):
 
 
 def test_numbers_are_short():
-    assert [nats_text(one) for one in (0.035, 2.8e-4, 6e-5, 0.0, 12.3)] == ["0.035", "2.8e-4", "6.0e-5", "0", "12"]
-    assert [nats_text(one, 1e-3) for one in (9.1e-4, 1e-3)] == ["0.00091", "0.0010"]
-    assert [tokens_text(one) for one in (4.333, 77.52, 1523.0, None)] == ["4.33", "77.5", "1,520", "–"]
+    assert [nats_text(nats) for nats in (0.035, 2.8e-4, 6e-5, 0.0, 12.3)] == ["0.035", "2.8e-4", "6.0e-5", "0", "12"]
+    assert [nats_text(nats, 1e-3) for nats in (9.1e-4, 1e-3)] == ["0.00091", "0.0010"]
+    assert [tokens_text(rate) for rate in (4.333, 77.52, 1523.0, None)] == ["4.33", "77.5", "1,520", "–"]
     assert kl_text(model_figures(model_record("BF16", median_s=1e-2))) == "–"
 
 
@@ -236,8 +240,8 @@ def test_csv_and_frames_have_the_figures_in_columns_of_their_own(records, tmp_pa
     stream = io.StringIO(newline="")
     with open_store(tmp_path / "r.db") as store:
         store.begin_run(model_run())
-        for number, one in enumerate(records):
-            store.add_record(replace(one, record_id=f"{number:032x}"))
+        for number, record in enumerate(records):
+            store.add_record(replace(record, record_id=f"{number:032x}"))
         write_csv(store, model_run().run_id, stream)
     rows = list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
     assert [float(row["tokens_per_s"]) for row in rows[:3]] == [

@@ -40,7 +40,7 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
     )
     assert (verdict.baseline.label, verdict.best.label) == ("FP16 · matmul", "INT8 (W8A8) · int_mm")
     assert verdict.measured_speedup == pytest.approx(2.0)
-    assert [one.precision for one in verdict.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
+    assert [option.precision for option in verdict.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
 
 
 @pytest.mark.parametrize("flag", ["quarantined", "capped", "contended", "above-roof"])
@@ -56,8 +56,8 @@ def test_an_undisturbed_sixteen_bit_kernel_is_the_baseline_before_a_disturbed_on
     assert judge([disturbed, again, clear, int8]).baseline.precision == "FP16"
     # All are: the doubt is told instead.
     both = judge([disturbed, record("FP16", median_s=100e-6, flags=("stolen",)), int8])
-    told = ("FP16", ("stolen",)) if flag == "above-roof" else ("BF16", (flag,))
-    assert (both.baseline.precision, both.doubts) == told
+    expected = ("FP16", ("stolen",)) if flag == "above-roof" else ("BF16", (flag,))
+    assert (both.baseline.precision, both.doubts) == expected
     # Traits of a kernel come back in every run: they choose no baseline.
     assert judge([record("BF16", median_s=97e-6, flags=("noisy", "bimodal")), clear, int8]).baseline.precision == "BF16"
 
@@ -74,10 +74,10 @@ def test_a_disturbed_kernel_far_faster_than_the_undisturbed_one_stays_the_baseli
 
 @pytest.mark.parametrize(("fp16_s", "name"), [(99e-6, "BF16"), (96e-6, "BF16"), (94e-6, "FP16")])
 def test_noise_between_sixteen_bit_kernels_does_not_change_the_baseline(fp16_s, name):
-    found = judge(
+    verdict = judge(
         [record("BF16", median_s=100e-6), record("FP16", median_s=fp16_s), record("INT8", "INT8", "int_mm", 50e-6)]
     )
-    assert found.baseline.precision == name
+    assert verdict.baseline.precision == name
 
 
 def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
@@ -123,16 +123,16 @@ def test_a_noisy_kernel_does_not_hide_the_clear_gain_of_another():
     bf16 = record("BF16", median_s=100e-6)
     noisy = record("INT4", "BF16", "tinygemm", 80e-6, low=0.7, high=1.3)
     assert not judge([bf16, noisy]).is_win
-    found = judge([bf16, noisy, record("INT8", "INT8", "int_mm", 85e-6)])
-    assert (found.best.precision, found.is_win) == ("INT8 (W8A8)", True)
-    assert verdict_text(found).endswith("measured 1.2×; tied with INT4 (W4A16) · tinygemm")
+    verdict = judge([bf16, noisy, record("INT8", "INT8", "int_mm", 85e-6)])
+    assert (verdict.best.precision, verdict.is_win) == ("INT8 (W8A8)", True)
+    assert verdict_text(verdict).endswith("measured 1.2×; tied with INT4 (W4A16) · tinygemm")
 
 
 def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
-    found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)])
-    assert found.is_level
+    verdict = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)])
+    assert verdict.is_level
     assert (
-        verdict_text(found)
+        verdict_text(verdict)
         == "INT8 (W8A8) · int_mm is tied with BF16 · matmul: ideal 2.0×, measured 0.99× within the intervals"
     )
     wide = sentence(record("BF16", median_s=35e-6), record("INT8", "INT8", "int_mm", 100e-6, low=0.3, high=2))
@@ -229,12 +229,12 @@ def test_too_few_samples_never_tell_a_difference_of_a_few_percent():
     # One side with an interval changes nothing: the other side's time is as little known.
     assert judge([base, record("INT8", "INT8", "int_mm", 0.96, low=0.999, high=1.001)]).is_level
     # Processes do: their spread is an interval, and 4 % are then far outside it.
-    many = [replace(one, process=ProcessInfo(at)) for one in (base, near) for at in range(4)]
+    many = [replace(member, process=ProcessInfo(at)) for member in (base, near) for at in range(4)]
     assert judge(many).is_win
 
 
 def test_winners_level_with_each_other_are_named_together():
-    found = judge(
+    verdict = judge(
         [
             record("BF16", median_s=100e-6),
             record("INT8", "INT8", "int_mm", 50e-6),
@@ -242,9 +242,13 @@ def test_winners_level_with_each_other_are_named_together():
             record("INT4", "BF16", "tinygemm", 50.7e-6),
         ]
     )
-    assert found.is_win
+    assert verdict.is_win
     # Level by their times: what is published to lose least goes first.
-    assert [each.precision for each in (found.best, *found.equals)] == ["INT8 (W8A16)", "INT8 (W8A8)", "INT4 (W4A16)"]
+    assert [each.precision for each in (verdict.best, *verdict.equals)] == [
+        "INT8 (W8A16)",
+        "INT8 (W8A8)",
+        "INT4 (W4A16)",
+    ]
 
 
 def test_exact_ties_go_to_the_baseline_and_never_to_the_order_of_the_records():
@@ -303,14 +307,14 @@ def test_measured_evidence_outranks_a_faster_prediction():
 @pytest.mark.parametrize("side", ["baseline", "best"])
 def test_doubts_on_either_side_are_in_the_sentence(flag, side):
     flags = {"baseline": (), "best": (), side: (flag, "unchecked")}
-    found = judge(
+    verdict = judge(
         [
             record("BF16", median_s=40e-6, flags=flags["baseline"]),
             record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"]),
         ]
     )
-    assert found.doubts == (flag,)
-    assert verdict_text(found) == f"INT8 (W8A8) · int_mm ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
+    assert verdict.doubts == (flag,)
+    assert verdict_text(verdict) == f"INT8 (W8A8) · int_mm ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
 
 
 def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
@@ -355,12 +359,12 @@ def test_forced_measurements_never_meet_the_prediction_of_another_chip():
 
 def test_processes_are_pooled_and_what_they_differ_by_widens_the_interval():
     runs = [record("BF16", median_s=time_s, process=i) for i, time_s in enumerate((10e-6, 50e-6, 20e-6))]
-    (one,) = ranked_options(runs)
-    assert one.estimate.time_s == 20e-6
+    (option,) = ranked_options(runs)
+    assert option.estimate.time_s == 20e-6
     total = next(iter(total_intervals(runs).values()))
-    assert one.estimate.interval_s == (total.low_s, total.high_s)
-    assert one.estimate.low_s < 9.9e-6 < 50.5e-6 < one.estimate.high_s
-    assert are_level(one, ranked_options([record("INT8", "INT8", "int_mm", 12e-6)])[0])
+    assert option.estimate.interval_s == (total.low_s, total.high_s)
+    assert option.estimate.low_s < 9.9e-6 < 50.5e-6 < option.estimate.high_s
+    assert are_level(option, ranked_options([record("INT8", "INT8", "int_mm", 12e-6)])[0])
 
 
 def test_failed_skipped_and_timeless_cases_never_compete():
@@ -395,8 +399,8 @@ def test_shapes_and_cache_states_are_never_mixed():
 
 def test_operators_without_a_and_b_have_a_baseline_when_all_inputs_share_its_format():
     def attention(formats, time_s):
-        one = record("BF16", median_s=time_s)
-        return replace(one, case=replace(one.case, op="attention", formats=formats))
+        bf16_record = record("BF16", median_s=time_s)
+        return replace(bf16_record, case=replace(bf16_record.case, op="attention", formats=formats))
 
     plain = attention((("q", "BF16"), ("k", "BF16"), ("v", "BF16")), 40e-6)
     narrow = attention((("q", "BF16"), ("k", "FP8_E4M3"), ("v", "FP8_E4M3")), 20e-6)
@@ -425,7 +429,7 @@ def test_processes_that_differ_more_than_their_samples_decide_what_is_level():
         *replicated("INT8", [0.9e-3, 1.1e-3, 0.8e-3], **tight),
     ]
     assert judge(records).is_level
-    alone = [one for one in records if one.process.ordinal == 2]
+    alone = [member for member in records if member.process.ordinal == 2]
     assert not judge(alone).is_level  # one process knows no better
 
 
@@ -433,7 +437,8 @@ def test_the_intervals_of_the_whole_run_are_used_where_they_are_given():
     records = [record("BF16", median_s=46e-6), record("INT4", "BF16", "tinygemm", 40e-6)]
     assert not judge(records).is_level
     wide = {
-        one.case.case_key: TotalInterval(one.measurement.median_s, 30e-6, 60e-6, 1, "floor", 0.2) for one in records
+        member.case.case_key: TotalInterval(member.measurement.median_s, 30e-6, 60e-6, 1, "floor", 0.2)
+        for member in records
     }
     (verdict,) = shape_verdicts(records, wide)
     assert verdict.is_level

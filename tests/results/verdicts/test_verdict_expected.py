@@ -15,10 +15,10 @@ def sentence(*records):
     return verdict_text(judge(records))
 
 
-def expecting(one, expected_s):
+def expecting(predicted, expected_s):
     """The same record with an expected time beside the ideal one."""
-    expected = replace(one.predictions[0], kind="expected", time_s=expected_s, provenance="fitted")
-    return replace(one, predictions=(*one.predictions, expected))
+    expected = replace(predicted.predictions[0], kind="expected", time_s=expected_s, provenance="fitted")
+    return replace(predicted, predictions=(*predicted.predictions, expected))
 
 
 def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
@@ -39,12 +39,12 @@ def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
 
 
 def test_a_forced_time_meets_no_expected_time_of_another_chip():
-    found = [
+    records = [
         expecting(record("BF16", median_s=46e-6, flags=("forced",)), 42e-6),
         expecting(record("INT8", median_s=20e-6, flags=("forced",)), 16e-6),
     ]
-    assert judge(found).expected_speedup is None
-    assert "expected" not in sentence(*found)
+    assert judge(records).expected_speedup is None
+    assert "expected" not in sentence(*records)
 
 
 def test_what_was_not_measured_is_ranked_by_expected_times_where_all_have_one():

@@ -40,7 +40,7 @@ def told(client, where="/api/runs"):
 @pytest.fixture(scope="module")
 def older(tmp_path_factory):
     older = tmp_path_factory.mktemp("older") / "older.db"
-    upgrade(parse_target(older), wanted=1)
+    upgrade(parse_target(older), target_version=1)
     return older
 
 
