@@ -25,9 +25,11 @@ from reports.document.blocks import (
     time_cell,
 )
 from reports.document.report import Report
+from reports.text.answer_words import sentence
 from reports.text.display_text import counted
 from reports.view.views import ChipView
 from roofline_model.core.answer import Loss, Option
+from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_memory, format_percent
 from roofline_model.recommend.loss import loss_text
 
@@ -40,7 +42,7 @@ ROLES = {"riskier": "Faster, riskier", "lower-loss": "Lower loss", "safest": "Sa
 """Role of an alternative → its name in the first column."""
 _SOURCES = {
     "measured": "Times are measured.",
-    "expected": "Times are expected of good kernels.",
+    "expected": sentence(short_text(finding("good-kernels"))),
     "ceilings": "Times are the best that this machine's ceilings allow.",
     "ideal": "Times are ideal, an upper bound of speed.",
 }

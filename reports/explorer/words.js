@@ -121,6 +121,7 @@ export const ADVICE = {
   saved: "{share} of the weight bytes saved",
   ideal: "ideal",
   tokens: "{rate} tokens/s",
+  idealTokens: "ideal {rate} tokens/s",
   quality: "Quality: {quality}.",
   query: "Query in {format}.",
   loss: "Loss {quality}.",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
-from roofline_cli.recommend.model_view import GOOD_KERNELS, rate
+from roofline_cli.recommend.model_view import good_kernels_sentence, rate
 from roofline_cli.screen.tables import (
     MISSING,
     Cell,
@@ -55,7 +55,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
     if expected is not None:
-        show_line(GOOD_KERNELS, "dim")
+        show_line(good_kernels_sentence(), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(prediction, chip))}", "yellow")
     _print_next(prediction, chip, asked, "every operator, launch gaps, notes and sources")
@@ -159,7 +159,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
     ]
     show_table(columns, rows, says_what_is_left_out=False)
     if any(step is not None for step in steps):
-        show_line(GOOD_KERNELS, "dim")
+        show_line(good_kernels_sentence(), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(predictions[0], chip))}", "yellow")
     _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources")
@@ -248,7 +248,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
                 str(prediction.workload.batch_count),
                 _shown_time(prediction.time_s, longest_s),
                 _shown_time(None if expected is None else expected.time_s, longest_s),
-                rate(tokens_per_s),
+                f"{rate(tokens_per_s)}{'' if expected is not None else ' (ideal)'}",
                 _shown_time(unbroken_s, longest_s),
                 decimal_bytes(prediction.memory.weights_bytes),
                 decimal_bytes(prediction.memory.kv_bytes),

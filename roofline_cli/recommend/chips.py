@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, SOURCES, loss_cells, rate
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, SOURCES, loss_cells, tokens_cell
 from roofline_cli.screen.tables import (
     MISSING,
     Cell,
@@ -99,7 +99,7 @@ def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[
         chip,
         option_name(choice),
         f"{time} ({choice.estimate.source})" if is_bound else time,
-        MISSING if choice.tokens_per_s is None else rate(choice.tokens_per_s),
+        tokens_cell(choice),
         speedup(choice.speedup_ratio),
         MISSING if memory is None else decimal_bytes(memory.total_bytes),
         *loss_cells(choice),

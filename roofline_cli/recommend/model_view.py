@@ -96,7 +96,7 @@ def _answer_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> 
             role,
             plan_name(option),
             f"{_least(option)}{in_prefix(option.estimate.time_s, prefix)}",
-            _tokens(option),
+            tokens_cell(option),
             _gain(option, ranking),
             decimal_bytes(_bytes(option)),
             *loss_cells(option),
@@ -140,8 +140,6 @@ def more_sentence(ranking: Ranking, noun: str) -> str:
     return f"More: --all lists {len(ranking.options)} {noun}{excluded}."
 
 
-GOOD_KERNELS = "Times are of good kernels; an engine adds overhead and stores its own bytes."
-"""What an expected time of a whole model leaves out."""
 SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 
@@ -156,7 +154,14 @@ def source_sentence(ranking: Ranking) -> str:
         return "Times are the best that this machine's measured ceilings allow."
     if source == "measured":
         return "Times are measured."
-    return GOOD_KERNELS
+    return good_kernels_sentence()
+
+
+def good_kernels_sentence() -> str:
+    """Return whose kernels an expected time of a whole model is of, and what it leaves out."""
+    from reports.text.answer_words import sentence
+
+    return sentence(short_text(finding("good-kernels")))
 
 
 def next_command(ranking: ModelRanking) -> str:
@@ -313,7 +318,7 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
                 in_prefix(ideal_s, prefix),
                 MISSING if time_s is None else f"{_least(option)}{in_prefix(time_s, prefix)}",
                 *_interval(option, prefix),
-                _tokens(option),
+                tokens_cell(option),
                 _gain(option, ranking),
                 MISSING if memory is None else decimal_bytes(memory.weight_bytes),
                 MISSING if memory is None else decimal_bytes(memory.cache_bytes),
@@ -342,10 +347,12 @@ def _gain(option: Option, ranking: ModelRanking) -> str:
     return f"{'ideal ' if is_speedup_ideal(option, ranking) else ''}{speedup(option.speedup_ratio)}"
 
 
-def _tokens(option: Option) -> str:
+def tokens_cell(option: Option) -> str:
+    """Return the tokens per second at the time that the option is ranked by, marked where that is no kernel's."""
     if option.tokens_per_s is None:
         return MISSING
-    return f"{'≤ ' if option.estimate.source == 'ceilings' else ''}{rate(option.tokens_per_s)}"
+    source = option.estimate.source
+    return f"{'≤ ' if source == 'ceilings' else ''}{rate(option.tokens_per_s)}{' (ideal)' if source == 'ideal' else ''}"
 
 
 def _interval(option: Option, prefix: str | None) -> tuple[str, str]:

@@ -108,7 +108,8 @@ function ofModel(answer) {
   };
 }
 
-const tokens = (row) => fit(ADVICE.tokens, { rate: significant(row.tokens_per_s, 4) });
+const tokens = (row) =>
+  fit(row.time_source === "ideal" ? ADVICE.idealTokens : ADVICE.tokens, { rate: significant(row.tokens_per_s, 4) });
 
 function pickOfModel(answer, chosen) {
   if (chosen.kind === "baseline") return decision(answer.summary);

@@ -23,7 +23,11 @@ from results.verdicts.headline_evidence import (
 from results.verdicts.shape_verdict import groups, judge
 from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Option, Times
 
-RUNS = sorted((Path(__file__).resolve().parents[3] / "examples" / "runs").glob("*/*.json"))
+_ROOT = Path(__file__).resolve().parents[3]
+RUNS = [
+    *sorted((_ROOT / "examples" / "runs").glob("*/*.json")),
+    *sorted((_ROOT / "tests" / "golden").glob("run*_v*.json")),
+]
 
 
 def option(key: str, measured_s: float, ideal_s: float, expected_s: float | None = None, *flags: str) -> Option:
