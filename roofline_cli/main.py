@@ -11,6 +11,8 @@ import typer
 
 from roofline_cli.shared.group import LazyGroup, RooflineGroup, commands_of
 
+COMPLETE_VARIABLE = "_ROOFLINE_COMPLETE"
+"""Set by a shell that asks for completions, as click and typer do."""
 COMMAND_ORDER = (
     "doctor", "demo", "predict", "recommend", "losses", "pipeline", "compare", "formats", "explain", "hardware", "runs", "show", "diff",
     "export", "import", "report", "serve", "db", "prune", "tiling", "sweep", "history", "calibrate", "fit", "validate",
@@ -76,4 +78,8 @@ def run() -> None:
         # A locale without µ or × must not turn a table into a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    if COMPLETE_VARIABLE in os.environ:  # a shell asks what may follow; only then is it worth the import
+        from typer._completion_classes import completion_init
+
+        completion_init()
     app(prog_name="roofline")

@@ -48,8 +48,8 @@ def prose(markdown: str) -> Iterator[str]:
 
 
 def sentences(paragraph: str) -> list[str]:
-    """Split a paragraph where a full stop, colon of a list, question or exclamation mark ends a sentence."""
-    return [part for part in re.split(r"(?<=[.!?])[)*_\"]*\s+(?=[A-Z0-9`*_\[\"(])", paragraph) if part]
+    """Split a paragraph where a full stop, question or exclamation mark ends a sentence, and a list at its dots."""
+    return [part for part in re.split(r"(?<=[.!?])[)*_\"]*\s+(?=[A-Z0-9`*_\[\"(])| · ", paragraph) if part]
 
 
 def paragraphs(path: Path) -> Iterator[str]:

@@ -60,7 +60,8 @@ def decode_gguf(file: Path, folder: Path, *, name: str, stored_format: str, dtyp
     where: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
     try:
         with _quiet(transformers):
-            model, report = transformers.AutoModelForCausalLM.from_pretrained(
+            loader: Any = transformers.AutoModelForCausalLM  # its types leave out the report
+            model, report = loader.from_pretrained(
                 str(file.parent), dtype=getattr(torch, dtype), output_loading_info=True, **decoding, **where
             )
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(file.parent), **where)

@@ -278,9 +278,7 @@ def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRan
     """Return the ranking of a phase of a model. What was measured on random tokens is no loss of quality."""
     judged = phase.judged
     best = judged.best
-    if best is None:
-        return None
-    if any(one.figures.is_untrained for one in phase.passes):
+    if best is None or model.is_untrained:
         return None
     passes = [
         one for one in phase.passes if one.option is not None and (one.option.is_measured or not best.is_measured)

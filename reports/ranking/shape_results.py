@@ -64,6 +64,12 @@ class ShapeResult:
         return pass_name(self.judged.op, self.judged.key[1]) is not None
 
     @property
+    def model_name(self) -> str:
+        """Of a pass the model that it is of; empty for a shape."""
+        name = pass_name(self.judged.op, self.judged.key[1])
+        return "" if name is None else name.model_name
+
+    @property
     def op_title(self) -> str:
         """The operator in words: `gemv`, `seeded-llama-156m decode`."""
         name = pass_name(self.judged.op, self.judged.key[1])

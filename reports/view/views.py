@@ -41,7 +41,7 @@ from results.statistics.replication import total_intervals
 from results.verdicts.model_results import ModelResult, model_results
 from roofline_model.chips.hardware import Device, device_from_profile
 from roofline_model.core.errors import DefinitionError
-from roofline_model.core.finding import code_text
+from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent
 
 __all__ = [
@@ -299,7 +299,10 @@ def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[
     headlines = []
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
-        headlines += [f"{where}{line}" for line in operator_headlines(chip.shapes)]
+        untrained = {model.name.model_name: model for model in chip.models if model.is_untrained}
+        shapes = [one for one in chip.shapes if one.model_name not in untrained]
+        headlines += [f"{where}{line}" for line in operator_headlines(shapes)]
+        headlines += [f"{where}{shown(name, 80)}: {short_text(finding('untrained'))}." for name in untrained]
     return tuple(headlines) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
 
 

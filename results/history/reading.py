@@ -29,6 +29,18 @@ _LISTED = 6
 _IN_ONE_QUERY = 500
 
 
+class SeveralCasesError(InvalidValueError):
+    """A name that several stored cases match; `cases` has them, in the order they were first stored."""
+
+    def __init__(self, typed: str, cases: list[Case]) -> None:
+        shown = ", ".join(f"{case_name(case)} ({case.case_key[:8]})" for case in cases[:_LISTED])
+        more = ", …" if len(cases) > _LISTED else ""
+        super().__init__(
+            f"{typed[:60]!r} names several cases ({len(cases)}): {shown}{more}; give more of the id, or a key"
+        )
+        self.cases = tuple(cases)
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """Everything that histories are made of."""
@@ -41,7 +53,7 @@ def find_case(store: ResultStore, text: str) -> Case:
     """Return the case that a user means: its pytest id (with or without operator), the first digits of its key, or words.
 
     Words select the one case in whose operator, id and sizes all of them occur. Raises `UnknownNameError` naming the nearest cases,
-    `InvalidValueError` listing the candidates where several match.
+    `SeveralCasesError` with the cases where several match.
     """
     typed = " ".join(text.split())
     if re.fullmatch(rf"[0-9a-fA-F]{{{SHORTEST_PREFIX},16}}", typed):
@@ -67,6 +79,7 @@ def _named(typed: str, known: list[Case]) -> Case:
         "case",
         typed,
         {case_name(one) for one in known},
+        aliases={one.op for one in known},
         fix="A case is named by its pytest id, the first digits of its key, or words of its id; `roofline history --all` looks at all.",
     )
 
@@ -80,9 +93,7 @@ def _cases(connection: Connection, statement: Select[Any]) -> list[Case]:
 def _only(typed: str, cases: list[Case]) -> Case:
     if len(cases) == 1:
         return cases[0]
-    shown = ", ".join(f"{case_name(one)} ({one.case_key[:8]})" for one in cases[:_LISTED])
-    more = f", … ({len(cases)} in all)" if len(cases) > _LISTED else ""
-    raise InvalidValueError(f"{typed[:60]!r} names several cases: {shown}{more}; give more of the id, or a key")
+    raise SeveralCasesError(typed, cases)
 
 
 def _read_series(connection: Connection, metric: Metric, case_key: str | None) -> Series:

@@ -123,6 +123,11 @@ class ModelResult:
         return f"{self.name.model_name}, {usual.sizes_text}{mode}"
 
     @property
+    def is_untrained(self) -> bool:
+        """Whether its weights were drawn from a seed: no advice rests on it."""
+        return any(one.figures.is_untrained for one in self.passes)
+
+    @property
     def passes(self) -> tuple[PassResult, ...]:
         """All passes, decode first."""
         return tuple(one for phase in self.phases for one in phase.passes)

@@ -61,7 +61,7 @@ def history(
 
     One alert per change, not per run; it ends when the change is undone or annotated.
     """
-    from roofline_cli.diff.history_view import show_all, show_case
+    from roofline_cli.diff.history_view import show_all, show_case, show_cases
 
     words = " ".join(case or [])
     _check_choice(words, every)
@@ -73,18 +73,27 @@ def history(
             histories = case_histories(store, options=options)
         else:
             from results.history.case_history import case_history
+            from results.history.reading import SeveralCasesError
 
-            histories = [
-                case_history(
-                    store,
-                    words,
-                    metric=metric,
-                    since=options.since,
-                    branch=branch,
-                    annotations=options.annotations,
-                    quarantine=options.quarantine,
-                )
-            ]
+            try:
+                histories = [
+                    case_history(
+                        store,
+                        words,
+                        metric=metric,
+                        since=options.since,
+                        branch=branch,
+                        annotations=options.annotations,
+                        quarantine=options.quarantine,
+                    )
+                ]
+            except SeveralCasesError as error:
+                if as_json:
+                    raise
+                show_cases(error.cases)
+                raise InvalidValueError(
+                    f"{words[:60]!r} names {len(error.cases)} cases; run one of the commands above"
+                ) from None
     if every:
         show_all(histories, options, as_json=as_json)
     else:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from results.history.nights import Night
     from results.history.segments import Segment
     from results.records.metrics import Metric
+    from roofline_model.operators.case import Case
 
 _PIPED_WIDTH = 100
 _WIDEST = 140
@@ -25,6 +26,14 @@ _SPARK = 30
 _STYLES = {"open": "bold red", "better": "green", "fixed": "green", "drifting": "dim"}
 _MOST_CHANGED = 8
 _KEY_DIGITS = 8
+
+
+def show_cases(cases: Sequence[Case]) -> None:
+    """Print the command that shows each of several cases."""
+    from results.history.nights import case_name
+
+    columns = (Column("Command"), Column("Case"))
+    show_table(columns, [[f"roofline history {case.case_key[:_KEY_DIGITS]}", case_name(case)] for case in cases])
 
 
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
@@ -35,7 +44,8 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
 
         show_json(command_json(history_answer(history)))
         return
-    show_line(f"{history.name}  (case {history.case.case_key[:12]})", "bold")
+    _show_summary(history)
+    show_line(f"{history.name}  (case {history.case.case_key[:12]})")
     show_line(f"{history.metric.key}: {history.metric.meaning}", "dim")
     if history.quarantine_reason:
         show_line(f"quarantined, raises no alert: {history.quarantine_reason}", "yellow")
@@ -56,8 +66,6 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
             _show_change(number, change, history.metric)
         if not changes and not segment.is_too_short:
             show_line("no step and no drift")
-    show_line()
-    _show_summary(history)
 
 
 def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_json: bool) -> None:
@@ -73,6 +81,13 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         return
     changed = [history for history in histories if any(change.status != "withdrawn" for change in history.changes)]
     changed.sort(key=lambda case_history: (not case_history.alerts, case_history.name))
+    alerts = sum(len(history.alerts) for history in histories)
+    short = sum(history.is_too_short for history in histories)
+    show_line(
+        f"{counted(len(histories), 'case')} with {metric.key}: {counted(len(changed), 'case')} changed, "
+        f"{counted(alerts, 'alert')} open" + (f"; {short} too short to tell" if short else ""),
+        "bold red" if alerts else "",
+    )
     if changed:
         columns = (
             Column("Key"),
@@ -86,16 +101,8 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
             Column("Status"),
         )
         show_table(columns, [_line(history) for history in changed])
-        show_line()
-    alerts = sum(len(history.alerts) for history in histories)
-    short = sum(history.is_too_short for history in histories)
-    show_line(
-        f"{counted(len(histories), 'case')} with {metric.key}: {counted(len(changed), 'case')} changed, "
-        f"{counted(alerts, 'alert')} open" + (f"; {short} too short to tell" if short else ""),
-        "bold red" if alerts else "",
-    )
     if changed:
-        show_line("`roofline history KEY` shows one with what changed in its environment", "dim")
+        show_line(f"Next: roofline history {changed[0].case.case_key[:_KEY_DIGITS]} shows what changed beside it")
     for text in unused:
         show_line(text, "yellow")
 
@@ -195,7 +202,12 @@ def _by_the_clock(change: Change, metric: Metric) -> str:
 def _show_summary(history: CaseHistory) -> None:
     alerts, branch = history.alerts, f", branch {history.branch}" if history.branch else ""
     nights = f"{counted(len(history.points), 'run')}{branch}"
-    show_line(f"{nights}: {counted(len(alerts), 'alert')} open", "bold red" if alerts else "")
+    standing = [change for change in history.changes if change.status != "withdrawn"]
+    changed = "; too few to look for a step" if history.is_too_short else ", no step and no drift"
+    if standing:
+        last = standing[-1]
+        changed = f"; last change {change_text(last.change_value, history.metric)} on {last.started_at[:10]}"
+    show_line(f"{nights}: {counted(len(alerts), 'alert')} open{changed}.", "bold red" if alerts else "bold")
 
 
 def value_text(value: float, metric: Metric) -> str:

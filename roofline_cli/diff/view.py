@@ -47,13 +47,15 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     moved = [case for verdict in _order(False) for case in diff.of(verdict)]
     if moved:
         _show_moved(moved[:ANSWER_ROW_COUNT])
-    show_line(f"{before} → {after}: {counts_text(diff) or 'no case on both sides'}.", "dim")
+    counts = counts_text(diff)
+    show_line(f"{before} → {after}{f': {counts}' if counts else ''}.", "dim")
     if result.exit_code != EXIT_NOT_COMPARABLE:
         notes = [f"differs: {difference.text}" for difference in diff.permitted]
         notes += [subject_text(item) for item in diff.unused_quarantine]
         notes += [text for text in (common_text(diff), sensitivity_text(diff)) if text]
         show_notes(notes)
-    show_line(f"Next: roofline report --run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}")
+    if result.exit_code != EXIT_NOT_COMPARABLE:
+        show_line(f"Next: roofline report --run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}")
     hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
     show_line(f"More: --all lists {hidden}.", "dim")
     if show_all:

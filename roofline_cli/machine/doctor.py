@@ -71,6 +71,8 @@ def doctor(
 
 ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: what is broken, then warnings, then what a measurement stands on."""
+_DETAIL_LENGTH = 56
+"""Characters of what a check found, in the answer's table: one line at 80 columns."""
 _FIRST = ("nvidia device", "torch", "chip", "calibration", "database")
 """Checks that stand in the answer when nothing is wrong with them."""
 _COLUMNS = (Column("Check"), Column("State"), Column("Found", is_prose=True))
@@ -85,7 +87,7 @@ def _print_answer(checks: list[Any], broken_count: int) -> None:
     show_line(f"{state}{warnings}.", "bold red" if broken_count else "bold")
     first = [check for name in _FIRST for check in checks if check.name == name and check.status in ("ok", "info")]
     rows: list[list[Cell]] = [
-        [check.name, Styled(check.status, _STYLES[check.status]), brief(check.detail)]
+        [check.name, Styled(check.status, _STYLES[check.status]), brief(check.detail, _DETAIL_LENGTH)]
         for check in [*broken, *warned, *first][:ANSWER_ROW_COUNT]
     ]
     show_table(_COLUMNS, rows)

@@ -92,7 +92,7 @@ def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
                 f"timing the kernels failed (pytest exit code {exit_code}): {lines[-1] if lines else 'it said nothing'}. "
                 "--no-kernels measures the ceilings alone"
             )
-        frame = load_frame(database)
+        frame = load_frame(database, columns="all")
     measured = frame[(frame.status == "measured") & frame.median_s.notna()]
     failed = frame[frame.status == "failed"]
     if measured.empty:

@@ -11,8 +11,8 @@ import typer
 
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
-from roofline_cli.shared.options import JsonOption
+from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_notes, show_table
+from roofline_cli.shared.options import AllOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted
 
@@ -55,6 +55,7 @@ def validate(
             "--cross-validate", help="Fit to this table, and score each row by constants that never saw its site."
         ),
     ] = False,
+    show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare predicted with measured times.
@@ -78,7 +79,7 @@ def validate(
     if as_json:
         show_json(_document(prediction, cross_validate, predictions))
         return
-    _show(prediction, _method(constants, cross_validate), cross_validate)
+    _show(prediction, _method(constants, cross_validate), cross_validate, show_all=show_all)
     if predictions is not None:
         show_line(f"predictions of {counted(len(table), 'row')} written to {predictions}")
 
@@ -149,21 +150,21 @@ def _method(constants: Path | None, is_crossed: bool) -> str:
     return "shipped constants" if constants is None else f"constants of {constants}, else shipped ones"
 
 
-def _show(prediction: TablePrediction, method: str, is_crossed: bool) -> None:
+ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table."""
+
+
+def _show(prediction: TablePrediction, method: str, is_crossed: bool, *, show_all: bool) -> None:
+    """Print how far the predictions are off, five groups, and what to type next; `show_all`: every group and device."""
     from roofline_model.expected.fitting.accuracy import mean_over_groups
     from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
     groups = sorted(group_accuracies(prediction), key=lambda row: (row.op, row.phase, row.device, row.formats))
     total = total_accuracy(prediction)
-    show_line(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}", "bold")
-    show_line(f"SHA-256 {prediction.table.sha256}", "dim")
-    for op, phase in dict.fromkeys((group.op, group.phase) for group in groups):
-        members = [group for group in groups if (group.op, group.phase) == (op, phase)]
-        show_line()
-        show_table(_COLUMNS, [_row(member) for member in members], title=f"{op} {phase}".strip())
     means = mean_over_groups(groups)
-    if len(groups) > 1 and means:
-        show_line()
+    show_line(f"{_summary(total)}.", "bold")
+    show_line(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}.", "dim")
+    if means:
         columns = (
             Column("Operator"),
             Column("Phase"),
@@ -176,11 +177,19 @@ def _show(prediction: TablePrediction, method: str, is_crossed: bool) -> None:
             [op, phase, formats, str(count), _percent(mape), _percent(ideal)]
             for op, phase, formats, count, mape, ideal in means
         ]
-        show_table(columns, rows, title="mean over chips")
-    show_line()
-    show_line(_summary(total), "bold")
+        show_table(columns, rows if show_all else rows[:ANSWER_ROW_COUNT])
     if not is_crossed and total.expected.row_count and "fitted" in prediction.provenance:
-        show_line("fitted: the constants may have seen these very rows; --cross-validate scores unseen ones", "dim")
+        show_notes(["the constants may have seen these very rows; --cross-validate scores unseen ones"])
+    if not show_all:
+        show_line(f"More: --all shows {counted(len(groups), 'group')} of device, operator, phase and format.", "dim")
+        _show_reasons(prediction)
+        return
+    show_line(f"SHA-256 {prediction.table.sha256}", "dim")
+    for op, phase in dict.fromkeys((group.op, group.phase) for group in groups):
+        members = [group for group in groups if (group.op, group.phase) == (op, phase)]
+        show_line()
+        show_table(_COLUMNS, [_row(member) for member in members], title=f"{op} {phase}".strip())
+    show_line()
     _show_reasons(prediction)
 
 

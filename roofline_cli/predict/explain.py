@@ -7,13 +7,18 @@ from typing import Annotated
 import typer
 
 from reports.formats.answer_json import command_json
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.screen.tables import Column, brief, screen_width, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.predictions.catalog import finding_list
 
 COMMANDS = {
     "explain": ("explain", "Explain the code of a finding; without one, list all."),
 }
+
+_PIPED_WIDTH = 160
+"""Characters of a line of the list where no screen limits it."""
+_LEAST_ROOM = 20
+"""Characters that the text of a finding gets in the list, at least."""
 
 
 def explain(
@@ -33,5 +38,8 @@ def explain(
         if entry.fix:
             show_line(f"Fix: {entry.fix}")
     else:
-        columns = (Column("Code"), Column("Severity"), Column("Says", is_prose=True))
-        show_table(columns, [[entry.code, entry.severity, entry.text] for entry in answer.codes])
+        used = max(len(entry.code) for entry in answer.codes) + len("  Severity  ")
+        room = max((screen_width() or _PIPED_WIDTH) - used, _LEAST_ROOM)
+        columns = (Column("Code"), Column("Severity"), Column("Says"))
+        show_table(columns, [[entry.code, entry.severity, brief(entry.text, room)] for entry in answer.codes])
+        show_line("Next: roofline explain CODE", "dim")

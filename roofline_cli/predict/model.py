@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
     AllOption,
     FormatsFileOption,
@@ -40,6 +41,7 @@ ModelOption = Annotated[
     str,
     typer.Option(
         "--model",
+        autocompletion=completions.models,
         metavar="NAME|PATH|ID",
         help="Shipped model, path of a config.json, or a hub id that is in the local cache.",
     ),
@@ -68,6 +70,7 @@ ModelFormatsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--formats",
+        autocompletion=completions.formats,
         metavar="LIST",
         help="WEIGHT, WEIGHT.ACTIVATION or WEIGHT.ACTIVATION.KV; several are compared (default: as the checkpoint is published).",
     ),

@@ -105,8 +105,8 @@ def tiling(
         show_line(f"efficiency against N: {output}")
 
 
-_ANSWER_PART_COUNT = 3
-"""Parts of the expected time in the answer's table; the others are one row."""
+_ANSWER_ROW_COUNT = 5
+"""Rows of the answer's table: the largest parts of the expected time."""
 
 
 def _show_answer(title: str, tiling: Tiling, asked: str) -> None:
@@ -124,14 +124,14 @@ def _show_answer(title: str, tiling: Tiling, asked: str) -> None:
             Column("Share", "right"),
             Column("What it is", is_prose=True, least=20),
         ),
-        [[row[0], *row[2:]] for row in _part_rows(tiling)[: _ANSWER_PART_COUNT + 1]],
+        [[row[0], *row[2:]] for row in _part_rows(tiling)[:_ANSWER_ROW_COUNT]],
         says_what_is_left_out=False,
     )
     waves = f"{counted(tiling.block_count, 'block')} on {tiling.sm_count} SMs in {counted(tiling.wave_count, 'wave')}"
     show_line(
         f"Tile {tile}: {waves}, {tiling.tail_ratio:.0%} idle in the tail, {tiling.l2_hit_ratio:.0%} L2 hits.", "dim"
     )
-    show_line(f"Next: roofline tiling {asked} -o tiling.png draws the efficiency against N")
+    show_line(f"Next: roofline tiling {asked} -o tiling.png")
     show_line("More: --all shows occupancy, padding, bytes and every part.", "dim")
 
 

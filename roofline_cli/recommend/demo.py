@@ -38,7 +38,7 @@ _TIMEOUT_S = 600
 """Of one case, quality included: a CPU without 16-bit units computes a thousand tokens in a minute."""
 _TESTS_FAILED = 1
 _COLUMNS = (
-    Column("", ""),
+    Column(""),
     Column("Format", is_prose=True, least=16),
     Column("Time", "right"),
     Column("Tokens/s", "right"),

@@ -10,6 +10,7 @@ import typer
 from roofline_cli.screen.output_file import check_is_not_input, check_output
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared import completions
 from roofline_cli.shared.measuring import check_can_measure
 from roofline_cli.shared.options import JsonOption, split_list
 from roofline_model.core.errors import InvalidValueError
@@ -31,6 +32,7 @@ def losses(
         str,
         typer.Option(
             "--model",
+            autocompletion=completions.models,
             metavar="ID|PATH",
             help="Model to load: a seeded name, a folder as save_pretrained writes it, or a hub id.",
         ),
@@ -40,6 +42,7 @@ def losses(
         list[str] | None,
         typer.Option(
             "--formats",
+            autocompletion=completions.formats,
             metavar="LIST",
             help=f"WEIGHT or WEIGHT.ACTIVATION as in `apply_plan` (default: {','.join(DEFAULT_FORMATS)}).",
         ),

@@ -11,6 +11,7 @@ import typer
 from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.screen.output_file import check_output
 from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
     find_chip,
     find_model_shape,
@@ -34,6 +35,7 @@ ModelOption = Annotated[
     str | None,
     typer.Option(
         "--model",
+        autocompletion=completions.models,
         metavar="NAME|PATH|ID",
         help="A whole model in place of a shape: shipped name, path of a config.json, or a hub id in the local cache.",
     ),
@@ -94,6 +96,7 @@ UniformOption = Annotated[
     list[str] | None,
     typer.Option(
         "--formats",
+        autocompletion=completions.formats,
         metavar="LIST",
         help="With --model: uniform formats to rank instead of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
     ),

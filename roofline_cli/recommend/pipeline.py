@@ -9,6 +9,7 @@ import typer
 
 from roofline_cli.screen.output_file import written_together
 from roofline_cli.screen.tables import show_json
+from roofline_cli.shared import completions
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure
 from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption, parse_number, parse_size, split_list
@@ -26,6 +27,7 @@ PrecisionsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--formats",
+        autocompletion=completions.formats,
         metavar="LIST",
         help="Precisions to rank (default: all that this machine runs), e.g. INT4,INT8.INT8.",
     ),
@@ -43,6 +45,7 @@ def pipeline(
         str,
         typer.Option(
             "--model",
+            autocompletion=completions.models,
             metavar="ID|PATH",
             help="A seeded model (seeded-llama-156m), a folder as save_pretrained writes it, or a hub id.",
         ),

@@ -57,6 +57,7 @@ from roofline_cli.screen.tables import (
     show_table,
     speedup,
 )
+from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
     FormatsFileOption,
     JsonOption,
@@ -87,6 +88,7 @@ _ChipOption = Annotated[
     str | None,
     typer.Option(
         "--hw",
+        autocompletion=completions.chips,
         metavar="NAME|FILE|auto",
         help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip); several to compare, as gb10,h100.",
     ),

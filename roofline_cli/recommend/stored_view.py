@@ -61,8 +61,7 @@ ANSWER_ROW_COUNT = 5
 _ANSWERS = (
     Column("What", is_prose=True, least=24),
     Column("Take"),
-    Column("Time", "right", drop=2),
-    Column("From", drop=1),
+    Column("Time", "right"),
     Column("Gain", "right"),
 )
 _ANSWER_COLUMNS = (
@@ -79,7 +78,7 @@ _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 def print_stored(recommendations: StoredRecommendations) -> None:
     """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines."""
-    rankings = recommendations.rankings
+    rankings = sorted(recommendations.rankings, key=lambda one: one.subject != "model")
     if not rankings:
         for text in (*recommendations.notes, *recommendations.missing):
             show_line(f"missing: {text}", "yellow")
@@ -89,8 +88,9 @@ def print_stored(recommendations: StoredRecommendations) -> None:
     else:
         _print_answers(rankings)
     notes = [*recommendations.notes, *recommendations.missing] if len(rankings) > 1 else _notes(recommendations)
-    show_notes(notes)
-    show_line(f"Next: {_next_command(rankings)}")
+    show_notes(notes[:1] if len(rankings) > 1 else notes)
+    if any(ranking.options for ranking in rankings):
+        show_line(f"Next: {_next_command(rankings)}")
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
     show_line(f"More: --all lists {hidden}, why, and what changed.", "dim")
 
@@ -102,17 +102,18 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     show_line(
         f"{len(gaining)} of {len(rankings)} stored cases gain from a format; the others stay as they are.", "bold"
     )
-    show_line(f"On {', '.join(chips)}; gain over the case's own baseline.", "dim")
+    show_line(f"On {', '.join(chips)}. Gain: over the case's own baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
-    for ranking in sorted(rankings, key=lambda one: one.subject != "model")[:ANSWER_ROW_COUNT]:
+    for ranking in rankings[:ANSWER_ROW_COUNT]:
         title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
         best = ranking.first
         if best is None:
-            rows.append([title, "nothing", MISSING, MISSING, MISSING])
+            rows.append([title, "nothing", MISSING, MISSING])
             continue
-        rows.append(
-            [_short_title(title), best.label, common_time([best.estimate.time_s])[0], _source(best), _speedup(best)]
-        )
+        source = "" if best.is_measured else f"{best.estimate.source} "
+        doubt = " !" if best.trust.doubts else ""
+        time = f"{source}{common_time([best.estimate.time_s])[0]}{doubt}"
+        rows.append([_short_title(title), best.precision, time, speedup(best.speedup_ratio)])
     show_table(_ANSWERS, rows, says_what_is_left_out=False)
 
 
@@ -139,7 +140,8 @@ def _print_answer(ranking: StoredRanking) -> None:
         ]
         for row, time in zip(rows, times, strict=True)
     ]
-    show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+    if cells:
+        show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
 
 
 def _answer_sentence(ranking: StoredRanking) -> str:
@@ -176,7 +178,9 @@ def _next_command(rankings: Sequence[StoredRanking]) -> str:
     """Return what to type: the question narrowed to one case, or how to measure it again."""
     ranking = rankings[0]
     if len(rankings) > 1:
-        return f"roofline recommend --stored {_narrowed(ranking)} shows one case"
+        several = len({one.hardware_key for one in rankings}) > 1
+        chip = f" --hw {ranking.hardware_key}" if several else ""
+        return f"roofline recommend --stored {_narrowed(ranking)}{chip}"
     if ranking.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT makes and measures it"
     return f"pytest bench_cases -k {ranking.op} measures it again"
@@ -212,7 +216,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
             "dim",
         )
         show_line(
-            "measured: over these runs; expected: what a good kernel takes; ideal: upper bound. ! doubtful (at a speed-up: its baseline); old: stale.",
+            "measured: over these runs; expected: what a good kernel takes; ideal: a lower bound. ! doubtful (at a speed-up: its baseline); old: stale.",
             "dim",
         )
         if detailed and any(

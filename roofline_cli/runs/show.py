@@ -138,7 +138,7 @@ _ANSWER_COLUMNS = (
     Column("Ideal error", "right"),
     Column("Exp. error", "right", hide_empty=True),
     Column("In 80 %", "right", hide_empty=True),
-    Column("Worst case", is_prose=True, least=20, drop=1),
+    Column("Worst case", drop=1),
 )
 
 
@@ -159,13 +159,13 @@ def _print_answer(
         show_line("Nothing was both measured and predicted.", "bold")
     chip = shown(run.hardware_key, 60) or "–"
     show_line(
-        f"Run {run.run_id[:8]} {shown(run.label, 60)}".rstrip() + f" on {chip}: {_held(tuple(summaries))}.", "dim"
+        f"Run {run.run_id[:8]} {shown(run.label, 60)}".rstrip() + f" on {chip}: {_counts_text(summaries)}.", "dim"
     )
     if overall is not None:
         rows = _error_rows(pooled)
         show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
-        inside = " In 80 %: measured within the expected interval." if overall.expected_count else ""
-        show_line(f"Errors are medians of their size.{inside}", "dim")
+        inside = " In 80 %: within the expected interval." if overall.expected_count else ""
+        show_line(f"Errors: medians of their size.{inside}", "dim")
     failed = [row for row in pooled if row.status == "failed"]
     notes = [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
     notes += (
@@ -394,12 +394,17 @@ def _print_run(run: RunInfo, cases: str) -> None:
 
 def _held(cases: tuple[CaseSummary, ...]) -> str:
     """Return `42 cases: 38 measured, 4 skipped`, and of how many processes where these are several."""
+    processes = len({row.process for case in cases for row in case.rows if row.status == "measured"})
+    held = f"{_counted(len(cases))}: {_counts_text(cases)}"
+    return (held if cases else _counted(0)) + (f", in {processes} processes" if processes > 1 else "")
+
+
+def _counts_text(cases: Sequence[CaseSummary]) -> str:
+    """Return `38 measured, 4 skipped`."""
     from collections import Counter
 
     counts = Counter(case.pooled.status for case in cases)
-    processes = len({row.process for case in cases for row in case.rows if row.status == "measured"})
-    held = f"{_counted(len(cases))}: {', '.join(f'{count} {status}' for status, count in counts.most_common())}"
-    return (held if cases else _counted(0)) + (f", in {processes} processes" if processes > 1 else "")
+    return ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "no case"
 
 
 def _counted(case_count: int) -> str:

@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 
 from roofline_cli.screen.tables import clean_line
 from roofline_cli.shared import interruption
+from roofline_cli.shared.stdout_file import stdout_as_file
 from roofline_model.core.errors import RooflineError
 
 _COMMANDS = b"\nCOMMANDS = {"
@@ -197,9 +198,15 @@ class RooflineGroup(LazyGroup):
     ) -> Any:
         """Run the command line and exit. What a command raises is handled here, so typer's own handling is switched off."""
         try:
-            code = super().main(
-                args, prog_name, complete_var, standalone_mode=False, windows_expand_args=windows_expand_args, **extra
-            )
+            with stdout_as_file(sys.argv[1:] if args is None else args) as typed:
+                code = super().main(
+                    typed,
+                    prog_name,
+                    complete_var,
+                    standalone_mode=False,
+                    windows_expand_args=windows_expand_args,
+                    **extra,
+                )
         except RooflineError as error:
             code = _report(str(error))
         except UsageError as error:

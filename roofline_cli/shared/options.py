@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_cli.shared import completions
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.formats.catalog import load_formats
@@ -26,7 +27,10 @@ InnerOption = Annotated[str, typer.Option("-K", metavar="INT", help="Columns of 
 HardwareOption = Annotated[
     str,
     typer.Option(
-        "--hw", metavar="NAME|FILE|auto", help="Chip: key, alias, path of a TOML file, or auto (this machine)."
+        "--hw",
+        metavar="NAME|FILE|auto",
+        help="Chip: key, alias, path of a TOML file, or auto (this machine).",
+        autocompletion=completions.chips,
     ),
 ]
 FormatsOption = Annotated[
@@ -35,6 +39,7 @@ FormatsOption = Annotated[
         "--formats",
         metavar="LIST",
         help="Comma-separated formats; WEIGHT.ACTIVATION for mixed ones, e.g. FP16,INT8,INT4.BF16.",
+        autocompletion=completions.formats,
     ),
 ]
 FormatsFileOption = Annotated[

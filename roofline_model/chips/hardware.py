@@ -311,11 +311,11 @@ def get_hardware(name: str | Device | Path) -> Device:
     for device in _registry().values():
         if wanted in map(_squeezed, (device.key, *device.aliases)):
             return device
-    known_names = [*_registry(), *(alias for device in _registry().values() for alias in device.aliases)]
     raise UnknownNameError(
         "hardware",
         text,
-        known_names,
+        _registry(),
+        aliases=(alias for device in _registry().values() for alias in device.aliases),
         fix="`roofline hardware list` shows them; a path to a TOML file describes your own chip; auto = this machine.",
     )
 

@@ -393,6 +393,16 @@ class Ranking:
     def __str__(self) -> str:
         return findings_text(self.decision)
 
+    def __repr__(self) -> str:
+        from roofline_model.core.ranking_display import ranking_line
+
+        return ranking_line(self)
+
+    def _repr_html_(self) -> str:
+        from roofline_model.core.ranking_display import ranking_html
+
+        return ranking_html(self)
+
     # The names of the original documents.
 
     @property

@@ -12,7 +12,9 @@ RooflineError                    base; carries a slug that docs/reference/errors
 
 from __future__ import annotations
 
-import difflib
+import heapq
+import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,9 +34,12 @@ class UnknownNameError(RooflineError, KeyError):
 
     slug = "unknown-name"
 
-    def __init__(self, kind: str, asked: str, known_names: Iterable[str], *, fix: str = "") -> None:
+    def __init__(
+        self, kind: str, asked: str, known_names: Iterable[str], *, aliases: Iterable[str] = (), fix: str = ""
+    ) -> None:
+        """`aliases`: other names of the same things; they may be the nearest, and are not listed."""
         names = sorted(known_names)
-        nearest = nearest_names(asked, names)
+        nearest = nearest_names(asked, [*names, *sorted(aliases)])
         if nearest:
             hint = f"Did you mean {' or '.join(nearest)}?"
         else:
@@ -108,12 +113,54 @@ def _rebuilt(kind: type[RooflineError], message: str, state: dict[str, Any]) -> 
     return error
 
 
+_NEAR_RATIO = 0.4
+"""Edits per typed character, at most, of a name that is near."""
+_INSERTION_COST = 0.4
+"""Of a character that the user left out: people shorten names (`llama-9b` for `llama-3.1-8b`). Any other edit costs 1."""
+_LONGEST_TYPED = 80
+_MOST_COMPARED = 200
+"""Names that are compared edit by edit: those that lack fewest of the typed characters."""
+
+
 def nearest_names(asked: str, known_names: Iterable[str], count: int = 3) -> list[str]:
-    """Return up to `count` known names that look like `asked`, best first."""
-    by_lower = {name.lower(): name for name in known_names}
-    matches = difflib.get_close_matches(asked.lower()[:80], by_lower, n=count, cutoff=0.55)
-    contained = [low for low in by_lower if asked and len(asked) > 2 and asked.lower() in low]
-    return [by_lower[low] for low in dict.fromkeys([*matches, *contained])][:count]
+    """Return up to `count` known names that are a few edits from `asked` or contain it, nearest first; case does not count."""
+    typed = asked.lower()[:_LONGEST_TYPED]
+    limit = max(_NEAR_RATIO * len(typed), 2 * _INSERTION_COST)
+    letters = Counter(typed)
+    candidates: Iterable[str] = dict.fromkeys(known_names)
+    candidates = heapq.nsmallest(
+        _MOST_COMPARED, candidates, key=lambda name: ((letters - Counter(name.lower())).total(), len(name))
+    )
+    ranked: list[tuple[float, int, str]] = []
+    for name in candidates:
+        lower = name.lower()
+        cost = _edit_cost(typed, lower, limit)
+        if cost > limit and len(typed) > 2 and typed in lower:
+            cost = limit
+        if typed and cost <= limit:
+            ranked.append((cost, abs(len(lower) - len(typed)), name))
+    names = {name.lower(): name for _, _, name in sorted(ranked, reverse=True)}
+    return list(reversed(names.values()))[:count]
+
+
+def _edit_cost(typed: str, name: str, limit: float) -> float:
+    """Return the edits that make `name` of `typed`, neighbours that changed places as one; `inf` above `limit`."""
+    missing_count = (Counter(typed) - Counter(name)).total()
+    if missing_count > limit or (len(name) - len(typed)) * _INSERTION_COST > limit:
+        return math.inf  # no need to look: every character that the name has not is an edit
+    before: list[float] = []
+    row = [column * _INSERTION_COST for column in range(len(name) + 1)]
+    for index, character in enumerate(typed):
+        above, before = before, row
+        row = [index + 1.0]
+        for column, wanted in enumerate(name):
+            cost = min(before[column + 1] + 1, row[column] + _INSERTION_COST, before[column] + (character != wanted))
+            if index and column and character == name[column - 1] and typed[index - 1] == wanted:
+                cost = min(cost, above[column - 1] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return math.inf
+    return row[-1]
 
 
 def _quoted(text: str, limit: int = 60) -> str:

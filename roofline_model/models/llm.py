@@ -17,14 +17,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import IN_PLACE, NOT_IN_JSON
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
+from roofline_model.core.units import format_memory, format_time
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, weakest_provenance
 from roofline_model.kernels.attention_kernels import find_attention_kernel
+from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.models.decoder_step import StepKernel, Workload, check_context, step_kernels
 from roofline_model.models.experts import visited_experts
 from roofline_model.models.format_plan import (
@@ -164,6 +166,12 @@ class ModelPrediction:
     attention_kernel: str | None = None
     """Key of the attention kernel whose time is expected; null: the fitted one, by default."""
 
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.model.name} {self.workload.phase} on {self.hardware}: "
+            f"ideal {format_time(self.time_s)}, {format_memory(self.memory.total_bytes)}>"
+        )
+
     @property
     def time_s(self) -> float:
         """Ideal time of the pass, seconds: the kernels one after the other, and the all-reduces; no launch gaps."""
@@ -274,7 +282,7 @@ def predict_model(
     free. `attention_kernel`: name of the kernel that `expected_step` asks for attention; the ideal does not know it.
     Raises a `RooflineError` naming the field: unknown model or chip, context beyond the model's, contradictory formats.
     """
-    device, shape = get_hardware(hardware), get_model(model)
+    device, shape = get_chip_and_model(hardware, model)
     if max_context is not None:
         shape = replace(shape, max_context_size=max_context)
     workload = Workload.of(phase, batch, context, new_tokens)
@@ -333,7 +341,7 @@ def batch_sweep(
     """Return a prediction for each batch size; `options` as in `predict_model`."""
     if not batches:
         raise InvalidValueError("a batch sweep needs at least one batch size, e.g. 1,8,64")
-    device, shape = get_hardware(hardware), get_model(model)
+    device, shape = get_chip_and_model(hardware, model)
     return [predict_model(device, shape, batch=batch, **options) for batch in batches]  # type: ignore[arg-type]
 
 

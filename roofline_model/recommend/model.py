@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from roofline_model.chips.hardware import Device, doubts_of, get_hardware
+from roofline_model.chips.hardware import Device, doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
-from roofline_model.models.model_registry import get_model
+from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import list_strategies
@@ -38,7 +38,7 @@ from roofline_model.recommend.search.plan_search import NO_SEARCH, FormatSearch,
 IsRunnable = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelRanking(Ranking):
     """The ranked plans of a model on a chip."""
 
@@ -90,7 +90,7 @@ def recommend_model(
         raise InvalidValueError(
             f"losses must be MeasuredLosses (read_losses, MeasuredLosses.of(table, …)), got a {type(losses).__name__}"
         )
-    device, shape = get_hardware(hardware), get_model(model)
+    device, shape = get_chip_and_model(hardware, model)
     shares = _traffic(shape, phase, batch, context, traffic)
     limits = model_limits(
         device,

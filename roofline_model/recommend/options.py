@@ -25,6 +25,7 @@ from roofline_model.core.answer import (
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
+from roofline_model.core.ranking_display import OPTION_NAMES
 from roofline_model.expected.products.parameters import reference_kernel
 from roofline_model.formats.catalog import NumberFormat, format_name, get_format, method_of
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
@@ -334,3 +335,6 @@ def product_name(option: Option) -> str:
     """Return the name that people are shown for a product's formats: `NVFP4 (W4A4)`."""
     operands = dict(option.formats)
     return format_name(operands["b"], operands["a"])
+
+
+OPTION_NAMES["shape"] = product_name

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from roofline_model.core.answer import Option
+from roofline_model.core.ranking_display import OPTION_NAMES
 from roofline_model.formats.catalog import format_name, short_name
 from roofline_model.models.format_plan import GROUPS, FormatPlan, PartFormats
 from roofline_model.models.model_memory import layer_matrices
@@ -155,3 +156,6 @@ def plan_name(option: Option) -> str:
     where = "" if part in ("everything", "layers") else f" {part}"
     name = f"{format_name(weights, activations or weights)}{where}"
     return f"{name} + {short_name(cache)} KV" if cache else name
+
+
+OPTION_NAMES["model"] = plan_name

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.formats.catalog import get_format
+from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.models.decoder_step import Workload, check_context
 from roofline_model.models.format_plan import (
     CACHE,
@@ -36,7 +37,6 @@ from roofline_model.models.format_plan import (
 )
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_memory import layer_matrices, model_memory
-from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.step_expected import Estimator
 from roofline_model.recommend.search.losses import WHOLE_FFN, LossTable, parse_formats, why_no_pair
@@ -160,7 +160,7 @@ def model_problem(
     otherwise. `kv_formats` searches the cache's format layer by layer; they need losses (`layers.3.kv`) as well.
     A part without a loss in some format cannot get it, a part without any loss stays wide; findings say which.
     """
-    device, shape = get_hardware(hardware), get_model(model)
+    device, shape = get_chip_and_model(hardware, model)
     shares = tuple(traffic) or (traffic_share(context=min(DEFAULT_CONTEXT, shape.max_context_size)),)
     for share in shares:
         check_context(shape, share.workload)

@@ -127,8 +127,8 @@ def test_what_a_chip_has_no_model_for_is_null_with_a_reason(api_client):
     [
         ("1:1000000000:1", "1,000,000,000 sizes"),
         ("1:400:1", "predictions"),
-        ("0:4", "no list of sizes"),
-        ("x", "no list of sizes"),
+        ("0:4", "not a list of sizes"),
+        ("x", "not a list of sizes"),
     ],
 )
 def test_a_sweep_that_is_too_large_or_no_list_names_its_field(api_client, axis, words):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trained_run import as_trained
 
-from reports.advice.what_to_do import actions
+from reports.advice.phase_ranking import phase_rankings
 from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.stored.words import summary_of
@@ -122,7 +122,8 @@ def test_no_advice_rests_on_an_untrained_model(tmp_path: Path) -> None:
     }
     [model] = model_results(records)
     assert {phase_advice(phase).text for phase in model.phases} == {short_text(finding("untrained"))}
-    assert actions((), [model], ()) == ()
+    assert model.is_untrained
+    assert phase_rankings((), [model], CPU) == ()
 
 
 def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:

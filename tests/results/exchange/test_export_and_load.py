@@ -321,18 +321,18 @@ def test_a_frame_has_the_same_columns(
 ) -> None:
     import_file(there, write(tmp_path / "run.json", document))
     there.close()
-    frame = load_frame(tmp_path / "there.db")
+    frame = load_frame(tmp_path / "there.db", columns="all")
     assert tuple(frame.columns) == COLUMNS
     assert list(frame["status"]) == ["measured", "skipped"]
     assert frame["median_s"].iloc[0] == 4.4e-5
     assert frame["median_s"].isna().tolist() == [False, True]
-    assert tuple(load_frame(tmp_path / "there.db", run=filled[1].run_id[:6]).columns) == COLUMNS
+    assert tuple(load_frame(tmp_path / "there.db", run=filled[1].run_id[:6], columns="all").columns) == COLUMNS
 
 
 def test_a_frame_of_nothing(tmp_path: Path, make_run: Callable[..., RunInfo]) -> None:
     with pytest.raises(StoreError, match="there is no results database"):
-        load_frame(tmp_path / "none.db")
+        load_frame(tmp_path / "none.db", columns="all")
     with open_store(tmp_path / "r.db") as store:
         store.begin_run(replace(make_run(), status="complete"))
-    frame = load_frame(tmp_path / "r.db")
+    frame = load_frame(tmp_path / "r.db", columns="all")
     assert (len(frame), tuple(frame.columns)) == (0, COLUMNS)

@@ -243,8 +243,8 @@ def test_every_column_has_the_kind_that_its_name_says(
 
 def test_a_frame_of_a_question(nights: ResultStore, tmp_path: Path) -> None:
     place = tmp_path / "here.db"
-    assert list(load_frame(place)["run_label"]) == ["night 3"] * 2
-    frame = load_frame(place, run=None, case="gemm int4", since="2026-03-02")
+    assert list(load_frame(place, columns="all")["run_label"]) == ["night 3"] * 2
+    frame = load_frame(place, run=None, case="gemm int4", since="2026-03-02", columns="all")
     assert list(frame["reason"]) == ["day 2", "day 3"]
     assert tuple(frame.columns) == COLUMNS
-    assert len(load_frame(place, run=None, case="nothing of this")) == 0
+    assert len(load_frame(place, run=None, case="nothing of this", columns="all")) == 0

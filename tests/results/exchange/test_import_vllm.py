@@ -168,8 +168,8 @@ def test_several_devices_need_their_link(write: Write) -> None:
         ({**LATENCY, "latencies": [1, "2"]}, "latencies[1] is '2'"),
         ({**THROUGHPUT, "elapsed_time": 0}, "elapsed_time is 0"),
         ([SERVE, LATENCY], "mixes results of vllm-latency and vllm-serve"),
-        ([SERVE, {"a": 1}], "[1] is no result"),
-        ([SERVE, 7], "[1] is no result"),
+        ([SERVE, {"a": 1}], "[1] is not a result"),
+        ([SERVE, 7], "[1] is not a result"),
     ],
 )
 def test_a_bad_field_is_named(write: Write, content: Any, words: str) -> None:

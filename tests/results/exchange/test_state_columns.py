@@ -116,7 +116,7 @@ def test_nothing_gained_is_zero_and_never_looked_is_empty(rows: list[dict[str, s
 
 
 def test_a_frame_has_numbers_where_they_are_known(rows: list[dict[str, str]], tmp_path: Path) -> None:
-    frame = load_frame(tmp_path / "r.db")
+    frame = load_frame(tmp_path / "r.db", columns="all")
     assert tuple(frame.columns) == COLUMNS
     assert frame["throttled_s"].iloc[:2].tolist() == [0.625, 0.0]
     assert frame["throttled_s"].isna().tolist() == [False, False, True, True]

@@ -117,21 +117,29 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
         "µs",
         "16.00",
         "µs",
-        "±1.0",
-        "%*",
         "-47.5",
         "%",
-        "memory",
-        "525.3",
-        "GB/s",
-        "4.0x",
         "2.5x",
+        "≤",
+        "6.5",
+        "%",
     ]
-    assert rows["FP16"][-2:] == ["1.0x", "1.0x"]
-    assert "  failed: NVFP4" in result.stdout
+    assert rows["FP16"][-2:] == ["1.0x", "0"]
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 12
+    assert lines[0].startswith("Fastest: INT4 (W4A16) · tinygemm: measured 16 µs, 2.5× FP16")
     assert "· scaled_mm_block: wrong result: 0.5 > 0.1" in result.stdout
-    assert "Best: INT4 (W4A16) · tinygemm: measured 16 µs, 2.5× FP16" in result.stdout
-    assert "`roofline show abababab`" in result.stdout
+    assert "First within 3 %: FP16 · matmul" in result.stdout
+    assert lines[-2] == "Next: roofline report --run abababab"
+
+
+def test_all_adds_intervals_rates_and_the_ranking(fake_pytest):
+    result = runner.invoke(app, ["compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10", "--all"])
+    row = [line.split() for line in result.stdout.splitlines() if line.startswith("INT4")][1]
+    # ±1 % of one process; 8.4048 MB in 16 µs; 33.57 / 8.4048; 40 / 16
+    assert row[7:] == ["±1.0", "%*", "-47.5", "%", "memory", "525.3", "GB/s", "4.0x", "2.5x"]
+    assert "  failed: NVFP4" in result.stdout
+    assert "Ranking, decode 1x4096x4096" in result.stdout
 
 
 @pytest.mark.parametrize("kernel", ["matmul", "tinygemm"])
@@ -139,10 +147,9 @@ def test_doubtful_measurements_are_marked_on_either_side(fake_pytest, kernel):
     fake_pytest.flags[kernel] = ("contended",)
     arguments = ["compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10"]
     lines = runner.invoke(app, arguments).stdout.splitlines()
-    marked = [line for line in lines if "!" in line.split() and "±" in line and "±" not in line.split()]
+    marked = [line for line in lines if "!" in line.split() and "µs" in line]
     assert [kernel in line for line in marked] == [True]
-    best = next(line for line in lines if line.startswith("Best: "))
-    assert best.count("doubtful (contended): measure it again") == 1
+    assert lines[0].startswith("No result: the machine was busy (contended")
     fake_pytest.flags.clear()
 
 

@@ -219,7 +219,7 @@ def test_a_question_over_all_runs_in_every_format(filled, tmp_path):
     assert parquet.read_table(places["parquet"]).num_rows == 3
     report = json.loads(invoke("import", str(places["json"]), "--db", str(tmp_path / "there.db"), "--json"))
     assert report["imported"][0]["added_count"] == 3
-    frame = load_frame(tmp_path / "there.db", run=None)
+    frame = load_frame(tmp_path / "there.db", run=None, columns="all")
     assert sorted(frame["median_s"]) == sorted(float(row["median_s"]) for row in rows)
 
 
@@ -274,12 +274,14 @@ def test_a_changed_copy_is_told_from_a_duplicate(filled, tmp_path):
 
 def test_a_question_to_a_frame_is_one_to_all_runs(filled):
     target, _ = filled
-    everything = load_frame(target, run=None)
-    assert len(load_frame(target, since="2020-01-01")) == len(everything)
-    assert set(load_frame(target, case="decode").run_id) == set(
+    everything = load_frame(target, run=None, columns="all")
+    assert len(load_frame(target, since="2020-01-01", columns="all")) == len(everything)
+    assert set(load_frame(target, case="decode", columns="all").run_id) == set(
         everything[everything.op.str.startswith("decode")].run_id
     )
-    assert 0 < len(load_frame(target)) < len(everything)
-    assert len(load_frame(target, run="latest", since="2020-01-01")) == len(load_frame(target))
+    assert 0 < len(load_frame(target, columns="all")) < len(everything)
+    assert len(load_frame(target, run="latest", since="2020-01-01", columns="all")) == len(
+        load_frame(target, columns="all")
+    )
     with pytest.raises(InvalidValueError, match=r"^since is '10x', not a date"):
-        load_frame(target, since="10x")
+        load_frame(target, since="10x", columns="all")

@@ -106,7 +106,7 @@ def test_a_gpu_that_torch_cannot_use_is_broken_and_has_a_fix(pretend, torch, ans
     assert words in found["torch"]["detail"]
     assert found["torch"]["fix"]
     text = runner.invoke(app, ["doctor"]).stdout
-    assert "1 broken: see above" in text
+    assert text.startswith("1 broken")
     assert f"torch: {found['torch']['fix']}" in text
 
 
@@ -376,7 +376,7 @@ def test_tools_for_a_gpu_are_missed_beside_a_gpu_only(pretend, monkeypatch):
 def test_the_table_fits_the_screen(pretend, monkeypatch, columns):
     calibrated(pretend(), disturbed_by=("contended",))
     monkeypatch.setenv("COLUMNS", columns)
-    text = runner.invoke(app, ["doctor"]).stdout
+    text = runner.invoke(app, ["doctor", "--all"]).stdout
     assert max(len(line) for line in text.splitlines()) <= int(columns)
     for name in ("calibration", "governor", "cpu load", "steal", "cpu energy", "cupti-python", "ncu", "pytest-xdist"):
         assert f"\n{name}" in text

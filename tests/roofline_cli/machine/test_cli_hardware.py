@@ -34,7 +34,7 @@ def test_list_shows_native_rates_only():
 
 
 def test_show_prints_every_number_with_status_and_source():
-    text = runner.invoke(app, ["hardware", "show", "b10"]).stdout
+    text = runner.invoke(app, ["hardware", "show", "b10", "--all"]).stdout
     assert "placeholder: invented numbers" in text
     # one line per [[peak]] entry, its formats together
     peak = next(line for line in text.splitlines() if line.startswith("dense peak INT4 NVFP4 MXFP4"))

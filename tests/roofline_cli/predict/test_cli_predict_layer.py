@@ -157,7 +157,7 @@ def test_prefill_defaults_to_as_many_keys_as_queries_and_heads():
 
 def test_ffn_on_the_placeholder():
     text = invoke(*BLOCK)
-    assert "ffn (gated) of 1 token, 4096 to 14336 and back, on b10" in text
+    assert "ffn (gated) of 1 token, 4096 to 14336 and back on b10" in text
     header, _, fp16, *_ = details(text).splitlines()
     assert header.split()[:7] == ["Format", "Operands", "Ideal", "gate_proj", "up_proj", "silu_mul", "down_proj"]
     # weights 352,321,536 bytes, activations 196,608, at 1000 GB/s

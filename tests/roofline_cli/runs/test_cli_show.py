@@ -152,7 +152,7 @@ def invoke(*arguments: str) -> str:
 
 
 def test_several_processes_are_one_row_and_modes_are_tables_of_their_own(database):
-    lines = invoke("show", "latest", "--db", database).splitlines()
+    lines = invoke("show", "latest", "--all", "--db", database).splitlines()
     titles = [line for line in lines if line.startswith("gemv 1x4096x4096")]
     assert titles == ["gemv 1x4096x4096, cold", "gemv 1x4096x4096, cold, graph"]
     start, stop = (lines.index(title) for title in titles)
@@ -169,7 +169,7 @@ def test_several_processes_are_one_row_and_modes_are_tables_of_their_own(databas
 
 
 def test_small_and_large_times_in_one_table_keep_their_digits(database):
-    lines = invoke("show", "latest", "--db", database).splitlines()
+    lines = invoke("show", "latest", "--all", "--db", database).splitlines()
     graph = lines[lines.index("gemv 1x4096x4096, cold, graph") :]
     assert any("12.35 ns" in line or "12.34 ns" in line for line in graph)
     assert any("38.00 µs" in line or "38 µs" in line for line in graph)

@@ -80,3 +80,26 @@ def test_errors_survive_pickling_and_copying(error: RooflineError) -> None:
     for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert type(again) is type(error)
         assert (str(again), again.slug, again.args) == (str(error), error.slug, error.args)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names", "nearest"),
+    [
+        ("a10", ["a100-sxm-80gb", "a100", "b10", "h100"], ["a100", "b10"]),
+        ("llama-9b", ["llama-3-8b", "llama-3-70b", "qwen3-8b"], ["llama-3-8b"]),
+        ("gemmv", ["attention", "gemm", "gemv"], ["gemm", "gemv"]),
+        ("nvpf4", ["NVFP4", "INT8"], ["NVFP4"]),
+    ],
+)
+def test_the_nearest_name_is_the_fewest_edits_away(asked: str, names: list[str], nearest: list[str]) -> None:
+    assert nearest_names(asked, names)[: len(nearest)] == nearest
+
+
+def test_an_alias_may_be_the_nearest_and_is_never_listed() -> None:
+    assert UnknownNameError("hardware", "dgx-spar", ["gb10"], aliases=["dgx-spark"]).nearest == ("dgx-spark",)
+    assert "dgx-spark" not in str(UnknownNameError("hardware", "nowhere", ["gb10"], aliases=["dgx-spark"]))
+
+
+def test_the_nearest_of_many_long_names_is_quick() -> None:
+    names = [f"gemv 1x{size}x4096-w4a16-INT4.BF16-tinygemm-cold" for size in range(20_000)]
+    assert nearest_names("gemv 1x77x4096-w4a16-INT4.BF16-tinygem-cold", names)[0].startswith("gemv 1x77x4096")

@@ -105,7 +105,7 @@ def test_a_missing_field_of_a_mixture_is_named(name: str, field: str) -> None:
         ({"hidden_act": 7}, "field 'hidden_act' must be text, got 7"),
         (
             {"num_attention_heads": 33, "num_key_value_heads": 33},
-            "head_dim is missing and hidden_size 4096 is no multiple",
+            "head_dim is missing and hidden_size 4096 is not a multiple",
         ),
         ({"partial_rotary_factor": 2}, "partial_rotary_factor must be a number from 0 to 1"),
         (

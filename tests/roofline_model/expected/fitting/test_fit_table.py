@@ -186,5 +186,5 @@ def test_parquet_reads_as_the_csv_does(tmp_path, read):
     for name in ("m", "batch", "time_s", "causal"):
         assert str(table.numbers[name].tolist()) == str(told.numbers[name].tolist())
     (tmp_path / "not.parquet").write_bytes(b"PAR1 nonsense")
-    with pytest.raises(InvalidValueError, match="no readable Parquet"):
+    with pytest.raises(InvalidValueError, match="not a readable Parquet"):
         read_kernel_table(tmp_path / "not.parquet")

@@ -141,7 +141,7 @@ def test_neighbouring_layers_of_one_format_are_one_exception():
     plan = model.plan({f"layers.{layer}.ffn": "INT4.BF16" for layer in (0, 1, 3)})
     spans = [(exception.first_layer_index, exception.last_layer_index) for exception in plan.exceptions]
     assert spans == [(0, 1), (3, 3)]
-    with pytest.raises(InvalidValueError, match="no part of a decoder model"):
+    with pytest.raises(InvalidValueError, match="not a part of a decoder model"):
         model.plan({"blocks.one.ffn": "INT4.BF16"})
     with pytest.raises(UnknownNameError, match=r"'fnn'.*ffn"):
         model.plan({"layers.0.fnn": "INT4.BF16"})

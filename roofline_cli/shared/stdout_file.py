@@ -1,0 +1,69 @@
+"""`-o -`: what a command would write to a file goes to stdout, and what it says goes to stderr."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_ENDINGS = {
+    "calibrate": ".toml",
+    "diff": ".txt",
+    "export": ".json",
+    "fit": ".toml",
+    "losses": ".json",
+    "recommend": ".json",
+    "report": ".html",
+    "sweep": ".csv",
+    "tiling": ".png",
+}
+"""Command → ending of the file that it writes where the user names none. A command that writes a folder has no entry."""
+
+
+@contextmanager
+def stdout_as_file(args: Sequence[str]) -> Iterator[list[str]]:
+    """Give the arguments with a temporary file in place of `-`; at the end the file is copied to stdout, after an error not."""
+    typed = list(args)
+    place = _place(typed)
+    if place is None:
+        yield typed
+        return
+    with tempfile.TemporaryDirectory(prefix="roofline-") as folder:
+        file = Path(folder) / f"output{_ENDINGS[typed[0]]}"
+        typed[place] = str(file)
+        stdout = sys.stdout
+        sys.stdout = _Messages(str(file))  # type: ignore[assignment]
+        try:
+            yield typed
+        finally:
+            sys.stdout = stdout
+        if file.exists():
+            with file.open("rb") as source:
+                shutil.copyfileobj(source, stdout.buffer)
+            stdout.flush()
+
+
+def _place(typed: Sequence[str]) -> int | None:
+    """Return where the `-` of `-o -` stands; None without one."""
+    if not typed or typed[0] not in _ENDINGS:
+        return None
+    places = (at for at in range(2, len(typed)) if typed[at] == "-" and typed[at - 1] in ("-o", "--output"))
+    return next(places, None)
+
+
+class _Messages:
+    """Stderr, where the temporary file is called stdout; lines about other files beside it, which go too, are dropped."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        said = text.replace(self._file, "stdout")
+        return len(text) if str(Path(self._file).parent) in said else sys.stderr.write(said)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)

@@ -1,0 +1,140 @@
+"""The twelve questions of Get started: each is answered within twelve lines of one command at 80 columns."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from results import open_store
+from results.exchange.exported.load import import_file
+from roofline_cli.main import app
+
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "examples" / "runs"
+LINE_COUNT = 12
+QUESTIONS = {
+    "Which format should my model take on GB10?": "recommend --model llama-3.1-8b --hw gb10",
+    "Does a 70B model fit?": "predict model --model llama-3.1-70b --hw gb10 --formats BF16,FP8,INT4.BF16",
+    "How fast is my attention at 32k tokens?": "predict attention --heads 32 --kv-heads 8 --head-dim 128 --kv-len 32768 --hw gb10",
+    "Is my kernel slow?": "predict gemm -M 512 -N 7168 -K 4096 --hw h100 --formats FP8,BF16",
+    "What do I gain from a faster chip?": "recommend --model llama-3.1-8b --hw gb10,h100,rtx-5090",
+    "How do I measure my machine?": "doctor",
+    "Which format do my measurements say to take?": "recommend --stored",
+    "How good were the predictions?": "show calibrated",
+    "What got worse last night?": "diff monday tuesday",
+    "How do I gate a pull request?": "diff monday tuesday --fail-on slower:5%",
+    "How do I apply a quantisation?": "recommend --model seeded-llama-156m --hw h100",
+    "How do I share the result?": "report --run tuesday -o report.html",
+}
+"""Question of docs/index.md → the command whose first lines answer it."""
+CODES = {"What got worse last night?": 1, "How do I gate a pull request?": 1}
+"""Exit codes of the answers that are a verdict."""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory) -> str:
+    path = str(tmp_path_factory.mktemp("questions") / "examples.db")
+    with open_store(path) as store:
+        for name in ("calibrated", "model_quant", "quick"):
+            import_file(store, RUNS / "cpu-amd-epyc-2t" / f"{name}.json")
+        for name in ("monday", "tuesday"):
+            import_file(store, RUNS / "simulated-nights" / f"{name}.json")
+    return path
+
+
+@pytest.fixture
+def asked(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Run a command at 80 columns on the example runs, in an empty folder."""
+    monkeypatch.setenv("ROOFLINE_DB", database)
+    monkeypatch.chdir(tmp_path)
+
+    def run(command: str):
+        return CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": "80"})
+
+    return run
+
+
+def first_lines(done) -> list[str]:
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    return lines[:LINE_COUNT]
+
+
+def document(asked, question: str):
+    return json.loads(asked(f"{QUESTIONS[question]} --json").stdout)
+
+
+def test_the_questions_are_those_of_the_page() -> None:
+    titles = re.findall(r"^## (.*)$", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
+    assert list(QUESTIONS) == [title for title in titles if title.endswith("?")]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_answer_and_what_to_type_next_stand_in_twelve_lines(question: str, asked) -> None:
+    done = asked(QUESTIONS[question])
+    assert done.exit_code == CODES.get(question, 0), done.output
+    lines = first_lines(done)
+    assert len(lines[0]) > 20
+    if not question.startswith("How do I share"):
+        assert any(line.startswith("Next: ") for line in lines), done.stdout
+
+
+def test_the_format_of_a_model_is_the_choice_of_the_ranking(asked) -> None:
+    question = "Which format should my model take on GB10?"
+    assert document(asked, question)["chosen"] == "FP8_E4M3"
+    assert first_lines(asked(QUESTIONS[question]))[0].startswith("Take FP8 (W8A8): ")
+
+
+def test_what_fits_is_said_of_every_format(asked) -> None:
+    question = "Does a 70B model fit?"
+    fits = [row["memory"]["fits"] for row in document(asked, question)["predictions"]]
+    lines = first_lines(asked(QUESTIONS[question]))
+    assert fits == [line.split()[-1] == "yes" for line in lines if line.split()[-1] in ("yes", "no")]
+    assert len(fits) == 3
+
+
+def test_the_fastest_chip_comes_first(asked) -> None:
+    lines = first_lines(asked(QUESTIONS["What do I gain from a faster chip?"]))
+    assert [line.split()[0] for line in lines[2:] if line.split()[0] in ("gb10", "h100-sxm", "rtx-5090")] == [
+        "h100-sxm",
+        "rtx-5090",
+        "gb10",
+    ]
+
+
+def test_the_errors_of_a_run_are_medians_of_its_cases(asked) -> None:
+    question = "How good were the predictions?"
+    cases = document(asked, question)["cases"]
+    errors = sorted(abs(case["error_expected_ratio"]) for case in cases if case["error_expected_ratio"] is not None)
+    lines = first_lines(asked(QUESTIONS[question]))
+    said = re.search(r"by (\d+) % \(median of (\d+) cases\)", " ".join(lines))
+    assert said is not None
+    assert int(said[2]) == len(errors)
+    assert int(said[1]) == pytest.approx(errors[len(errors) // 2] * 100, abs=1)
+
+
+def test_what_got_worse_is_named_with_its_change(asked) -> None:
+    question = "What got worse last night?"
+    slower = [case for case in document(asked, question)["cases"] if case["verdict"] == "SLOWER"]
+    lines = first_lines(asked(QUESTIONS[question]))
+    rows = [line for line in lines if line.startswith("SLOWER")]
+    assert [f"{case['change_ratio'] * 100:+.1f} %" for case in slower] == [" ".join(row.split()[-2:]) for row in rows]
+
+
+def test_the_measured_choices_are_those_of_the_rankings(asked) -> None:
+    question = "Which format do my measurements say to take?"
+    rankings = document(asked, question)["rankings"]
+    text = " ".join(first_lines(asked(QUESTIONS[question])))
+    gaining = [one for one in rankings if one["rows"] and one["rows"][0]["label"] != one["baseline"]]
+    assert text.startswith(f"{len(gaining)} of {len(rankings)} stored cases gain")
+
+
+def test_the_report_is_written(asked, tmp_path: Path) -> None:
+    done = asked(QUESTIONS["How do I share the result?"])
+    assert (tmp_path / "report.html").stat().st_size > 1000
+    assert "report.html" in "".join(first_lines(done))

@@ -1,0 +1,31 @@
+"""The chip comes first and the model second; the other way round is said in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+import roofline_model
+from roofline_model import InvalidValueError, UnknownNameError, get_hardware, get_model, predict_model, recommend_model
+
+
+@pytest.mark.parametrize("answer", [predict_model, recommend_model])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("llama-3.1-8b", "gb10"), (get_model("llama-3.1-8b"), "dgx-spark"), ("llama-3.1-8b", get_hardware("gb10"))],
+)
+def test_swapped_arguments_are_named(answer, first, second) -> None:
+    with pytest.raises(InvalidValueError, match="the chip comes first and the model second") as raised:
+        answer(first, second)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_wrong_name_is_still_the_name_that_is_wrong() -> None:
+    with pytest.raises(UnknownNameError, match=r"hardware 'llama-3.1-8b'"):
+        predict_model("llama-3.1-8b", "no-chip")
+    with pytest.raises(UnknownNameError, match="model 'nothing-like-it'"):
+        predict_model("gb10", "nothing-like-it")
+
+
+def test_dir_shows_the_public_names_alone_and_each_can_be_had() -> None:
+    assert dir(roofline_model) == sorted(roofline_model.__all__)
+    assert all(getattr(roofline_model, name) is not None for name in dir(roofline_model))

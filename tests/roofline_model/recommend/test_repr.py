@@ -1,0 +1,31 @@
+"""What an answer shows at a Python prompt and in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline_model import predict_model, recommend_model, recommend_quantization
+
+
+def test_an_answer_prints_as_one_line_with_its_choice() -> None:
+    ranking = recommend_model("gb10", "llama-3.1-8b")
+    assert ranking.choice is not None
+    for answer in (ranking, recommend_quantization("gb10", 1, 4096, 4096), predict_model("gb10", "llama-3.1-8b")):
+        assert "\n" not in repr(answer)
+        assert len(repr(answer)) < 140
+        assert "gb10" in repr(answer)
+    assert "FP8 (W8A8)" in repr(ranking)
+
+
+def test_a_notebook_shows_a_row_per_option_and_marks_the_choice() -> None:
+    ranking = recommend_quantization("gb10", 1, 4096, 4096)
+    shown = ranking._repr_html_()
+    assert shown.count("<tr") == 1 + min(len(ranking.options), 8)
+    assert shown.count("bold") == 1
+
+
+def test_an_answer_without_a_choice_prints_too() -> None:
+    ranking = replace(recommend_quantization("gb10", 1, 4096, 4096), choice=None)
+    assert "no choice" in repr(ranking)
+    assert "bold" not in ranking._repr_html_()
+    assert "<script>" not in replace(ranking, question=replace(ranking.question, name="<script>"))._repr_html_()
