@@ -79,7 +79,7 @@ def _named(typed: str, cases: list[Case]) -> Case:
         "case",
         typed,
         {case_name(case) for case in cases},
-        aliases={one.op for one in known},
+        aliases={case.op for case in cases},
         fix="A case is named by its pytest id, the first digits of its key, or words of its id; `roofline history --all` looks at all.",
     )
 
