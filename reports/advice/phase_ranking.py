@@ -1,23 +1,22 @@
-"""Which formats to take for a phase of a run: its options over all of its shapes, ranked by the one policy of every answer."""
+"""Which formats to take for each phase of a run: the options of a phase over all of its shapes, and whole models beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from reports.advice.headlines import judged_results
 from reports.cases.rows import option_label, option_precision, weight_saved_ratio
-from reports.ranking.losses import StoredLosses, figures_loss, is_wide, pass_loss, product_loss
-from reports.ranking.model_results import model_title
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult
 from reports.text.display_text import shown
 from results.verdicts.headline_evidence import gap_of_all
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from results.verdicts.losses import is_wide, product_loss
+from results.verdicts.model_results import ModelResult
+from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline
 from results.verdicts.shape_verdict import is_emulation
-from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Ranking, Source, Times
-from roofline_model.core.finding import Finding, finding
+from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Times
+from roofline_model.core.finding import finding
 from roofline_model.recommend.loss import REFERENCE
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
@@ -26,43 +25,6 @@ MOST_OTHERS = 3
 """Other operators with an answer of their own."""
 BASELINE = "baseline"
 """Key of the baseline over all shapes, which may be BF16 at one and FP16 at another."""
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseRanking:
-    """The options of one phase of a run. Times and bytes are sums: one call of each of its shapes."""
-
-    title: str
-    """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
-    ranking: Ranking
-    places: tuple[str, ...]
-    """Titles of the shapes, or of the model's phase."""
-    shape_count: int
-    """Shapes of the phase with a time; more than `places` where no format has a time at all of them."""
-    caveats: tuple[Finding, ...] = ()
-    """What speaks against relying on it, beside the doubts of its times."""
-
-    @property
-    def choice(self) -> Option | None:
-        """The option to take."""
-        return self.ranking.choice
-
-    @property
-    def is_contest(self) -> bool:
-        """Whether two options at least compete."""
-        excluded = (exclusion for exclusion in self.ranking.excluded if exclusion.option is not None)
-        return len(self.ranking.options) + sum(1 for _ in excluded) > 1
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """Flags that put the time of the choice, or of the baseline, in doubt."""
-        options = [option for option in (self.choice, self.ranking.baseline) if option is not None]
-        return tuple(dict.fromkeys(doubt for option in options for doubt in option.trust.doubts))
-
-    @property
-    def record_ids(self) -> tuple[str, ...]:
-        """The records behind the choice."""
-        return () if self.choice is None else self.choice.record_ids
 
 
 def phase_rankings(
@@ -76,7 +38,9 @@ def phase_rankings(
     for result in results:
         if result.best is not None and not result.is_model:
             families.setdefault(phase_of(*result.judged.key[:2]) or result.op_title, []).append(result)
-    rankings = [_of_model(model, phase, hardware) for model in models for phase in model.phases]
+    rankings = [
+        model_ranking(model, phase, shown(hardware, 60)) for model in map(_displayed, models) for phase in model.phases
+    ]
     phases = [name for name in PHASES if name in families]
     others = [name for name in families if name not in PHASES and any(one.is_contest for one in families[name])]
     of_shapes = (
@@ -85,11 +49,14 @@ def phase_rankings(
     return tuple(ranking for ranking in (*rankings, *of_shapes) if ranking is not None)
 
 
-def _without_headline(ranking: Ranking, gap: Finding | None) -> Ranking:
-    """Return a ranking without its choice where the times behind it were disturbed or cannot be."""
-    if gap is None:
-        return ranking
-    return replace(ranking, choice=None, alternatives=(), findings=(gap, *ranking.findings))
+def _displayed(model: ModelResult) -> ModelResult:
+    """Return a model whose names, which come from outside, are fit to be shown."""
+    name = replace(model.name, model_name=shown(model.name.model_name, 80))
+    phases = (
+        replace(phase, passes=tuple(replace(each, label=shown(each.label, 120)) for each in phase.passes))
+        for phase in model.phases
+    )
+    return replace(model, name=name, phases=tuple(phases))
 
 
 # --- shapes
@@ -106,12 +73,12 @@ def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRan
         baseline = _over_shapes(BASELINE, *_names(members), members, shapes)
         groups = {key: group for key, group in groups.items() if key not in set(map(name_of, members))}
     options = [_over_shapes(key, *_names(group), group, shapes) for key, group in groups.items()]
-    options = [_against(option, baseline) for option in ([baseline] if baseline else []) + options]
+    options = [compared(option, baseline) for option in ([baseline] if baseline else []) + options]
     if not options:
         return None
     question = Question("shape", shown(hardware, 60), name, phase=name if name in PHASES else "")
     ranking = rank(question, options, options[0] if baseline else None, limits=Limits(loss_pct=MAX_LOSS_PCT))
-    ranking = _without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
+    ranking = without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
     places = tuple(result.title for result in shapes)
     return PhaseRanking(PHASES.get(name, name), ranking, places, len(results))
 
@@ -192,7 +159,7 @@ def _over_shapes(
         method="",
         path=first.path,
         bound=last.bound,
-        times=Times(*(_sum([getattr(option.times, kind) for option in members]) for kind in _KINDS)),
+        times=Times(*(_sum([getattr(option.times, kind) for option in members]) for kind in KINDS)),
         memory=_weights(members, shapes),
         loss=_format_loss(members),
         speedup_ratio=None,
@@ -205,9 +172,6 @@ def _over_shapes(
         findings=(finding("emulated", shown(label, 120)),) if is_emulated else (),
         is_ranked_by_ideal=any(option.is_ranked_by_ideal for option in members),
     )
-
-
-_KINDS: tuple[Source, ...] = ("ideal", "expected", "measured")
 
 
 def _sum(estimates: Sequence[Estimate | None]) -> Estimate | None:
@@ -249,69 +213,3 @@ def _format_loss(members: Sequence[Option]) -> Loss:
     if formats and all(map(is_wide, formats)):
         return REFERENCE
     return product_loss(members[0].weight_format, members[0].activation_format)
-
-
-def _against(option: Option, baseline: Option | None) -> Option:
-    """Return an option with its speed-ups over the baseline, like with like."""
-    if baseline is None:
-        return option
-
-    def ratio(kind: Source) -> float | None:
-        own, base = getattr(option.times, f"{kind}_s"), getattr(baseline.times, f"{kind}_s")
-        return base / own if own and base else None
-
-    source = option.estimate.source
-    is_other = option.key != baseline.key
-    more: dict[str, Any] = {
-        "speedup_ratio": ratio(source if source in _KINDS else "ideal"),
-        "ideal_speedup_ratio": ratio("ideal"),
-        "expected_speedup_ratio": ratio("expected"),
-        "trust": replace(option.trust, is_over_doubt=is_other and option.is_measured and bool(baseline.trust.doubts)),
-    }
-    return replace(option, **more)
-
-
-# --- whole models
-
-
-def _of_model(model: ModelResult, phase: PhaseResult, hardware: str) -> PhaseRanking | None:
-    """Return the ranking of a phase of a model. What was measured on random tokens is no loss of quality."""
-    judged = phase.judged
-    best = judged.best
-    if best is None or model.is_untrained:
-        return None
-    passes = [
-        one for one in phase.passes if one.option is not None and (one.option.is_measured or not best.is_measured)
-    ]
-    options: Mapping[str, Option] = {
-        one.option.key: _of_pass(one, one.option) for one in passes if one.option is not None
-    }
-    baseline = None if judged.baseline is None else options.get(judged.baseline.key)
-    against = {key: _against(option, baseline) for key, option in options.items()}
-    question = Question("model", shown(hardware, 60), shown(model.name.model_name, 80), phase=phase.phase)
-    limits = Limits(loss_pct=MAX_LOSS_PCT)
-    ranking = rank(
-        question, tuple(against.values()), None if baseline is None else against[baseline.key], limits=limits
-    )
-    ranking = _without_headline(ranking, judged.gap)
-    title = shown(f"{model_title(model)}: {phase.phase}", 180)
-    stored_formats = dict.fromkeys(one.figures.decoded_from for one in phase.passes if one.figures.decoded_from)
-    caveats = tuple(finding("reference-decoded", stored_format=stored_format) for stored_format in stored_formats)
-    return PhaseRanking(title, ranking, (title,), 1, caveats)
-
-
-def _of_pass(one: PassResult, option: Option) -> Option:
-    figures = one.figures
-    label = shown(one.label, 120)
-    measured = figures_loss(figures) if figures.is_language or figures.rank_agreement_ratio is not None else None
-    held_bytes, original_bytes = figures.held_bytes or figures.stated_bytes, figures.original_bytes
-    saved_ratio = 1 - held_bytes / original_bytes if held_bytes is not None and original_bytes else None
-    memory = None if option.memory is None else replace(option.memory, saved_ratio=saved_ratio)
-    return replace(
-        option,
-        label=label,
-        precision=label,
-        memory=memory,
-        loss=measured or pass_loss(one, StoredLosses((), {}), ()),
-        tokens_per_s=one.tokens_per_s or one.expected_tokens_per_s,
-    )

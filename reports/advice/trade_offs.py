@@ -13,13 +13,13 @@ from typing import Any, Literal
 from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
 from reports.ranking.case_ranking import CaseRanking, ShapeRanking
-from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.model_results import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.text.display_text import shown
 from reports.text.labels import regime_title
 from results.records.records import RunInfo
+from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.shape_verdict import evidence_of
 from roofline_model.core.answer import LossSource, Memory, Option, Source

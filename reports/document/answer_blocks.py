@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reports.advice.phase_ranking import PhaseRanking
-from reports.advice.what_to_do import action_of, gain_text
 from reports.cases.errors import ErrorSummary
 from reports.document.blocks import (
     Block,
@@ -28,6 +26,8 @@ from reports.document.report import Report
 from reports.text.answer_words import sentence
 from reports.text.display_text import counted
 from reports.view.views import ChipView
+from results.text.advice_text import action_of, gain_text, loss_figure, role_text
+from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_memory, format_percent
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 MOST_OPEN = 3
 """Phases whose options are on the first screen; the others are folded."""
-ROLES = {"riskier": "Faster, riskier", "lower-loss": "Lower loss", "safest": "Safest"}
-"""Role of an alternative → its name in the first column."""
 _SOURCES = {
     "measured": "Times are measured.",
     "expected": sentence(short_text(finding("good-kernels"))),
@@ -105,7 +103,7 @@ def named_options(phase: PhaseRanking) -> list[tuple[str, Option]]:
     if choice is not None:
         is_stay = baseline is not None and choice.key == baseline.key
         chosen = [("Stay" if is_stay else "Take" if choice.is_measured else "Try", choice)]
-    return [*chosen, *((ROLES[each.role], each.option) for each in phase.ranking.alternatives)]
+    return [*chosen, *((role_text(each.role), each.option) for each in phase.ranking.alternatives)]
 
 
 def _options(phase: PhaseRanking, rows: list[tuple[str, Option]]) -> TableBlock:
@@ -154,12 +152,9 @@ def _memory(option: Option) -> Cell:
 
 def loss_cell(loss: Loss) -> Cell:
     """Return a loss in percent, a published one as its bound."""
-    if loss.pct is None:
-        return Cell("unknown", title=loss_text(loss))
-    if loss.source == "reference":
-        return Cell("0", 0.0)
-    bound = "≤ " if loss.source == "claimed" else ""
-    return Cell(f"{bound}{loss.pct:.2g} %", loss.pct / 100, loss_text(loss))
+    if loss.pct is None or loss.source == "reference":
+        return Cell(loss_figure(loss), None if loss.pct is None else 0.0, loss_text(loss) if loss.pct is None else "")
+    return Cell(loss_figure(loss), loss.pct / 100, loss_text(loss))
 
 
 def _sources(report: Report) -> Iterator[Block]:

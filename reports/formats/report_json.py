@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
-from reports.advice.what_to_do import Action, actions
 from reports.cases.errors import case_gap
 from reports.cases.rows import option_label
 from reports.cases.state import case_energy
@@ -22,6 +21,7 @@ from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.records.flags import DOUBTFUL_FLAGS
+from results.text.advice_text import Action, actions
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 

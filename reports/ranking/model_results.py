@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from reports.text.display_text import shown
-from results.text.model_text import phase_advice, text_source
+from results.text.model_text import phase_verdict, text_source
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Times
 
@@ -34,7 +34,7 @@ def model_json(model: ModelResult) -> dict[str, Any]:
         "hardware": model.hardware_key or None,
         "cache": model.cache,
         "mode": model.mode,
-        "phases": [_phase_json(phase) for phase in model.phases],
+        "phases": [_phase_json(model, phase) for phase in model.phases],
     }
 
 
@@ -65,11 +65,11 @@ def pass_json(one: PassResult) -> dict[str, Any]:
     }
 
 
-def _phase_json(phase: PhaseResult) -> dict[str, Any]:
+def _phase_json(model: ModelResult, phase: PhaseResult) -> dict[str, Any]:
     best = phase.of(phase.judged.best)
     return {
         "phase": phase.phase,
-        "verdict": phase_advice(phase).text,
+        "verdict": phase_verdict(model, phase),
         "is_win": phase.judged.is_win,
         "best": None if best is None else best.label,
         "passes": [pass_json(one) for one in phase.passes],

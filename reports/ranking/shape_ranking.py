@@ -21,13 +21,13 @@ from reports.cases.rows import (
     weight_saved_ratio,
 )
 from reports.ranking.case_ranking import ShapeRanking
-from reports.ranking.losses import product_loss
 from reports.text.display_text import shown
 from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
 from results.verdicts.gain import measured_gain
 from results.verdicts.headline_evidence import headline_gap
+from results.verdicts.losses import product_loss
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
     Totals,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.ranking.losses import StoredLosses
 from reports.stored.answer import RankChange, StoredRanking
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.moves import UNEXPLAINED, Move, causes_of, told_differences
@@ -19,6 +18,7 @@ from results.diff.case_diff import CaseDiff
 from results.diff.environments import differences
 from results.diff.rules import DiffRules
 from results.records.records import Record, RunInfo
+from results.verdicts.losses import StoredLosses
 from roofline_model.core.answer import Option
 from roofline_model.core.errors import InvalidValueError
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reports.ranking.losses import StoredLosses
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import GroupKey, StoredEvidence, read_evidence
@@ -19,6 +18,7 @@ from reports.stored.words import calibration_text
 from reports.text.display_text import counted, shown
 from results.records.model_figures import is_untrained
 from results.records.records import HardwareProfile, Record, RunInfo
+from results.verdicts.losses import StoredLosses
 from roofline_model.core.finding import finding, short_text
 
 if TYPE_CHECKING:

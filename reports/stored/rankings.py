@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reports.cases.rows import case_rows
-from reports.ranking.losses import StoredLosses
 from reports.ranking.shape_ranking import NO_REASON, rank_shape
 from reports.ranking.words import stale_text
 from reports.stored.answer import StoredRanking
@@ -26,6 +25,7 @@ from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.headline_evidence import headline_gap
+from results.verdicts.losses import StoredLosses
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
 from roofline_model.chips.hardware import doubt_of_times
 from roofline_model.core.answer import Exclusion, Option, Question

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from reports.advice.headlines import operator_headlines
-from reports.advice.phase_ranking import PhaseRanking, phase_rankings
+from reports.advice.phase_ranking import phase_rankings
 from reports.cases.errors import (
     ErrorSummary,
     ReasonCount,
@@ -39,6 +39,7 @@ from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import total_intervals
 from results.verdicts.model_results import ModelResult, model_results
+from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.chips.hardware import Device, device_from_profile
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import code_text, finding, short_text

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
-from results.text.verdict_text import comparison, level_text, verdict_text
+from results.text.advice_text import action_of, gain_text, loss_figure, role_text
+from results.text.verdict_text import verdict_text
 from results.verdicts.gain import times_faster
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, lower_loss_pass
-from results.verdicts.shape_verdict import time_text
-from roofline_model.core.answer import Times
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from results.verdicts.phase_ranking import model_ranking
+from roofline_model.core.answer import Option, Times
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"
 NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
-MUCH_MEMORY_RATIO = 0.9
-"""A model that holds less than this share of its 16-bit bytes is worth naming for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,68 +38,30 @@ def model_tables(model: ModelResult) -> list[TextTable]:
 
 
 def verdict_lines(model: ModelResult) -> list[str]:
-    """Return one sentence per phase: what to take, how much faster it is (expected, ideal, measured), and at what loss."""
-    return [f"{phase.phase}: {phase_advice(phase).text}" for phase in model.phases]
+    """Return a line per phase: what to take by the ranking that reports show, what it rests on, and the other options by role."""
+    return [f"{phase.phase}: {phase_verdict(model, phase)}" for phase in model.phases]
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseAdvice:
-    """Advice for one phase of a model."""
-
-    take: str
-    """`take INT4 (W4A16)`, `stay at BF16`; the whole verdict where there is nothing to choose."""
-    evidence: str = ""
-    """What it rests on; empty where `take` is the whole verdict."""
-    doubts: tuple[str, ...] = ()
-    """Flags that put times behind it in doubt."""
-
-    @property
-    def text(self) -> str:
-        """The whole line."""
-        doubts = f" (doubtful: {', '.join(self.doubts)})" if self.doubts else ""
-        return f"{self.take}: {self.evidence}{doubts}" if self.evidence else self.take
-
-
-def phase_advice(phase: PhaseResult) -> PhaseAdvice:
-    """Return the precision to choose in a phase, or that none helps, with the speed-ups it rests on."""
-    if any(one.figures.is_untrained for one in phase.passes):
-        return PhaseAdvice(short_text(finding("untrained")))
-    judged = phase.judged
-    best, baseline = phase.of(judged.best), phase.of(judged.baseline)
-    if best is None or baseline is None or best.option is None or baseline.option is None or len(judged.ranked) < 2:
-        return PhaseAdvice(verdict_text(judged))
-    pair = judged.level_pair
-    if pair is not None:
-        first, other = phase.of(pair[0]), phase.of(pair[1])
-        if first is not None and other is not None:
-            also = f"; it holds {saved}" if not first.is_baseline and (saved := _saved_text(first.figures)) else ""
-            if judged.best is judged.baseline:  # no median is shorter: a wide interval is no reason to change
-                evidence = f"nothing is faster; {first.label} is tied with it, {level_text(*pair)}{also}"
-                return PhaseAdvice(f"stay at {other.label}", evidence, judged.doubts)
-            take = f"nothing is clearly faster; {first.label} is tied with {other.label}"
-            return PhaseAdvice(take, f"{level_text(*pair)}{also}", judged.doubts)
-    if judged.is_win:
-        verb = "take" if best.measured_s is not None else "try"
-        facts = [comparison(best.option, baseline.option)]
-        facts += [f"{tokens_text(best.tokens_per_s)} tokens/s"] if best.tokens_per_s else []
-        facts += [f"holds {saved}"] if (saved := _saved_text(best.figures)) else []
-        facts += [text] if (text := loss_text(best.figures)) else []
-        equals = [equal.label for equal_option in judged.equals if (equal := phase.of(equal_option)) is not None]
-        level = f"; tied with it: {_listed(equals)}" if equals else ""
-        evidence = f"{', '.join(facts)}{level}{_lower_loss_text(phase, best)}"
-        return PhaseAdvice(f"{verb} {best.label}", evidence, judged.doubts)
-    rival = phase.of(judged.rival)
-    if rival is None or rival.option is None:
-        return PhaseAdvice(verdict_text(judged))
-    rival_text = f"{rival.label} {comparison(rival.option, baseline.option)}"
-    holds = [
-        saved
-        for model_pass in phase.passes
-        if not model_pass.is_baseline and (saved := _saved_text(model_pass.figures))
+def phase_verdict(model: ModelResult, phase: PhaseResult) -> str:
+    """Return what to take in a phase; of one precision alone its time, of an untrained model that nothing rests on it."""
+    if model.is_untrained:
+        return short_text(finding("untrained"))
+    ranked = model_ranking(model, phase, model.hardware_key)
+    if ranked is None or not ranked.is_contest:
+        return verdict_text(phase.judged)
+    action = action_of(ranked)
+    choice, baseline = ranked.choice, ranked.ranking.baseline
+    own_loss = "" if choice is None or choice.loss.source == "reference" else f", loss {loss_figure(choice.loss)}"
+    others = [
+        f"{role_text(each.role)}: {each.option.label}{_gain(each.option, baseline)}, loss {loss_figure(each.option.loss)}"
+        for each in ranked.ranking.alternatives
     ]
-    smaller = "; narrower formats help its memory alone" if holds and best.measured_s is not None else ""
-    take = f"nothing helps, keep {best.label} ({time_text(best.option)})"
-    return PhaseAdvice(take, f"{rival_text}{smaller}", judged.doubts)
+    caveat = [f"But: {action.caveat}"] if action.caveat else []
+    return ". ".join([f"{action.take}, {action.evidence}{own_loss}", *others, *caveat])
+
+
+def _gain(option: Option, baseline: Option | None) -> str:
+    return "" if baseline is None or option.key == baseline.key else f", {gain_text(option, baseline)}"
 
 
 def model_notes(models: Iterable[ModelResult]) -> list[str]:
@@ -398,23 +359,6 @@ def _plus_minus(model_pass: PassResult) -> str:
     if model_pass.interval_ratio is None or model_pass.measured_s is None:
         return "–"
     return width_text(model_pass.interval_ratio) + ("" if model_pass.is_interval_total else "*")
-
-
-def _saved_text(figures: ModelFigures) -> str:
-    """Return `125 MiB instead of 297 MiB`; empty where little or nothing is saved, or nobody looked."""
-    if figures.held_ratio is None or figures.held_ratio > MUCH_MEMORY_RATIO:
-        return ""
-    return f"{format_memory(figures.held_bytes)} instead of {format_memory(figures.original_bytes)}"
-
-
-def _lower_loss_text(phase: PhaseResult, best: PassResult) -> str:
-    other = lower_loss_pass(phase, best)
-    if other is None or other.figures.kl_nats_per_token is None:
-        return ""
-    return (
-        f"; with less loss {other.label}: measured {speedup_text(other.measured_speedup)}, "
-        f"KL {nats_text(other.figures.kl_nats_per_token.value)}"
-    )
 
 
 def _three_digits(value: float) -> str:

@@ -1,7 +1,7 @@
 """Whole models as a reader compares them: per model, batch and context the precisions side by side, and what to take.
 
-A *pass* is one case with its processes pooled, beside what its record says of memory, quality and energy. Which one wins a
-phase is `results.verdicts.shape_verdict`'s to say; here its answer is put into words that name the loss, too. Pure values over records.
+A *pass* is one case with its processes pooled, beside what its record says of memory, quality and energy. `shape_verdict`
+says which is fastest, `phase_ranking` which to take. Pure values over records.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from results.records.case_names import PHASES, PassName, pass_name
-from results.records.model_figures import Interval, ModelFigures, model_figures
+from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.shape_verdict import (
     ShapeVerdict,
     Totals,
-    are_level,
     expected_speedup,
     groups,
     judge,
@@ -174,20 +173,6 @@ def pass_label(case: Case, figures: ModelFigures) -> str:
     return label if figures.method in ("", ROUND_TO_NEAREST) else f"{label}, {figures.method}"
 
 
-def lower_loss_pass(phase: PhaseResult, best: PassResult) -> PassResult | None:
-    """Return the lower-loss alternative: the fastest pass above the baseline at a clearly lower KL."""
-    limit = best.figures.kl_nats_per_token
-    faster = [
-        model_pass
-        for model_pass in phase.passes
-        if model_pass is not best
-        and (model_pass.measured_speedup or 0) > 1
-        and not are_level(model_pass.option, phase.judged.baseline)
-        and _is_below(model_pass.figures.kl_nats_per_token, limit)
-    ]
-    return max(faster, key=lambda model_pass: model_pass.measured_speedup or 0, default=None)
-
-
 def _model(hardware_key: str, records: list[Record], totals: Totals) -> ModelResult:
     first = records[0].case
     name = pass_name(first.op, first.shape)
@@ -243,11 +228,3 @@ def _move_unpredicted(by_group: dict[tuple[object, ...], list[Record]]) -> None:
         home = next((group_key for group_key in by_group if group_key[:-1] == key[:-1] and group_key[-1]), None)
         if home is not None:
             by_group[home] += by_group.pop(key)
-
-
-def _is_below(interval: Interval | None, other: Interval | None) -> bool:
-    """Whether a loss is less than another by more than the intervals; never where one was not measured."""
-    if interval is None or other is None:
-        return False
-    high = interval.value if interval.high_value is None else interval.high_value
-    return high < (other.value if other.low_value is None else other.low_value)

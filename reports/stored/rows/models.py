@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports.ranking.losses import StoredLosses, pass_loss
 from reports.ranking.shape_ranking import NO_REASON
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
@@ -12,6 +11,7 @@ from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interv
 from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
+from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import PassResult, PhaseResult
 from results.verdicts.shape_verdict import Totals
 from roofline_model.core.answer import Estimate, Evidence, Exclusion, Loss, Memory, Option, Times, Trust

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.rows import saved_ratio
-from reports.ranking.losses import product_loss
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary
+from results.verdicts.losses import product_loss
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm

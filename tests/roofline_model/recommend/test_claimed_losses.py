@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.ranking.losses import product_loss
+from results.verdicts.losses import product_loss
 from roofline_model.core.finding import has_code
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.recommend import claimed_losses

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.advice.phase_ranking import PhaseRanking
-from reports.text.display_text import counted
 from results.diff.rules import INVALIDATING_FLAGS
 from results.verdicts.gain import measured_gain, times_faster
-from roofline_model.core.answer import NO_RESULT, Option
+from results.verdicts.phase_ranking import PhaseRanking
+from roofline_model.core.answer import NO_RESULT, AlternativeRole, Loss, Option
 from roofline_model.core.finding import by_severity, short_text
+from roofline_model.core.units import counted
 from roofline_model.recommend.loss import loss_doubt
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
+
+_ROLES = {"riskier": "Faster, riskier", "lower-loss": "Lower loss", "safest": "Safest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,20 @@ def gain_text(option: Option, baseline: Option) -> str:
     if gain is not None:
         return gain.figure
     return "–" if option.speedup_ratio is None else times_faster(option.speedup_ratio)
+
+
+def role_text(role: AlternativeRole) -> str:
+    """Return the role of an alternative: `Faster, riskier`."""
+    return _ROLES[role]
+
+
+def loss_figure(loss: Loss) -> str:
+    """Return a loss in percent, a published one as its bound: `0.5 %`, `≤ 6.5 %`, `0`, `unknown`."""
+    if loss.pct is None:
+        return "unknown"
+    if loss.source == "reference":
+        return "0"
+    return f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.2g} %"
 
 
 def _verb(phase: PhaseRanking) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.text.display_text import shown
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record, RunInfo
 from results.verdicts.model_results import PassResult, pass_label
@@ -33,39 +32,41 @@ class StoredLosses:
     """The losses that stored records measured, by model and precision: a loss is the model's, not a phase's or a chip's."""
 
     def __init__(self, records: Iterable[Record], runs: Mapping[str, RunInfo]) -> None:
-        found: dict[tuple[str, str], list[tuple[str, Record, ModelFigures]]] = {}
+        by_precision: dict[tuple[str, str], list[tuple[str, Record, ModelFigures]]] = {}
         for record in records:
             figures = model_figures(record)
             if figures is not None and figures.quality_source == "measured":
                 key = (figures.model_name, pass_label(record.case, figures))
-                found.setdefault(key, []).append((runs[record.run_id].started_at, record, figures))
-        self._found = {key: sorted(them, key=lambda one: (one[0], one[1].record_id)) for key, them in found.items()}
+                by_precision.setdefault(key, []).append((runs[record.run_id].started_at, record, figures))
+        self._measured = {
+            key: sorted(group, key=lambda entry: (entry[0], entry[1].record_id)) for key, group in by_precision.items()
+        }
 
-    def of(self, one: PassResult) -> tuple[Record, ModelFigures] | None:
+    def of(self, model_pass: PassResult) -> tuple[Record, ModelFigures] | None:
         """Return the newest measurement of a pass's own case, else of its model in that precision; None without one."""
-        known = self._found.get((one.figures.model_name, one.label), [])
-        own = [found for found in known if found[1].case.case_key == one.records[0].case.case_key]
-        return (own or known)[-1][1:] if known else None
+        of_model = self._measured.get((model_pass.figures.model_name, model_pass.label), [])
+        own = [entry for entry in of_model if entry[1].case.case_key == model_pass.records[0].case.case_key]
+        return (own or of_model)[-1][1:] if of_model else None
 
 
-def pass_loss(one: PassResult, known: StoredLosses, losses: Sequence[MeasuredLosses]) -> Loss:
+def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[MeasuredLosses]) -> Loss:
     """Return what is known of a model's precision: measured in a stored run, else the sum of a losses file of that model,
     else the claim of its weight format."""
-    measured = known.of(one)
+    measured = stored.of(model_pass)
     if measured is not None and (loss := figures_loss(measured[1], measured[0].run_id)) is not None:
         return loss
-    formats = dict(one.records[0].case.formats)
+    formats = dict(model_pass.records[0].case.formats)
     weight, activation = formats.get("b", ""), formats.get("a", "")
-    is_plan = one.figures.precision == "plan"
-    narrow_cache = bool(one.figures.kv_format) and not is_wide(one.figures.kv_format)
-    if one.figures.quality_source == "reference" or (is_wide(weight) and not narrow_cache and not is_plan):
+    is_plan = model_pass.figures.precision == "plan"
+    narrow_cache = bool(model_pass.figures.kv_format) and not is_wide(model_pass.figures.kv_format)
+    if model_pass.figures.quality_source == "reference" or (is_wide(weight) and not narrow_cache and not is_plan):
         return REFERENCE
     if is_plan or narrow_cache:
         return UNKNOWN
     for file in losses:
-        if file.is_of(one.figures.model_name) and (added := _added_up(file, weight, activation)) is not None:
+        if file.is_of(model_pass.figures.model_name) and (added := _added_up(file, weight, activation)) is not None:
             return added
-    return _claim(weight, activation, one.figures.model_name)
+    return _claim(weight, activation, model_pass.figures.model_name)
 
 
 def figures_loss(figures: ModelFigures, run_id: str = "") -> Loss | None:
@@ -83,7 +84,7 @@ def figures_loss(figures: ModelFigures, run_id: str = "") -> Loss | None:
         perplexity_ratio=_value(figures.perplexity_ratio),
         top1_agreement_ratio=_value(figures.top1_agreement_ratio),
         tokens_count=figures.quality_tokens_count,
-        text=shown(figures.quality_text, 60) if figures.is_language else "",
+        text=figures.quality_text if figures.is_language else "",
         run_id=run_id,
     )
 
