@@ -118,7 +118,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         if name not in BENCHMARKS | ON_REQUEST:
             parser.error(f"there is no benchmark {name!r}; known: {', '.join(BENCHMARKS | ON_REQUEST)}")
     if asked.folder is not None and not Path(asked.folder).is_dir():
-        parser.error(f"--folder {asked.folder} is no folder; create it first")
+        parser.error(f"--folder {asked.folder} is not a folder; create it first")
     if asked.json is not None:
         try:
             asked.json.open("a").close()

@@ -282,7 +282,7 @@ def _contest(given: argparse.Namespace) -> Contest:
     base, head, out = (path.resolve() for path in (given.base, given.head, given.out))
     for side, folder in (("--base", base), ("--head", head)):
         if not folder.is_dir():
-            raise PlanError(f"{side} {folder} is no folder: check out both commits first")
+            raise PlanError(f"{side} {folder} is not a folder: check out both commits first")
     if given.rounds < 2:
         raise PlanError(f"--rounds is 2 or more, got {given.rounds}: one process a side says nothing about noise")
     if out.exists() and any(out.iterdir()):

@@ -70,7 +70,7 @@ def calibrate(
         check_output(output, None)
         if not output.parent.is_dir():
             raise InvalidValueError(
-                f"{output} cannot be written: there is no folder {output.parent}; name another file with -o"
+                f"{output} cannot be written: there is not a folder {output.parent}; name another file with -o"
             )
     if machine.torch_version is None:
         raise MissingDependencyError("torch", "measure", "calibrating this machine")

@@ -63,7 +63,7 @@ def check_output(path: Path, database: Path | None, option: str = "-o") -> None:
         folder = Path(place).parent if path.is_symlink() else path.parent
         if not folder.is_dir():
             raise InvalidValueError(
-                f"{path} cannot be written: there is no folder {folder}; name another file with {option}"
+                f"{path} cannot be written: there is not a folder {folder}; name another file with {option}"
             )
 
 

@@ -13,6 +13,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -198,9 +199,10 @@ class RooflineGroup(LazyGroup):
     ) -> Any:
         """Run the command line and exit. What a command raises is handled here, so typer's own handling is switched off."""
         try:
-            with stdout_as_file(sys.argv[1:] if args is None else args) as typed:
+            typed = list(sys.argv[1:] if args is None else args)
+            with stdout_as_file(typed) if "-" in typed else nullcontext(typed) as arguments:
                 code = super().main(
-                    typed,
+                    arguments,
                     prog_name,
                     complete_var,
                     standalone_mode=False,

@@ -131,15 +131,17 @@ def nearest_names(asked: str, known_names: Iterable[str], count: int = 3) -> lis
     candidates = heapq.nsmallest(
         _MOST_COMPARED, candidates, key=lambda name: ((letters - Counter(name.lower())).total(), len(name))
     )
-    ranked: list[tuple[float, int, str]] = []
+    ranked: list[tuple[float, int, int, str]] = []
     for name in candidates:
         lower = name.lower()
         cost = _edit_cost(typed, lower, limit)
         if cost > limit and len(typed) > 2 and typed in lower:
             cost = limit
         if typed and cost <= limit:
-            ranked.append((cost, abs(len(lower) - len(typed)), name))
-    names = {name.lower(): name for _, _, name in sorted(ranked, reverse=True)}
+            # Of names as near as each other the one with the nearest version number: `fa4` for `fa5`, not `fa1`.
+            distance = sum(abs(ord(own) - ord(other)) for own, other in zip(typed, lower, strict=False))
+            ranked.append((cost, abs(len(lower) - len(typed)), distance, name))
+    names = {name.lower(): name for *_, name in sorted(ranked, reverse=True)}
     return list(reversed(names.values()))[:count]
 
 

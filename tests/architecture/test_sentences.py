@@ -49,6 +49,7 @@ OF_ERRORS: dict[str, int] = {
     "results/exchange/exported/load.py": 1,
     "results/exchange/files.py": 2,
     "results/history/case_history.py": 2,
+    "results/history/reading.py": 1,
     "results/operations/check.py": 1,
     "results/records/limits.py": 9,
     "results/store/connection.py": 29,

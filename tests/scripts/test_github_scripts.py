@@ -262,8 +262,8 @@ def test_an_issue_says_where_by_how_much_and_how_to_look_further(github):
     ("commits", "said"),
     [
         ((None, None), "commit: none is known"),
-        ((None, "b" * 40), "commit `bbbbbbbbbbbb`; that of the night before is not known"),
-        (("b" * 40, "b" * 40), "the same as the night before: not the code of that repository"),
+        ((None, "b" * 40), "commit `bbbbbbbbbbbb`; that of the run before is unknown"),
+        (("b" * 40, "b" * 40), "the same as the run before: not the code of that repository"),
     ],
 )
 def test_commits_that_tell_nothing_are_no_range(github, commits, said):

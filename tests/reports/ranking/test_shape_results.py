@@ -93,14 +93,14 @@ def test_without_any_baseline_no_speedup_is_invented(make):
 def test_report_and_terminal_print_the_same_sentence(make):
     doubtful = [
         make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, flags=("drift",)),
-        make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, flags=("contended", "unchecked")),
+        make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, flags=("noisy", "unchecked")),
     ]
     for records in (make.cpu_records(), make.gpu_records(), doubtful):
         folded = "\n".join(line.text for line in summary_lines(records, width=120)).replace("\n    ", " ")
         printed = [line.strip() for line in folded.split("\n") if line.startswith("  → ")]
         ours = [one.verdict.removeprefix(f"{one.title}: ") for one in judged(*records) if one.is_contest]
         assert printed == [f"→ {sentence}" for sentence in ours]
-    assert printed == ["→ INT8 (W8A8) · int_mm ideal 2.0× BF16, measured about 2.0× (doubtful: contended, drift)"]
+    assert printed == ["→ INT8 (W8A8) · int_mm ideal 2.0× BF16, measured about 2.0× (doubtful: drift, noisy)"]
 
 
 def test_a_lone_configuration_wins_nothing(make):

@@ -14,7 +14,7 @@ from reports.stored.words import summary_of
 from results import open_store
 from results.exchange.exported.load import import_file
 from results.records.model_figures import model_figures
-from results.text.model_text import phase_advice
+from results.text.model_text import phase_verdict
 from results.verdicts.model_results import model_results
 from roofline_model.core.finding import finding, short_text
 from roofline_model.recommend.loss import loss_doubt, loss_finding
@@ -121,7 +121,7 @@ def test_no_advice_rests_on_an_untrained_model(tmp_path: Path) -> None:
         (True, "none", None),
     }
     [model] = model_results(records)
-    assert {phase_advice(phase).text for phase in model.phases} == {short_text(finding("untrained"))}
+    assert {phase_verdict(model, phase) for phase in model.phases} == {short_text(finding("untrained"))}
     assert model.is_untrained
     assert phase_rankings((), [model], CPU) == ()
 

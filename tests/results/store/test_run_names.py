@@ -114,7 +114,7 @@ def test_an_unknown_name_says_what_there_is(filled: ResultStore, name: str) -> N
     with pytest.raises(UnknownNameError) as caught:
         filled.resolve_run(name)
     text = str(caught.value)
-    assert "nightly" in text
+    assert "`roofline runs`" in text or "nightly" in text
     assert "4 or more digits" in text
     assert "\n" not in text
     assert len(text) < 600

@@ -127,13 +127,13 @@ def test_what_is_not_matched_is_said(tmp_path):
 def test_imported_runs_are_shown_like_our_own(filled):
     target, document = filled
     run = document["imported"][0]["run_ids"][0]
-    text = invoke("show", run, "--db", target)
+    text = invoke("show", run, "--all", "--db", target)
     assert "llama-3.1-8b" in text
     assert "160" in text
     detail = invoke("show", run, "tg128", "--db", target)
     assert "imported" in detail
-    for one in document["imported"][1:]:
-        invoke("show", one["run_ids"][0], "--db", target)
+    for imported in document["imported"][1:]:
+        invoke("show", imported["run_ids"][0], "--db", target)
     assert "llama-bench: llama.json" in invoke("runs", "--db", target)
 
 
@@ -142,7 +142,7 @@ def test_show_sets_an_imported_rate_beside_its_prediction(filled, monkeypatch, c
     monkeypatch.setenv("COLUMNS", columns)
     target, document = filled
     step = document["imported"][0]["records"][1]
-    lines = invoke("show", document["imported"][0]["run_ids"][0], "--db", target).splitlines()
+    lines = invoke("show", document["imported"][0]["run_ids"][0], "--all", "--db", target).splitlines()
     header = next(i for i, line in enumerate(lines) if line.startswith("Precision") and "Error" in line)
     decode = next(i for i, line in enumerate(lines) if line == "decode steps")
     assert header < decode
@@ -161,7 +161,7 @@ def test_show_sets_an_imported_rate_beside_its_prediction(filled, monkeypatch, c
 def test_show_of_an_imported_table_has_the_expected_time_and_its_error(filled):
     target, document = filled
     table = document["imported"][3]
-    text = invoke("show", table["run_ids"][0], "--db", target)
+    text = invoke("show", table["run_ids"][0], "--all", "--db", target)
     known = [one for one in table["records"] if one["expected_s"] is not None and one["op"] in ("gemm", "gemv")]
     assert known
     assert "Exp. error" in text

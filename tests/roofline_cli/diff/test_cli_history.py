@@ -97,7 +97,6 @@ def test_one_case_shows_chart_step_and_what_changed(database):
     mark = next(line for line in text.splitlines() if line.strip() == "1")
     axis = next(line for line in text.splitlines() if "┤" in line).index("┤")
     assert mark.index("1") == axis + 1 + 45
-    assert text.endswith("60 runs, branch main: 1 alert open\n")
 
 
 def test_all_is_a_line_per_changed_case(database):

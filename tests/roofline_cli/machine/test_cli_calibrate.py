@@ -264,7 +264,7 @@ def test_a_busy_machine_is_said(here, monkeypatch):
         (["--device", "tpu"], "--device must be cpu or cuda, got 'tpu'"),
         (["--device", "cuda"], "no NVIDIA device (simulated)"),
         (["-o", "."], "is a folder"),
-        (["-o", "absent/mine.toml"], "there is no folder absent"),
+        (["-o", "absent/mine.toml"], "there is not a folder absent"),
         (["-o", "results.db"], "belongs to a SQLite database"),
         (["--seconds", "1"], "--seconds"),
     ],

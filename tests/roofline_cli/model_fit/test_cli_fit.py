@@ -122,4 +122,4 @@ def test_one_row_is_no_plural(tmp_path):
 def test_a_missing_folder_is_told_before_the_work(tmp_path):
     done = invoke("fit", "--from", write_rows(tmp_path / "t.csv", 40), "-o", tmp_path / "no" / "where.toml")
     assert done.exit_code == 2
-    assert "there is no folder" in done.stderr
+    assert "there is not a folder" in done.stderr

@@ -60,13 +60,13 @@ def test_predictions_never_replace_the_constants(fitted, tmp_path):
     assert message.endswith("name another file with --predictions\n")
     assert constants.read_bytes() == before
     assert "is a folder; name a file with --predictions" in refused("validate", table, "--predictions", tmp_path)
-    assert "there is no folder" in refused("validate", table, "--predictions", tmp_path / "no" / "p.csv")
+    assert "there is not a folder" in refused("validate", table, "--predictions", tmp_path / "no" / "p.csv")
 
 
 def test_a_file_beside_the_constants_is_replaced_only_by_its_like(fitted, tmp_path):
     table, out, beside = fitted[0], tmp_path / "x.toml", tmp_path / "attention-x.toml"
     beside.write_text("my notes\n")
-    assert "attention-x.toml, where the attention of" in refused("fit", "--from", table, "--no-folds", "-o", out)
+    assert "attention-x.toml (for the attention of" in refused("fit", "--from", table, "--no-folds", "-o", out)
     assert beside.read_text() == "my notes\n"
     assert not out.exists()
     assert "that name is for the attention" in refused("fit", "--from", table, "--no-folds", "-o", beside)
@@ -124,7 +124,7 @@ def test_a_missing_folder_is_told_before_the_work(tmp_path, monkeypatch, command
     monkeypatch.setattr("roofline_model.sweep.sweep_gemm", work)
     monkeypatch.setattr("roofline_model.tiling.waves.gemm_tiling", work)
     out = tmp_path / "no" / ("s.csv" if command is SWEEP else "t.svg")
-    assert "there is no folder" in refused(*command, "-o", out)
+    assert "there is not a folder" in refused(*command, "-o", out)
 
 
 def interrupted_write(folder, number):

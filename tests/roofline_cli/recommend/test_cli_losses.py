@@ -81,7 +81,7 @@ def test_formats_are_read_before_anything_is_loaded(tmp_path, monkeypatch, given
     ("arguments", "said"),
     [
         (["--model", "nobody/none", "-o", "x.json"], "cannot load model 'nobody/none'"),
-        (["--model", "seeded-llama-1m", "-o", "nowhere/x.json"], "there is no folder"),
+        (["--model", "seeded-llama-1m", "-o", "nowhere/x.json"], "there is not a folder"),
         (["--model", "seeded-llama-1m", "--formats", "INT5", "-o", "x.json"], "INT5"),
         (["--model", "seeded-llama-1m", "--formats", "BF16", "-o", "x.json"], "BF16"),
     ],

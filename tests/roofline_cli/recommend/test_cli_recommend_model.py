@@ -227,7 +227,7 @@ def test_own_formats_and_strategies_take_part(model, tmp_path: Path) -> None:
         ("--model llama-3-8b --memory-headroom 1", "--memory-headroom must be a share from 0 to below 1"),
         ("--model llama-3-8b --memory-limit-gb 0", "--memory-limit-gb must be a positive number"),
         ("--model llama-3-8b --losses absent.json", "losses file absent.json does not exist"),
-        ("--model llama-3-8b --layers", "no search without --losses"),
+        ("--model llama-3-8b --layers", "which needs --losses FILE.json"),
         ("--model llama-3-8b --traffic decode --phase decode", "--phase says what --traffic says"),
         ("--model llama-3-8b --traffic chat:batch=1", "neither PHASE:FIELD=VALUE"),
         ("--model llama-3-8b --formats FP8,,INT8", "--formats has an empty entry"),
