@@ -93,7 +93,7 @@ class ModelRecommendRequest(RequestBody):
         default=None,
         ge=0,
         lt=1e6,
-        description="most that quality may lose, percent; default: 1 where it was measured on the model, 16 where others published it",
+        description="most that quality may lose, percent, measured or published; default: 3",
     )
     formats: Annotated[list[_PLAN_NAME], Field(min_length=1, max_length=24)] | None = Field(
         default=None,

@@ -64,6 +64,10 @@ LossLimit = Annotated[
     float | None, Query(ge=0, lt=1e6, allow_inf_nan=False, description="refuse what raises perplexity by more, percent")
 ]
 
+Force = Annotated[
+    bool, Query(description="name a result although the times behind it were disturbed or are implausible")
+]
+
 
 @router.get(
     "/api/recommendations",
@@ -81,6 +85,7 @@ async def recommendations(
     K: Size = None,
     memory_limit_gb: MemoryLimit = None,
     max_loss_pct: LossLimit = None,
+    force: Force = False,
     limit: Limit = DEFAULT_PAGE,
     offset: Offset = 0,
 ) -> Response:
@@ -103,6 +108,7 @@ async def recommendations(
                 shape=sizes,
                 memory_limit_bytes=None if memory_limit_gb is None else memory_limit_gb * 1e9,
                 max_loss_pct=max_loss_pct,
+                is_forced=force,
             )
             found = _answer(service, store, question)
         return tagged(request, to_json(_page(found, limit, offset), inf_nan_mode="null"))

@@ -71,10 +71,13 @@ def evidence_of(level: CaseLevel | None) -> tuple[Evidence, ...]:
         return ()
     by_run: dict[str, list[str]] = {}
     processes: dict[str, set[int]] = {}
+    flags: dict[str, set[str]] = {}
     for record in level.records:
         by_run.setdefault(record.run_id, []).append(record.record_id)
         if record.status == "measured":
             processes.setdefault(record.run_id, set()).add(record.process.ordinal)
+        if record.measurement is not None:
+            flags.setdefault(record.run_id, set()).update(record.measurement.flags)
     return tuple(
         Evidence(
             run.run_id,
@@ -82,6 +85,7 @@ def evidence_of(level: CaseLevel | None) -> tuple[Evidence, ...]:
             shown(run.label, 60) or None,
             tuple(by_run[run.run_id]),
             len(processes.get(run.run_id, ())),
+            tuple(sorted(flags.get(run.run_id, ()))),
         )
         for run in level.runs
         if run.run_id in by_run

@@ -79,6 +79,15 @@ def test_a_forced_measurement_is_none_of_the_chip(night, recommend) -> None:
     assert ranking is None or not any(row.is_measured for row in ranking.options)
 
 
+def test_disturbed_times_make_no_result_unless_it_is_forced(night, recommend) -> None:
+    # INT8 is within the limit of loss, so that nothing but the disturbance stands against it.
+    runs = [night(1, {BF16: 22e-6, INT8: 9e-6}, flags=("contended",))]
+    [ranking] = recommend(runs).rankings
+    assert (ranking.choice, ranking.gap.code) == (None, "disturbed-result")
+    [forced] = recommend(runs, is_forced=True).rankings
+    assert (forced.choice.label, forced.gap.code) == ("INT8 (W8A8) · int_mm", "disturbed-result")
+
+
 def test_interval_and_time_are_over_the_processes_of_all_pooled_nights(night, recommend) -> None:
     nights = [
         night(day, {BF16: 22e-6, INT8: 14e-6, INT4: time_s}) for day, time_s in enumerate((9.0e-6, 9.2e-6, 9.1e-6))

@@ -43,6 +43,15 @@ def test_it_is_the_document_of_the_command_line(api_client, api_database):
             assert told[name] == row[name]
 
 
+def test_force_asks_for_results_of_disturbed_times_too(api_client, api_database):
+    from results.store.store import open_store
+
+    answer = api_client.get("/api/recommendations?force=true").json()
+    with open_store(api_database, create=False, read_only=True) as store:
+        wanted = recommendations_json(recommend_from_store(store, StoredQuestion(is_forced=True)))
+    assert [ranking["summary"] for ranking in answer["rankings"]] == [one["summary"] for one in wanted["rankings"]]
+
+
 def test_every_answer_keeps_its_schema_and_says_why(answer):
     found = StoredRecommendationList.model_validate(answer)
     assert found.page.total_count == len(found.rankings) > 1
