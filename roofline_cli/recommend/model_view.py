@@ -52,7 +52,7 @@ _COLUMNS = (
 )
 
 
-ROLES = {"riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
+ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role of an alternative → its name in the first column."""
 LOSS_COLUMNS = (
     Column("PPL", "right", hide_empty=True),

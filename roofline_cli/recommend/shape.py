@@ -62,6 +62,7 @@ from roofline_cli.shared.options import (
     FormatsFileOption,
     JsonOption,
     find_chip,
+    parse_loss_limit,
     parse_size,
     register_formats,
     with_user_formats,
@@ -156,7 +157,6 @@ def recommend(
         "--max-context": max_context,
         "--memory-headroom": memory_headroom,
         "--max-latency-ms": max_latency_ms,
-        "--max-quality-loss": max_quality_loss,
         "--losses": losses,
         "--traffic": traffic,
         "--formats": formats,
@@ -207,10 +207,13 @@ def recommend(
         return
     sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
     parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
-    recommend_for_shape(sizes, hw, phase, limit_gb, parameters, formats_file, as_json=as_json, show_all=show_all)
+    max_loss_pct = parse_loss_limit(max_quality_loss)
+    recommend_for_shape(
+        sizes, hw, phase, limit_gb, parameters, max_loss_pct, formats_file, as_json=as_json, show_all=show_all
+    )
 
 
-_OF_STORED = frozenset({"--max-quality-loss", "--losses"})
+_OF_STORED = frozenset({"--losses"})
 """Options of a model that narrow what is stored, too."""
 
 
@@ -259,6 +262,7 @@ def recommend_for_shape(
     phase: str | None,
     limit_gb: float | None,
     parameters: float | None,
+    max_loss_pct: float | None,
     formats_file: Path | None,
     *,
     as_json: bool,
@@ -274,7 +278,14 @@ def recommend_for_shape(
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
     rankings = {
         chip.key: recommend_quantization(
-            chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
+            chip,
+            *shape,
+            phase,
+            limit_gb,
+            model_parameters=parameters,
+            formats=names,
+            times=expected_times(chip),
+            max_loss_pct=max_loss_pct,
         )
         for chip in map(find_chip, chip_names(hw))
     }
@@ -398,13 +409,12 @@ def answer_sentence(ranking: Ranking) -> str:
 
 
 def _answer_rows(ranking: Ranking) -> list[list[Cell]]:
-    """Return the choice and the alternatives with the options behind the choice, in the order of the ranking."""
-    roles = {each.option.key: ROLES[each.role] for each in ranking.alternatives if each.option is not None}
-    if ranking.choice is not None:
-        roles[ranking.choice.key] = "take"
-    others = [option.key for option in ranking.options if option.key not in roles]
-    shown = {*roles, *others[: ANSWER_ROW_COUNT - len(roles)]}
-    options = [option for option in ranking.options if option.key in shown]
+    """Return the choice, the alternatives, then the first of the other options."""
+    assert ranking.choice is not None
+    roles = {ranking.choice.key: "take", **{each.option.key: ROLES[each.role] for each in ranking.alternatives}}
+    by_key = {option.key: option for option in ranking.options}
+    others = [option for option in ranking.options if option.key not in roles]
+    options = [*(by_key[key] for key in roles), *others[: ANSWER_ROW_COUNT - len(roles)]]
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
     better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
     prefix = shared_prefix(ideals_s, better_s)
