@@ -128,7 +128,7 @@ def test_chips_are_compared_by_the_recommendation_of_each_first(page, address):
     assert "with FP8_E4M3 " in first
     assert second.startswith("All in INT4 / FP16: ")
     widths = page.evaluate("() => [...document.querySelectorAll('#compare .bar')].map((bar) => bar.offsetWidth)")
-    assert len(widths) == 7
+    assert len(widths) == 6
     assert min(widths) > 10
 
 
