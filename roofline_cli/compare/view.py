@@ -19,7 +19,7 @@ from roofline_cli.screen.tables import (
     speedup,
 )
 from roofline_model.chips.hardware import device_from_profile
-from roofline_model.core.units import format_achieved, format_percent
+from roofline_model.core.units import format_achieved, format_percent, sentence
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -144,7 +144,7 @@ def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
     """Return what is first, by which time, in one sentence."""
     text = best_sentence(comparison, ranking)
     is_named = ranking.first is not None and text.startswith(ranking.first.label)
-    return f"Fastest: {text}." if is_named else f"{text[:1].upper()}{text[1:]}."
+    return f"Fastest: {text}." if is_named else sentence(text)
 
 
 def _question(comparison: Comparison) -> str:

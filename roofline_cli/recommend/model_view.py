@@ -18,7 +18,7 @@ from roofline_cli.screen.tables import (
     speedup,
 )
 from roofline_model.core.finding import by_severity, finding, findings_text, first_with, short_text
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_time, sentence
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def answer_sentence(ranking: ModelRanking) -> str:
             loses = "its loss is unknown" if most_pct is None else f"it loses up to {most_pct:.3g} %"
             return f"Nothing fits within a loss of {limit_pct:g} %. {name} fits, but {loses}."
         text = str(ranking)
-        return f"{text[:1].upper()}{text[1:]}."
+        return sentence(text)
     if choice is baseline:
         return f"Stay with {plan_name(choice)}: {ranking.reason}."
     time = choice.estimate
@@ -159,7 +159,6 @@ def source_sentence(ranking: Ranking) -> str:
 
 def good_kernels_sentence() -> str:
     """Return whose kernels an expected time of a whole model is of, and what it leaves out."""
-    from reports.text.answer_words import sentence
 
     return sentence(short_text(finding("good-kernels")))
 
@@ -287,7 +286,7 @@ def reason_sentence(ranking: ModelRanking) -> str:
     choice = ranking.choice
     if choice is None:
         text = str(ranking)
-        return f"{text[:1].upper()}{text[1:]}."
+        return sentence(text)
     kernels = f"; kernels: {choice.kernel}" if choice.kernel else ""
     return f"Why {plan_name(choice)}: {ranking.reason}{kernels}."
 
