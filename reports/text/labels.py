@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reports.text.display_text import prefixed, shown
-from roofline_model.core.units import format_percent
+from roofline_model.core.units import format_memory, format_percent
 
 _CACHE_WORDS = {"cold": "cold", "flushed": "flushed", "warm": "hot (warm)", "none": ""}
 _CACHE_MEANINGS = {
@@ -53,7 +53,6 @@ _WORDS = {
 """Facts whose words are more than their key without underscores."""
 _UNITS = {"bytes": None, "hz": "Hz", "w": "W", "s": "s", "c": "°C", "ratio": None, "count": None}
 """Unit at the end of a key → unit that is printed; None: printed in another way, or without one."""
-_BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
 def environment_words(facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -77,7 +76,7 @@ def change_words(key: str, before: str, after: str) -> str:
 
 
 def fact_text(key: str, text: str) -> str:
-    """Return a value for people: 33554432 bytes → `32 MiB`, a load → two digits, True → `yes`; text stays text."""
+    """Return a value for people: 33554432 bytes → `33.55 MB`, a load → two digits, True → `yes`; text stays text."""
     if text in ("True", "False"):
         return "yes" if text == "True" else "no"
     value = _number(text)
@@ -85,7 +84,7 @@ def fact_text(key: str, text: str) -> str:
         return text
     unit = key.rpartition("_")[2]
     if unit == "bytes":
-        return binary_text(value)
+        return format_memory(value)
     if unit == "ratio":
         return format_percent(value, 0)
     if key.rpartition(".")[2].startswith("load_"):
@@ -94,16 +93,6 @@ def fact_text(key: str, text: str) -> str:
     if printed in ("Hz", "s"):
         return prefixed(value, printed, 4)
     return f"{value:g} {printed}" if printed else text
-
-
-def binary_text(size_bytes: float) -> str:
-    """Print what a memory or a cache holds in binary units, as operating systems do: `23.5 GiB`."""
-    for unit, scale in _BINARY:
-        if abs(size_bytes) >= scale:
-            return (
-                f"{size_bytes / scale:.3g} {unit}" if size_bytes / scale < 1000 else f"{size_bytes / scale:.0f} {unit}"
-            )
-    return f"{size_bytes:g} B"
 
 
 def _number(text: str) -> float | None:

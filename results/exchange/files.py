@@ -19,15 +19,16 @@ from results.exchange.pytest_benchmark import KIND as PYTEST_BENCHMARK
 from results.exchange.pytest_benchmark import is_pytest_benchmark
 from results.exchange.vllm_bench import vllm_kind
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.units import format_memory
 
 Form = Literal["json", "json lines", "csv", "markdown", "table"]
 
-MAX_JSON_BYTES = 2**30
+MAX_JSON_BYTES = 10**9
 """An export of 100,000 records with all samples is far smaller; the whole file is read into memory."""
-MAX_FOREIGN_JSON_BYTES = 2**28
-"""256 MiB: vLLM's detailed results of some 10,000 requests with all texts."""
-MAX_TABLE_BYTES = 2**26
-"""64 MiB: half a million rows of kernels. A table is held in memory with every cell, some ten times its size."""
+MAX_FOREIGN_JSON_BYTES = 250 * 10**6
+"""vLLM's detailed results of some 10,000 requests with all texts."""
+MAX_TABLE_BYTES = 64 * 10**6
+"""Half a million rows of kernels. A table is held in memory with every cell, some ten times its size."""
 MAX_PARQUET_ROWS = 500_000
 """A Parquet file of a billion equal rows takes a few kilobytes."""
 LONGEST_LINE_CHARS = 2**20
@@ -97,9 +98,9 @@ def _regular_size(path: Path) -> int:
 
 def _check_size(path: Path, size: int, most: int) -> None:
     if size > most:
-        shown = f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-        limit = f"{most / 2**30:g} GiB" if most >= 2**30 else f"{most / 2**20:g} MiB"
-        raise _refused(path, f"holds {shown}, more than an import reads ({limit}): split it, or")
+        raise _refused(
+            path, f"holds {format_memory(size)}, more than an import reads ({format_memory(most)}): split it, or"
+        )
 
 
 def _begins_like_ours(path: Path) -> bool:

@@ -33,5 +33,5 @@ def test_the_frame_of_the_page(
 
 
 def test_the_limits_of_the_page() -> None:
-    sizes = f"{MAX_JSON_BYTES // 2**30} GiB, other JSON {MAX_FOREIGN_JSON_BYTES // 2**20} MiB, a table {MAX_TABLE_BYTES // 2**20} MiB"
+    sizes = f"{MAX_JSON_BYTES // 10**9} GB, other JSON {MAX_FOREIGN_JSON_BYTES // 10**6} MB, a table {MAX_TABLE_BYTES // 10**6} MB"
     assert f"may take {sizes}" in " ".join(PAGE.split())

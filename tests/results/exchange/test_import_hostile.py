@@ -70,7 +70,7 @@ def test_a_file_of_a_billion_rows_is_refused_unread(tmp_path: Path, name: str, s
     path.write_bytes(start)
     os.truncate(path, 40 * 2**30)  # sparse: takes no space
     tracemalloc.start()
-    with pytest.raises(InvalidValueError, match=r"40\.0 GiB"):
+    with pytest.raises(InvalidValueError, match=r"42\.95 GB"):
         read_any(path)
     os.truncate(path, limit + 1)
     with pytest.raises(InvalidValueError, match="more than an import reads"):

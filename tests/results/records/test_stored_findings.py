@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 
 import pytest
 
-from results.records import stored_findings
 from results.records.stored_findings import LEGACY_NOTES, findings_of_note, read_findings
 from roofline_model.core.finding import catalog, finding, stored_form, value_names
 
@@ -55,7 +53,3 @@ def test_todays_form_comes_back_as_it_was():
 def test_anything_else_is_refused(stored):
     with pytest.raises(ValueError, match="not a list of findings"):
         read_findings(stored)
-
-
-def test_the_examples_of_the_docstrings_hold():
-    assert doctest.testmod(stored_findings).failed == 0

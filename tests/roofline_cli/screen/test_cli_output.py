@@ -210,7 +210,7 @@ def test_only_regular_files_are_imported(database, tmp_path):
 def test_a_file_too_large_for_memory_is_refused_unread(database, tmp_path):
     with open(tmp_path / "huge.json", "wb") as file:
         file.truncate(MAX_JSON_BYTES + 1)  # sparse: takes no space
-    assert "more than an import reads (1 GiB)" in refused("import", "huge.json", "--db", "g.db")
+    assert "more than an import reads (1 GB)" in refused("import", "huge.json", "--db", "g.db")
 
 
 @pytest.mark.parametrize("width", ["60", "80"])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 from roofline_model.chips.hardware import create_custom_asic, get_hardware
 from roofline_model.core.finding import finding
-from roofline_model.kernels import known_kernels
 from roofline_model.kernels.known_kernels import (
     BOTH_OPERANDS,
     CACHES,
@@ -92,4 +89,3 @@ def test_every_kernel_has_a_name_and_a_source():
             assert one.name
             assert len(one.source) > 15
             assert one.highest is None or one.lowest <= one.highest
-    assert doctest.testmod(known_kernels).failed == 0
