@@ -7,21 +7,10 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
 from roofline_cli.recommend.model_view import good_kernels_sentence, rate
-from roofline_cli.screen.tables import (
-    MISSING,
-    Cell,
-    Column,
-    Styled,
-    decimal_bytes,
-    in_prefix,
-    intensity,
-    shared_prefix,
-    show_line,
-    show_table,
-)
+from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, intensity, show_line, show_table
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, reason_text, short_text
-from roofline_model.core.units import counted, format_time
+from roofline_model.core.units import counted, format_time, in_prefix, shared_prefix
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from roofline_cli.screen.tables import (
     show_json,
     show_line,
     show_table,
-    speedup,
 )
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
 from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
 from roofline_model.core.finding import finding, short_text
+from roofline_model.core.units import format_speedup
 
 if TYPE_CHECKING:
     from reports.stored import StoredRanking, StoredRecommendations
@@ -149,7 +149,7 @@ def _print_ranking(ranking: StoredRanking) -> None:
                 option.label,
                 time,
                 f"{1 / option.estimate.time_s:.3g}",
-                speedup(option.speedup_ratio),
+                format_speedup(option.speedup_ratio),
                 decimal_bytes(None if memory is None else memory.total_bytes),
                 "0" if loss.source == "reference" else MISSING if loss.pct is None else f"{loss.pct:+.1f} %",
             ]

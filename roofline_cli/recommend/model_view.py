@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import (
-    CAVEAT_COUNT,
-    MISSING,
-    Cell,
-    Column,
-    Styled,
-    decimal_bytes,
-    in_prefix,
-    shared_prefix,
-    show_line,
-    show_table,
-    speedup,
-)
+from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, Styled, decimal_bytes, show_line, show_table
 from roofline_model.core.finding import by_severity, finding, findings_text, first_with, short_text
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_speedup, format_time, in_prefix, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
@@ -344,7 +332,7 @@ def _gain(option: Option, ranking: ModelRanking) -> str:
     """Return the speed-up, marked where only the ideals can be compared: a ceiling is no kernel's time."""
     from reports.formats.model_advice import is_speedup_ideal
 
-    return f"{'ideal ' if is_speedup_ideal(option, ranking) else ''}{speedup(option.speedup_ratio)}"
+    return f"{'ideal ' if is_speedup_ideal(option, ranking) else ''}{format_speedup(option.speedup_ratio)}"
 
 
 def tokens_cell(option: Option) -> str:

@@ -50,12 +50,9 @@ from roofline_cli.screen.tables import (
     Cell,
     Column,
     decimal_bytes,
-    in_prefix,
-    shared_prefix,
     show_json,
     show_line,
     show_table,
-    speedup,
 )
 from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
@@ -69,7 +66,7 @@ from roofline_cli.shared.options import (
 from roofline_model.core.answer import is_comparable
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, findings_text, first_with, short_text
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_speedup, format_time, in_prefix, shared_prefix
 from roofline_model.formats.catalog import operands_label
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.options import product_name
@@ -479,7 +476,7 @@ def print_details(ranking: Ranking) -> None:
                 option.method,
                 option.path,
                 in_prefix(ideal_s, prefix),
-                speedup(option.ideal_speedup_ratio) if has_better else MISSING,
+                format_speedup(option.ideal_speedup_ratio) if has_better else MISSING,
                 time,
                 interval,
                 gain_text(option, ranking.baseline),
@@ -513,7 +510,7 @@ def gain_text(option: Option, baseline: Option | None) -> str:
     """Return the speed-up, marked where only the ideals can be compared."""
 
     is_alike = baseline is None or is_comparable(option.estimate.source, baseline.estimate.source)
-    return speedup(option.speedup_ratio) if is_alike else f"ideal {speedup(option.speedup_ratio)}"
+    return format_speedup(option.speedup_ratio) if is_alike else f"ideal {format_speedup(option.speedup_ratio)}"
 
 
 def basis_sentence(ranking: Ranking) -> str:
