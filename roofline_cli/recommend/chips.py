@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, SOURCES, loss_cells, tokens_cell
+from reports.formats.short_answer import SOURCES, tokens_text
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
 from roofline_model.core.answer import is_comparable
 from roofline_model.core.errors import InvalidValueError
@@ -89,7 +90,7 @@ def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[
         chip,
         option_name(choice),
         f"{time} ({choice.estimate.source})" if is_bound else time,
-        tokens_cell(choice),
+        tokens_text(choice),
         format_speedup(choice.speedup_ratio),
         MISSING if memory is None else decimal_bytes(memory.total_bytes),
         *loss_cells(choice),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, SOURCES, loss_cells
+from reports.formats.short_answer import SOURCES
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
     MISSING,
     Cell,
