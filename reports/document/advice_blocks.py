@@ -371,11 +371,11 @@ def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, i
         return (Span(ranking.title, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
 
     def of_best(cell: Callable[[Option], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
-        return lambda ranking: "–" if ranking.result is None else cell(ranking.result)
+        return lambda ranking: "–" if ranking.choice is None else cell(ranking.choice)
 
     columns = (
         Column("Question", question, "brief", is_head=True),
-        Column("Take", lambda ranking: ranking.result.label if ranking.result else summary_of(ranking), "brief"),
+        Column("Take", lambda ranking: ranking.choice.label if ranking.choice else summary_of(ranking), "brief"),
         Column("Evidence", of_best(lambda row: _stored_evidence(report, row)), drop=3),
         Column("Time", of_best(lambda row: time_cell(row.estimate.time_s)), "number"),
         Column("Speed\u2011up", of_best(_stored_speedup), "number"),

@@ -125,6 +125,8 @@ class RunRanking:
 class StoredConfiguration(RankedConfiguration):
     """One configuration with its time, its loss, its confidence and its evidence."""
 
+    role: Literal["take", "riskier", "lower-loss", "safest"] | None
+    """What it is named for: the choice, or an alternative beside it; null for the others."""
     is_baseline: bool
     """Whether speed-ups are counted against it."""
     speedup_low_ratio: float | None
@@ -319,6 +321,7 @@ def _stored_configuration(option: Option, ranking: StoredRanking) -> StoredConfi
         **_figures(option, ranking),
         memory_saved_ratio=None if memory is None else memory.saved_ratio,
         reason=reason_text(option, ranking),
+        role=ranking.roles.get(option.key),
         is_baseline=ranking.is_baseline(option),
         speedup_low_ratio=trust.speedup_low_ratio,
         speedup_high_ratio=trust.speedup_high_ratio,

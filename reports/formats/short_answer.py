@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.core.answer import Option, Ranking, is_comparable
-from roofline_model.core.finding import Finding, by_severity, finding, findings_text, first_with, short_text
+from roofline_model.core.finding import Finding, by_severity, finding, first_with, short_text
 from roofline_model.core.units import format_memory, format_speedup, format_time, in_prefix, shared_prefix
 from roofline_model.formats.catalog import attention_name
 from roofline_model.kernels.checkpoints import checkpoints_of
@@ -25,9 +25,8 @@ ROW_COUNT = 5
 """Rows of the table of a product: the choice, the alternatives, and the options that follow the choice."""
 CAVEAT_COUNT = 2
 MISSING = "–"
-TAKE = "take"
-ROLES = {"riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
-"""Role of an alternative → its name in the first column."""
+ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
+"""Role → its name in the first column."""
 SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}
@@ -100,7 +99,7 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
 
 def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
     """Return the first lines of the ranking of a model's plans."""
-    named: list[tuple[str, Option]] = [] if ranking.choice is None else [(TAKE, ranking.choice)]
+    named: list[tuple[str, Option]] = [] if ranking.choice is None else [(ROLES["take"], ranking.choice)]
     named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
     subject = f"{model_title(ranking, chip)}."
     if not named:
@@ -131,7 +130,7 @@ def cache_answer(ranking: Ranking, query: str, subject: str, sentence: str) -> S
     prefix = _prefix(shown)
     rows = [
         ShortRow(
-            role=TAKE if option is first else ROLES["safest"] if option.key == baseline.key else "",
+            role=ROLES["take"] if option is first else ROLES["safest"] if option.key == baseline.key else "",
             key=option.key,
             cells=(
                 attention_name(option.key, query),
@@ -282,13 +281,12 @@ def is_loss_known(option: Option) -> bool:
 
 
 def _product_rows(ranking: Ranking) -> list[ShortRow]:
-    """Return the choice and the alternatives with the options behind the choice, in the order of the ranking."""
-    roles = {each.option.key: ROLES[each.role] for each in ranking.alternatives if each.option is not None}
-    if ranking.choice is not None:
-        roles[ranking.choice.key] = TAKE
-    others = [option.key for option in ranking.options if option.key not in roles]
-    shown = {*roles, *others[: ROW_COUNT - len(roles)]}
-    options = [option for option in ranking.options if option.key in shown]
+    """Return the choice, the alternatives, then the first of the other options."""
+    assert ranking.choice is not None
+    roles = {ranking.choice.key: ROLES["take"], **{each.option.key: ROLES[each.role] for each in ranking.alternatives}}
+    by_key = {option.key: option for option in ranking.options}
+    others = [option for option in ranking.options if option.key not in roles]
+    options = [*(by_key[key] for key in roles), *others[: ROW_COUNT - len(roles)]]
     prefix = _prefix(options)
     return [
         ShortRow(
@@ -355,9 +353,8 @@ def _filled(columns: Sequence[str], rows: Sequence[ShortRow]) -> tuple[tuple[str
 
 
 def _nothing(sentence: str, subject: str, ranking: Ranking) -> ShortAnswer:
-    """Return the first lines where nothing can be taken: what misses the limits least, and by how much."""
-    missed = (f"{exclusion.key}: {findings_text(exclusion.findings)}" for exclusion in ranking.excluded[:CAVEAT_COUNT])
-    return ShortAnswer(sentence, subject, (), (), "", tuple(map(_sentence, missed)), "", "")
+    """Return the first lines where nothing can be taken."""
+    return ShortAnswer(sentence, subject, (), (), "", _notes(caveats(ranking)), "", "")
 
 
 def _notes(items: Sequence[Finding]) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from results.verdicts.gain import Gain
-from roofline_model.core.answer import NO_RESULT, Option, Ranking
+from roofline_model.core.answer import NO_RESULT, AlternativeRole, Option, Ranking
 from roofline_model.core.finding import Finding, has_code
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
@@ -48,9 +49,10 @@ class CaseRanking(Ranking):
         return next((item for item in self.findings if item.code in NO_RESULT), None)
 
     @property
-    def result(self) -> Option | None:
-        """The option that stands first, where a headline may rest on it or the question forces one."""
-        return None if self.gap is not None and self.choice is None else self.first
+    def roles(self) -> dict[str, Literal["take"] | AlternativeRole]:
+        """Key of an option → what it is named for: the choice first, then the alternatives."""
+        chosen: dict[str, Literal["take"] | AlternativeRole] = {} if self.choice is None else {self.choice.key: "take"}
+        return chosen | {each.option.key: each.role for each in self.alternatives}
 
     @property
     def runnable(self) -> tuple[Option, ...]:

@@ -107,7 +107,7 @@ def shape_summary(ranking: ShapeRanking) -> str:
     best = ranking.first
     if best is None:
         return "nothing could be ranked: no case was measured or predicted"
-    if ranking.gap is not None and ranking.result is None:
+    if ranking.gap is not None and ranking.choice is None:
         return f"no result: {short_text(ranking.gap)}"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"

@@ -38,7 +38,8 @@ class StoredQuestion:
     """These sizes only, in the order of the operator's: M, N, K of a product; empty: all."""
     memory_limit_bytes: float | None = None
     max_loss_pct: float | None = None
-    """Most that perplexity may rise, in percent."""
+    """Most that perplexity may rise, in percent: an option beyond it is excluded. None: the choice keeps `MAX_LOSS_PCT`, and faster
+    ones stay in the ranking; infinite: any loss may be chosen."""
     losses: tuple[MeasuredLosses, ...] = ()
     """Measured losses of models by layer and format (`read_losses`): known where a run measured none."""
     is_forced: bool = False
@@ -52,7 +53,7 @@ class StoredQuestion:
         limit, loss = self.memory_limit_bytes, self.max_loss_pct
         if limit is not None and not 0 < limit < float("inf"):
             raise InvalidValueError(f"the memory limit must be a positive number of bytes, got {limit!r}")
-        if loss is not None and not 0 <= loss < float("inf"):
+        if loss is not None and not loss >= 0:
             raise InvalidValueError(f"the limit of the loss must be a percentage from 0, got {loss!r}")
 
     def is_about(self, case: Case) -> bool:

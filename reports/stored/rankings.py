@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -30,7 +31,7 @@ from results.verdicts.model_results import ModelResult, PhaseResult, model_resul
 from roofline_model.chips.hardware import doubt_of_times
 from roofline_model.core.answer import Exclusion, Option, Question
 from roofline_model.core.finding import Finding, finding
-from roofline_model.recommend.ranking import Limits
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
 
 Groups = Mapping[GroupKey, Sequence[Record]]
 
@@ -220,7 +221,8 @@ def _limits(question: StoredQuestion) -> Limits:
     return Limits(
         question.memory_limit_bytes,
         question.memory_limit_bytes,
-        loss_pct=question.max_loss_pct,
+        loss_pct=None if question.max_loss_pct == math.inf else question.max_loss_pct,
+        choice_loss_pct=MAX_LOSS_PCT if question.max_loss_pct is None else None,
     )
 
 
@@ -247,6 +249,7 @@ def _finished(
         excluded=(*ranking.excluded, *lost),
         baseline=baseline,
         choice=ranked[ranking.choice.key] if ranking.choice is not None and is_result else None,
+        alternatives=ranking.alternatives if is_result else (),
         findings=() if gap is None else (gap,),
     )
     return replace(done, missing=_missing(done, options, levels))

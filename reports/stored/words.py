@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from reports.cases.errors import for_the_next
 from reports.ranking.case_ranking import doubts_to_mend
-from reports.ranking.words import ACROSS_RUNS, shape_reason, speedup_basis_text, worth_trying
+from reports.ranking.words import ACROSS_RUNS, loss_limit_text, shape_reason, speedup_basis_text, worth_trying
 from reports.stored.answer import RankChange, StoredRanking
 from reports.stored.ordering import level_with, maybe_faster_option
 from reports.stored.rows.baseline_trust import told_gain
@@ -38,10 +38,14 @@ def summary_of(ranking: StoredRanking) -> str:
         if ranking.excluded:
             return "nothing is left to recommend: see what was refused and why"
         return "nothing could be ranked: no case was measured or predicted"
-    if ranking.gap is not None and ranking.result is None:
+    if ranking.gap is not None and ranking.choice is None:
         return f"no result: {short_text(ranking.gap)}"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
+    if ranking.choice is not None:
+        best = ranking.choice
+    elif best in ranking.runnable:
+        return f"nothing to take: {loss_limit_text(ranking)}"
     faster = [row for row in level_with(best, ranking.options) if ranking.rank_of(row) > 1]
     told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
     more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""

@@ -15,6 +15,7 @@ from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
     find_chip,
     find_model_shape,
+    parse_loss_limit,
     parse_number,
     parse_size,
     register_formats,
@@ -73,7 +74,7 @@ LossOption = Annotated[
     typer.Option(
         "--max-quality-loss",
         metavar="PERCENT",
-        help="With --model or --stored: most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 3).",
+        help="Most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 3).",
     ),
 ]
 LossesOption = Annotated[
@@ -218,7 +219,7 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
 
     own = register_formats(question.formats_file)
     shape = _shape(question)
-    loss, headroom = question.max_quality_loss, question.memory_headroom
+    headroom = question.memory_headroom
     return recommend_model(
         chip,
         shape,
@@ -231,7 +232,7 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
         if headroom is None
         else parse_number("--memory-headroom", headroom, "a share", below=1),
         max_latency_s=question.max_latency_s,
-        max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
+        max_loss_pct=parse_loss_limit(question.max_quality_loss),
         losses=None if question.losses is None else read_losses(question.losses),
         formats=split_list(question.formats),
         extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in own],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reports.formats.short_answer import (
     LOSS_METRICS,
-    TAKE,
+    ROLES,
     gain_text,
     is_loss_known,
     least_mark,
@@ -60,7 +60,7 @@ _SHORT_COLUMNS = {
 
 def print_short_answer(answer: ShortAnswer, more: str) -> None:
     """Print what to take, the options by name, up to two caveats, and what to type next: a dozen lines."""
-    has_choice = any(row.role == TAKE for row in answer.rows)
+    has_choice = any(row.role == ROLES["take"] for row in answer.rows)
     show_line(answer.sentence, "bold" if has_choice else "bold red")
     show_line(answer.subject, "dim")
     if answer.rows:

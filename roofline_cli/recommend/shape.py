@@ -50,6 +50,7 @@ from roofline_cli.shared.options import (
     FormatsFileOption,
     JsonOption,
     find_chip,
+    parse_loss_limit,
     parse_size,
     register_formats,
     with_user_formats,
@@ -143,7 +144,6 @@ def recommend(
         "--max-context": max_context,
         "--memory-headroom": memory_headroom,
         "--max-latency-ms": max_latency_ms,
-        "--max-quality-loss": max_quality_loss,
         "--losses": losses,
         "--traffic": traffic,
         "--formats": formats,
@@ -194,10 +194,13 @@ def recommend(
         return
     sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
     parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
-    recommend_for_shape(sizes, hw, phase, limit_gb, parameters, formats_file, as_json=as_json, show_all=show_all)
+    max_loss_pct = parse_loss_limit(max_quality_loss)
+    recommend_for_shape(
+        sizes, hw, phase, limit_gb, parameters, max_loss_pct, formats_file, as_json=as_json, show_all=show_all
+    )
 
 
-_OF_STORED = frozenset({"--max-quality-loss", "--losses"})
+_OF_STORED = frozenset({"--losses"})
 """Options of a model that narrow what is stored, too."""
 
 
@@ -246,6 +249,7 @@ def recommend_for_shape(
     phase: str | None,
     limit_gb: float | None,
     parameters: float | None,
+    max_loss_pct: float | None,
     formats_file: Path | None,
     *,
     as_json: bool,
@@ -261,7 +265,14 @@ def recommend_for_shape(
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
     rankings = {
         chip.key: recommend_quantization(
-            chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
+            chip,
+            *shape,
+            phase,
+            limit_gb,
+            model_parameters=parameters,
+            formats=names,
+            times=expected_times(chip),
+            max_loss_pct=max_loss_pct,
         )
         for chip in map(find_chip, chip_names(hw))
     }

@@ -10,7 +10,7 @@ import typer
 
 from roofline_cli.screen.tables import show_json
 from roofline_cli.shared.database import reading
-from roofline_cli.shared.options import find_chip, parse_number, parse_size
+from roofline_cli.shared.options import find_chip, parse_loss_limit, parse_size
 from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
         raise InvalidValueError("a shape is -M, -N and -K together; leave all three out for every stored shape")
     if given and request.model is not None:
         raise InvalidValueError("--model asks about a whole model and -M about one shape; give one of the two")
-    loss, limit_gb = request.max_quality_loss, request.memory_limit_gb
+    limit_gb = request.memory_limit_gb
     return StoredQuestion(
         hardware_key="" if request.hw is None else asked_chip(request.hw, store),
         model=request.model or "",
@@ -92,7 +92,7 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
         op=request.op or "",
         shape=tuple(parse_size(letter, text) for letter, text in zip("MNK", given, strict=bool(given))),
         memory_limit_bytes=None if limit_gb is None else limit_gb * 1e9,
-        max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
+        max_loss_pct=parse_loss_limit(request.max_quality_loss),
         losses=() if request.losses is None else (read_losses(request.losses),),
         is_forced=request.is_forced,
     )

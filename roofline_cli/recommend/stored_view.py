@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import SOURCES
+from reports.formats.short_answer import ROLES, SOURCES
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
     MISSING,
@@ -65,6 +65,7 @@ _ANSWERS = (
     Column("Gain", "right"),
 )
 _ANSWER_COLUMNS = (
+    Column("", hide_empty=True),
     Column("Format"),
     Column("Time", "right"),
     Column("±", "right", drop=3, hide_empty=True),
@@ -98,7 +99,7 @@ def print_stored(recommendations: StoredRecommendations) -> None:
 def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     """Print how many cases gain from a format, and a row for each of the first cases, those of whole models before."""
     chips = sorted({one.hardware_name for one in rankings})
-    gaining = [one for one in rankings if one.first is not None and not one.is_baseline(one.first)]
+    gaining = [one for one in rankings if one.choice is not None and not one.is_baseline(one.choice)]
     show_line(
         f"{len(gaining)} of {len(rankings)} stored cases gain from a format; the others stay as they are.", "bold"
     )
@@ -106,9 +107,9 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     rows: list[list[Cell]] = []
     for ranking in rankings[:ANSWER_ROW_COUNT]:
         title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
-        best = ranking.first
+        best = ranking.choice
         if best is None:
-            rows.append([title, "nothing", MISSING, MISSING])
+            rows.append([title, "no result" if ranking.gap else "nothing", MISSING, MISSING])
             continue
         source = "" if best.is_measured else f"{best.estimate.source} "
         doubt = " !" if best.trust.doubts else ""
@@ -126,10 +127,15 @@ def _print_answer(ranking: StoredRanking) -> None:
     """Print the decision of one case, and its first options."""
     show_line(_answer_sentence(ranking), "bold")
     show_line(f"{ranking.title} on {ranking.hardware_name}.", "dim")
-    rows = list(ranking.options[:ANSWER_ROW_COUNT])
+    roles = ranking.roles
+    by_key = {option.key: option for option in ranking.options}
+    others = [option for option in ranking.options if option.key not in roles]
+    named = [by_key[key] for key in roles if key in by_key]
+    rows = [*named, *others[: ANSWER_ROW_COUNT - len(named)]]
     times = common_time([row.estimate.time_s for row in rows])
     cells: list[list[Cell]] = [
         [
+            ROLES.get(roles.get(row.key, ""), ""),
             row.label,
             time,
             _interval(row),
@@ -148,8 +154,8 @@ def _answer_sentence(ranking: StoredRanking) -> str:
     """Return what to take, by which time, and how sure it is."""
     from reports.stored.words import short_confidence_words, summary_of
 
-    best = ranking.first
-    if best is None or best not in ranking.runnable or has_code(best.findings, "emulated"):
+    best = ranking.choice
+    if best is None or has_code(best.findings, "emulated"):
         text = summary_of(ranking)
         return f"{text[:1].upper()}{text[1:]}."
     verb = "Stay with" if ranking.is_baseline(best) else "Take" if best.is_measured else "Try"
@@ -161,14 +167,13 @@ def _answer_sentence(ranking: StoredRanking) -> str:
 
 
 def _notes(recommendations: StoredRecommendations) -> list[str]:
-    """Return what loses too much, what changed since the last run, and what is missing."""
-    from reports.ranking.words import loss_limit_text
+    """Return what the loss hides, what changed since the last run, and what is missing."""
     from reports.stored.words import change_sentence
 
     ranking = recommendations.rankings[0]
-    best = ranking.first
+    best = ranking.choice
     doubt = loss_doubt(best.loss) if best is not None else None
-    texts = [loss_limit_text(ranking), "" if doubt is None else short_text(doubt)]
+    texts = ["" if doubt is None else short_text(doubt)]
     changes = [change_sentence(change) for change in ranking.changes]
     stale = [short_text(item) for item in ranking.missing]
     return [*filter(None, texts), *changes, *recommendations.notes, *stale, *recommendations.missing]
@@ -248,11 +253,11 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
     has_chips = len({one.hardware_key for one in recommendations.rankings}) > 1
     for ranking in recommendations.rankings:
         title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
-        best = ranking.result
+        best = ranking.choice
         moved = str(len(ranking.changes)) if ranking.changes else MISSING
         if best is None:
             rows.append(
-                [title, "no result" if ranking.first else "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved]
+                [title, "no result" if ranking.gap else "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved]
             )
             continue
         rows.append(
@@ -278,7 +283,7 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
     if len(rankings) > REASONED_COUNT:
         return
     for ranking in rankings:
-        best = ranking.result
+        best = ranking.choice
         if best is None:
             show_line(f"  {ranking.title}: {summary_of(ranking)}")
             continue

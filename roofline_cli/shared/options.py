@@ -87,6 +87,11 @@ def parse_number(name: str, text: str, what: str, *, below: float) -> float:
     return value
 
 
+def parse_loss_limit(text: str | None) -> float | None:
+    """Return the limit of `--max-quality-loss` in percent; None for the default."""
+    return None if text is None else parse_number("--max-quality-loss", text, "a percentage", below=1e6)
+
+
 def float_or_nan(text: str) -> float:
     """Return the number, NaN where it is none: it fails every comparison. Digits of other scripts, which Python reads, are none."""
     try:

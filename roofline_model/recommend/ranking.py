@@ -111,6 +111,8 @@ class Limits:
     """Rise of perplexity in percent, measured or published; of task accuracy where no perplexity was published."""
     is_loss_given: bool = False
     """Whether the caller set the limit of the loss; False: the default."""
+    choice_loss_pct: float | None = None
+    """What the choice may lose, and has to be known to; an option beyond it stays in the ranking."""
 
     @property
     def values(self) -> tuple[tuple[str, float], ...]:
@@ -119,6 +121,7 @@ class Limits:
             "memory_bytes": self.memory_bytes,
             "time_s": self.time_s,
             "loss_pct": self.loss_pct,
+            "choice_loss_pct": self.choice_loss_pct,
         }
         return tuple((name, value) for name, value in named.items() if value is not None)
 
@@ -287,13 +290,15 @@ def rank(
     within, missing = _split(placed, limits, policy)
     ordered = _ordered(within, baseline, question.subject, policy)
     excluded = (*missing, *excluded)
-    choice, refusal = _choice(ordered, baseline, excluded, limits)
+    eligible = [each for each in ordered if is_within_choice_limit(each.option, limits)]
+    choice, refusal = _choice(eligible, ordered, baseline, excluded, limits)
     ranked = [each.option for each in ordered]
     of_loss_alone = [each for each in placed if _misses_loss_alone(each.option, missing)]
-    alternatives = _alternatives(choice, ordered, of_loss_alone, baseline, limits, question)
+    of_loss_alone += [each for each in ordered if each not in eligible]
+    alternatives = _alternatives(choice, eligible, of_loss_alone, baseline, limits, question)
     taken: Option | None = None
     if choice is not None:
-        reasons = _reasons(choice, ordered, baseline, missing)
+        reasons = _reasons(choice, eligible, baseline, missing)
         taken = replace(choice.option, findings=(*choice.option.findings, *reasons))
         ranked[ranked.index(choice.option)] = taken
         baseline = taken if choice.option is baseline else baseline
@@ -444,10 +449,21 @@ def _published_first(ordered: list[_Placed]) -> list[_Placed]:
     return [published, *(each for each in ordered if each is not published)]
 
 
+def is_within_choice_limit(option: Option, limits: Limits) -> bool:
+    """Return whether the limit of the choice's loss lets an option be taken; an unknown loss does not."""
+    if limits.choice_loss_pct is None:
+        return True
+    return _loss_at_most_pct(option) <= limits.choice_loss_pct
+
+
 def _choice(
-    ordered: Sequence[_Placed], baseline: Option | None, excluded: Sequence[Exclusion], limits: Limits
+    eligible: Sequence[_Placed],
+    ordered: Sequence[_Placed],
+    baseline: Option | None,
+    excluded: Sequence[Exclusion],
+    limits: Limits,
 ) -> tuple[_Placed | None, tuple[Finding, ...]]:
-    """Return the option to take, or the findings that say why there is none."""
+    """Return the option to take of the eligible ones, or the findings that say why there is none."""
     if not ordered:
         nearest = next((exclusion for exclusion in excluded if exclusion.option is not None), None)
         if nearest is None:
@@ -456,9 +472,11 @@ def _choice(
     first = ordered[0]
     if first.has_gap:  # such options stand last: all others miss a limit
         return None, (finding("nothing-has-kernel", first.option.key, time_s=first.standing.time_s),)
-    eligible = [each for each in ordered if limits.loss_pct is None or each.option.loss.pct is not None]
+    eligible = [each for each in eligible if limits.loss_pct is None or each.option.loss.pct is not None]
+    eligible = [each for each in eligible if not each.has_gap]
     if not eligible:
-        return None, (finding("nothing-known-to-fit", first.option.key, limit_pct=limits.loss_pct),)
+        limit_pct = limits.choice_loss_pct if limits.loss_pct is None else limits.loss_pct
+        return None, (finding("nothing-known-to-fit", first.option.key, limit_pct=limit_pct),)
     reference = next((each for each in eligible if each.option is baseline), eligible[0])
     return next(each for each in eligible if each is reference or _stands_against(each, reference)), ()
 
@@ -611,7 +629,11 @@ def _loses_least(each: _Placed, choice: _Placed, ordered: Sequence[_Placed]) -> 
 
 def _most_loss_pct(each: _Placed) -> float:
     """Return what an option loses at most; infinite where nobody knows."""
-    loss = each.option.loss
+    return _loss_at_most_pct(each.option)
+
+
+def _loss_at_most_pct(option: Option) -> float:
+    loss = option.loss
     return math.inf if loss.pct is None else max(loss.pct, loss.at_least_pct or 0.0)
 
 

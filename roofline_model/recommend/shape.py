@@ -11,7 +11,7 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, check_dimension, gemm
 from roofline_model.recommend.options import CaseTimes, fastest_sixteen_bit, product_formats, product_options
-from roofline_model.recommend.ranking import Limits, rank
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
 PHASES = ("decode", "prefill")
 
@@ -27,6 +27,7 @@ def recommend_quantization(
     model_parameters: float | None = None,
     formats: Iterable[str] | None = None,
     times: CaseTimes | None = None,
+    max_loss_pct: float | None = None,
 ) -> Ranking:
     """Rank the formats for C(M×N) = A(M×K)·B(K×N) on a chip.
 
@@ -34,7 +35,8 @@ def recommend_quantization(
     decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
     `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each option's case,
     or for all of them at once where it has a method `many` (`roofline_model.expected.predict.expected_times` gives the
-    expected ones, and has it). Without it the ideals are ranked (policy `ideal`).
+    expected ones, and has it). Without it the ideals are ranked (policy `ideal`). `max_loss_pct` is what the choice may lose,
+    percent; left out it is `MAX_LOSS_PCT`, and any amount where ideals are ranked. A faster option beyond it keeps its place.
     Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for an unknown chip or format,
     `UnsupportedError` for a chip without a 16-bit rate.
     """
@@ -48,7 +50,9 @@ def recommend_quantization(
     fastest = None if times is None else fastest_sixteen_bit(device, (M, N, K), times)
     taking_part = product_formats(device, wanted, fastest)
     options = product_options(device, (M, N, K), taking_part.formats, model_parameters=parameters, times=times)
-    limits = Limits(limit_bytes, limit_bytes)
+    if max_loss_pct is None and times is not None:
+        max_loss_pct = MAX_LOSS_PCT
+    limits = Limits(limit_bytes, limit_bytes, choice_loss_pct=max_loss_pct)
     question = Question(
         subject="shape",
         hardware=device.key,

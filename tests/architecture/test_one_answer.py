@@ -158,6 +158,9 @@ class ShapeAnswers(NamedTuple):
 
     rows: dict[str, list[Row]]
     choices: dict[str, str]
+    """What stands first."""
+    taken: set[str | None]
+    """Weight formats that surfaces say to take."""
 
 
 def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]:
@@ -173,7 +176,7 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
     answers: dict[str, ShapeAnswers] = {}
 
     def add(surface: str, shape: str, rows: list[Row], choice: str) -> None:
-        answer = answers.setdefault(shape, ShapeAnswers({}, {}))
+        answer = answers.setdefault(shape, ShapeAnswers({}, {}, set()))
         answer.rows[surface] = [row for row in rows if row.name in labels]
         answer.choices[surface] = choice
 
@@ -188,6 +191,7 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
     for ranking in stored.rankings:
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
         add("Python", ranking.shape_label, rows, ranking.options[0].label)
+        answers[ranking.shape_label].taken.add(ranking.choice and ranking.choice.weight_format)
     with TestClient(create_app(Path(path))) as client:
         asked = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()
     told = command_json("recommend", "--stored", "--db", path, "--hw", hardware, "--op", op)
@@ -195,6 +199,9 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         for ranking in document["rankings"]:
             rows = [Row(each["label"], each["time_s"], each["speedup_ratio"]) for each in ranking["rows"]]
             add(surface, ranking["shape"], rows, rows[0].name)
+            answers[ranking["shape"]].taken.update(
+                each["weight_format"] for each in ranking["rows"] if each["role"] == "take"
+            )
     (chip,) = report_json(report_view(run, records, profiles))["chips"]
     for ranking in chip["recommendations"]:
         rows = [Row(each["label"], each["time_s"], each["speedup_ratio"]) for each in ranking["ranked"]]
@@ -221,6 +228,7 @@ def assert_one_answer(answers: dict[str, ShapeAnswers]) -> None:
     for shape, answer in answers.items():
         assert len(answer.rows) == 8, (shape, list(answer.rows))
         assert len(set(answer.choices.values())) == 1, (shape, answer.choices)
+        assert len(answer.taken) == 1, (shape, answer.taken)
         reference = answer.rows["Python"]
         for surface, rows in answer.rows.items():
             if surface == "report's shapes":
@@ -340,7 +348,9 @@ def test_gemv_on_gb10_is_answered_alike_by_run_report_and_prediction(gb10_run: t
         assert ranking.choice is not None
         choice = answer.choices["test run"]
         assert any(line.startswith(f"→ {choice}") for line in verdicts)
-        assert choice.startswith(ranking.choice.key)
+        assert choice.startswith(ranking.options[0].key)  # the fastest; the choice keeps the limit of loss
+        assert answer.taken == {"FP8_E4M3"}
+        assert ranking.choice.key in answer.taken
         # Of the kernels that a run lists the first of each weight format: the others are slower ways to the same bytes.
         first = {row.name.split()[0]: row for row in reversed(answer.rows["report"])}
         runnable = [option for option in ranking.options if not has_code(option.findings, "kernel-gap")]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import json
 import lzma
+import math
 import re
 import shutil
 import tempfile
@@ -224,6 +225,7 @@ def recommend(
         model_parameters=model_parameters,
         formats=formats,
         times=rm.expected_times(chip) if times == "expected" else None,
+        max_loss_pct=None if times == "ideal" else math.inf,  # frozen before the choice had a limit
     )
     options = ranking.options or (ranking.nearest,)
     excluded = [one for one in ranking.excluded if one.option is not ranking.nearest]
@@ -850,6 +852,7 @@ def stored(
     """Answer with the rankings that the stored runs together give."""
     from reports.stored import StoredQuestion, recommend_from_store
 
+    max_loss_pct = math.inf if max_loss_pct is None else max_loss_pct  # frozen before the choice had a limit
     asked = StoredQuestion(hardware, model, phase, op, tuple(shape), memory_limit_bytes, max_loss_pct)
     recommendations = recommend_from_store(_store(store), asked)
     return {

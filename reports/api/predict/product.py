@@ -80,6 +80,12 @@ class RecommendRequest(ProductRequest):
     formats: Annotated[list[FormatName], Field(min_length=1, max_length=24)] | None = Field(
         default=None, description="formats to weigh in place of the usual ones"
     )
+    max_loss_pct: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1e6,
+        description="most that the choice may lose, percent, measured or published; default: 3",
+    )
 
 
 class TilingRequest(ProductRequest):
@@ -111,7 +117,7 @@ async def recommend(request: Request, body: RecommendRequest, hardware_key: Hard
         with naming("formats"):
             names = tuple(get_format(name).key for name in body.formats)
     service: Service = request.app.state.service
-    question = (chip, _shape(body), body.phase, body.memory_limit_gb, body.model_parameters, names)
+    question = (chip, _shape(body), body.phase, body.memory_limit_gb, body.model_parameters, names, body.max_loss_pct)
     found = service.recommendations.get(question)
     if found is None:
         with _naming_chip_or("formats", names is not None):
@@ -165,11 +171,19 @@ def recommendation_json(
     limit_gb: float | None,
     parameters: float | None,
     formats: tuple[str, ...] | None,
+    max_loss_pct: float | None = None,
 ) -> bytes:
     """Return the `Recommendation` for a product as JSON. Raises as `recommend_quantization`."""
     chip = find_chip(chip_key)
     ranking = recommend_quantization(
-        chip, *shape, phase, limit_gb, model_parameters=parameters, formats=formats, times=expected_times(chip)
+        chip,
+        *shape,
+        phase,
+        limit_gb,
+        model_parameters=parameters,
+        formats=formats,
+        times=expected_times(chip),
+        max_loss_pct=max_loss_pct,
     )
     return answer_bytes(shape_advice(ranking))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -69,12 +70,13 @@ def night(make: SimpleNamespace) -> Callable[..., Night]:
 
 @pytest.fixture(scope="session")
 def recommend(make: SimpleNamespace) -> Callable[..., object]:
-    """`recommend([night, night], **question)`: the answer of some nights."""
+    """`recommend([run, run], **question)`: the answer of some runs. The choice may lose anything: the default limit has its own tests."""
     from reports.stored import StoredQuestion, recommend_from_runs
 
     def of(nights: list[Night], *, with_chip: bool = False, chips: tuple[object, ...] = (), **question: object):
         profiles = make.profiles(*chips, *((make.GPU, make.CPU) if with_chip else ()))
         records = [record for _, records in nights for record in records]
-        return recommend_from_runs([run for run, _ in nights], records, profiles, StoredQuestion(**question))
+        asked = StoredQuestion(**{"max_loss_pct": math.inf, **question})
+        return recommend_from_runs([run for run, _ in nights], records, profiles, asked)
 
     return of

@@ -79,8 +79,20 @@ def test_a_forced_measurement_is_none_of_the_chip(night, recommend) -> None:
     assert ranking is None or not any(row.is_measured for row in ranking.options)
 
 
+def test_the_choice_keeps_the_default_limit_of_loss_and_the_faster_one_keeps_its_place(night, recommend) -> None:
+    runs = [night(1, {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6})]
+    [ranking] = recommend(runs, max_loss_pct=None).rankings
+    assert [option.weight_format for option in ranking.options[:3]] == ["INT4", "INT8", "BF16"]
+    assert ranking.choice.weight_format == "INT8"
+    assert [(each.role, each.option.weight_format) for each in ranking.alternatives] == [
+        ("riskier", "INT4"),
+        ("safest", "BF16"),
+    ]
+    [alone] = recommend([night(1, {INT4: 9e-6})], max_loss_pct=None).rankings
+    assert alone.choice is None
+
+
 def test_disturbed_times_make_no_result_unless_it_is_forced(night, recommend) -> None:
-    # INT8 is within the limit of loss, so that nothing but the disturbance stands against it.
     runs = [night(1, {BF16: 22e-6, INT8: 9e-6}, flags=("contended",))]
     [ranking] = recommend(runs).rankings
     assert (ranking.choice, ranking.gap.code) == (None, "disturbed-result")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -71,7 +72,7 @@ def test_staying_is_said_with_the_times_it_rests_on():
 @pytest.mark.parametrize("shape", [DECODE, PREFILL, (8192, 4096, 4096)])
 @pytest.mark.parametrize("chip", ["b10", "mi300x"])
 def test_a_chip_without_expected_times_keeps_its_ideal_ranking(chip: str, shape: tuple[int, int, int]):
-    asked, alone = expected(chip, *shape), recommend_quantization(chip, *shape)
+    asked, alone = expected(chip, *shape, max_loss_pct=math.inf), recommend_quantization(chip, *shape)
     assert asked.options == alone.options
     # An invented chip is not to be calibrated; of a real one a finding says why, as `predict` does.
     assert len(asked.findings) == len(alone.findings) + (chip != "b10")
@@ -120,7 +121,7 @@ def test_an_ideal_time_does_not_beat_expected_ones_and_is_named():
 
 
 def test_when_nothing_can_be_compared_the_answer_is_to_stay():
-    ranking = recommend_quantization("h100", *DECODE, formats=["INT4"], times=without("h100", "INT4"))
+    ranking = recommend_quantization("h100", *DECODE, formats=["INT8"], times=without("h100", "INT8"))
     assert reason(ranking.choice, "no-other-comparable") == {"source": "expected"}
 
 
@@ -165,7 +166,7 @@ def test_bare_ceilings_of_a_calibrated_machine_are_no_expected_times():
 
 
 def test_the_surer_one_comes_first_and_the_faster_one_is_named():
-    found = expected("b200", 4096, 14336, 4096)
+    found = expected("b200", 4096, 14336, 4096, max_loss_pct=20)
     nvfp4, mxfp4 = (by_key(found)[key].estimate for key in ("NVFP4", "MXFP4"))
     assert mxfp4.time_s < nvfp4.time_s < 1.05 * mxfp4.time_s
     assert nvfp4.high_s < mxfp4.high_s / 1.05
@@ -177,6 +178,19 @@ def test_the_surer_one_comes_first_and_the_faster_one_is_named():
     }
 
 
+def test_the_choice_keeps_the_limit_of_loss_and_a_faster_format_keeps_its_place():
+    found = expected("gb10", *DECODE)
+    assert found.precision == "FP8_E4M3"
+    assert [option.key for option in found.options][:2] == ["NVFP4", "INT4"]
+    assert [(each.role, each.option.key) for each in found.alternatives] == [("riskier", "NVFP4"), ("safest", "FP16")]
+    allowed = expected("gb10", *DECODE, max_loss_pct=20)
+    assert [(each.role, each.option.key) for each in allowed.alternatives] == [
+        ("lower-loss", "FP8_E4M3"),
+        ("safest", "FP16"),
+    ]
+    assert [option.key for option in allowed.options] == [option.key for option in found.options]
+
+
 def test_a_launch_is_no_reason_to_quantise():
     found = expected("h100", 1, 64, 64)
     assert found.precision == "FP16"
@@ -186,7 +200,7 @@ def test_a_launch_is_no_reason_to_quantise():
 
 
 def test_the_answer_for_a_shape_is_that_for_a_model_and_unknown_losses_are_last_of_level_ones():
-    found = expected("gb10", *DECODE)
+    found = expected("gb10", *DECODE, max_loss_pct=20)
     assert found.precision == "NVFP4"
     assert reason(found.choice, "faster-less-certain")["time_s"] == by_key(found)["INT4"].estimate.time_s
     places = [option.key for option in found.options]
@@ -201,7 +215,7 @@ def test_a_product_that_no_serving_engine_has_keeps_its_place_and_says_so():
 
 
 def test_a_slowdown_is_called_one_and_says_why_it_is_taken():
-    found = expected("h100", 512, 4096, 4096, memory_limit_gb=6, model_parameters=8e9)
+    found = expected("h100", 512, 4096, 4096, memory_limit_gb=6, model_parameters=8e9, max_loss_pct=10)
     assert found.choice.speedup_ratio < 0.9
     assert found.headline.code == "take-slower"
     assert has_code(found.choice.findings, "slower-than-baseline")

@@ -103,7 +103,7 @@ def test_numbers_follow_the_keys_and_equal_the_api_to_the_digit(page, address):
         assert float(cells["vs FP16"][0]) == answer["expected_speedup_ratio"]
         assert float(cells["FLOP/byte"][0]) == answer["intensity_flop_per_byte"]
         assert float(cells["Ridge"][0]) == answer["critical_intensity_flop_per_byte"]
-    best = httpx.post(f"{address}/api/recommend", json={"M": 512, "N": 4096, "K": 4096}).json()["best"]
+    best = httpx.post(f"{address}/api/recommend", json={"M": 512, "N": 4096, "K": 4096}).json()["candidates"][0]
     assert float(page.locator("#advice .ranking data").first.get_attribute("value")) == best["time_s"]
     assert page.locator("#detail .facts dt").all_text_contents()[:3] == ["Tile", "Blocks", "Waves"]
     assert "compute-bound" in page.text_content("#why").lower() or "memory-bound" in page.text_content("#why").lower()
