@@ -110,20 +110,19 @@ def cache_advice(
     first, baseline = ranking.options[0], ranking.baseline
     assert baseline is not None  # of the 16-bit cache
     best = ranking.choice or first
-    summary = _summary(best, baseline)
     return AttentionRecommendation(
         hardware=chip.key,
         phase="decode" if asked.Sq == 1 else "prefill",
         **{name: value for name, value in asked._asdict().items() if name != "page_tokens"},
         activation_format=query,
-        summary=summary,
+        summary=_summary(best, baseline),
         ranked_by=_source(first),
         best=_candidate(best, baseline),
         baseline=_candidate(baseline, baseline),
         candidates=tuple(_candidate(option, baseline) for option in ranking.options),
         excluded=tuple(Excluded(each.key, short_text(each.finding)) for each in ranking.excluded),
         findings=tuple(dict.fromkeys(ranking.findings)),
-        short_answer=cache_answer(ranking, query, _subject(chip, asked), summary),
+        short_answer=cache_answer(ranking, query, _subject(chip, asked)),
     )
 
 

@@ -120,7 +120,7 @@ def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
     )
 
 
-def cache_answer(ranking: Ranking, query: str, subject: str, sentence: str) -> ShortAnswer:
+def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
     """Return the first lines of the ranking of an attention's cache formats for a query format."""
     baseline = ranking.baseline
     assert baseline is not None  # the 16-bit cache
@@ -144,7 +144,8 @@ def cache_answer(ranking: Ranking, query: str, subject: str, sentence: str) -> S
         for option in shown
     ]
     columns, filled = _filled(("Format", "Ideal", "Expected", "Gain", "Cache", "Loss"), rows)
-    return ShortAnswer(_sentence(sentence), subject, columns, filled, source_sentence(ranking), (), "", "")
+    sentence = _cache_sentence(first, baseline, query)
+    return ShortAnswer(sentence, subject, columns, filled, source_sentence(ranking), (), "", "")
 
 
 def product_sentence(ranking: Ranking) -> str:
@@ -182,6 +183,17 @@ def model_sentence(ranking: ModelRanking) -> str:
         interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
     took = f"{SOURCES[time.source]} {format_time(time.time_s)} a pass{interval}"
     return f"Take {plan_name(choice)}: {took}{gain}; {_loss_clause(choice)}."
+
+
+def _cache_sentence(choice: Option, baseline: Option, query: str) -> str:
+    name, time = attention_name(choice.key, query), choice.estimate
+    if choice.key == baseline.key:
+        return f"Stay with {name}: no narrower cache that a kernel is known to read is clearly faster."
+    interval = ""
+    if time.low_s is not None and time.high_s is not None:
+        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
+    took = f"{SOURCES[time.source]} {format_time(time.time_s)}{interval}, {gain_text(choice, baseline)} {baseline.key}"
+    return f"Take {name}: {took}; saves {saved_text(choice)} of the cache. Measure its loss: nobody published it."
 
 
 def model_title(ranking: ModelRanking, chip: Device) -> str:
