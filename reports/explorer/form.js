@@ -178,31 +178,32 @@ function showValues(state, catalog) {
   const chip = chipOf(catalog, state.hw);
   const isListed = state.hw !== AUTO && catalog.hardware.includes(chip);
   byId("hw").value = chip ? (isListed ? chip.key : AUTO) : "";
-  const known = chip && [
+  const facts = chip && [
     byteRate(chip.bandwidth_bytes_per_s),
     chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),
     chip.is_placeholder ? FORM.invented : "",
   ];
-  say(byId("hint-hw"), known ? known.filter(Boolean).join(" · ") : "");
+  say(byId("hint-hw"), facts ? facts.filter(Boolean).join(" · ") : "");
 }
 
 function showFormats(store, catalog) {
   const state = store.get();
   const chosen = formatsOf(resolved(catalog, state));
   const usual = [...USUAL_FORMATS, ...USUAL_WEIGHTS.map((weight) => `${weight}.${baseOf(catalog, state)}`)];
-  const all = [...usual, ...chosen.filter((one) => !usual.includes(one))];
+  const all = [...usual, ...chosen.filter((format) => !usual.includes(format))];
   const place = byId("format-chips");
-  if (place.dataset.formats !== all.join()) {
+  const listedFormats = `${state.op}:${all.join()}`;
+  if (place.dataset.formats !== listedFormats) {
     const focused = document.activeElement?.value;
     const hadFocus = place.contains(document.activeElement);
     fill(
       place,
       all.map((format) => {
         const box = el("input", { type: "checkbox", value: format, onchange: () => toggle(store, catalog, format, box.checked) });
-        return el("label", {}, box, el("span", {}, formatLabel(format)));
+        return el("label", {}, box, el("span", {}, formatLabel(state.op, format)));
       }),
     );
-    place.dataset.formats = all.join();
+    place.dataset.formats = listedFormats;
     if (hadFocus) [...place.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
   }
   for (const box of place.querySelectorAll("input")) box.checked = chosen.includes(box.value);
@@ -210,7 +211,7 @@ function showFormats(store, catalog) {
 
 function toggle(store, catalog, format, isOn) {
   const chosen = formatsOf(resolved(catalog, store.get()));
-  const next = isOn ? [...chosen, format] : chosen.filter((one) => one !== format);
+  const next = isOn ? [...chosen, format] : chosen.filter((other) => other !== format);
   say(byId("error-formats"), "");
   if (next.length === 0 || next.length > MOST_FORMATS) {
     say(

@@ -1,6 +1,6 @@
 // Every input of the page as one flat record of texts, in the address: a link shows what its sender saw.
 
-import { DEFAULT_INPUTS, OPERATORS } from "./operators.js";
+import { DEFAULT_INPUTS, OPERATORS, SLIDERS } from "./operators.js";
 
 export const MOST_FORMATS = 8;
 export const MOST_CHIPS = 4;
@@ -65,6 +65,7 @@ const DEFAULTS = {
   op: "product",
   ...DEFAULT_INPUTS,
   formats: "", // the usual ones of the chip
+  ...Object.fromEntries(SLIDERS.map((name) => [name, ""])),
   focus: "",
   compare: "h200-sxm,b200",
   run: "",
@@ -93,6 +94,7 @@ export function writeState(state) {
   const names = [
     ...ALWAYS.slice(0, 2),
     ...[...spec.fields, ...spec.limits].map((field) => field.name),
+    ...(spec.sliders ?? []),
     ...ALWAYS.slice(2),
   ];
   const query = new URLSearchParams(names.map((name) => [name, state[name]]));

@@ -9,7 +9,7 @@ from typing import Any
 from reports.formats.short_answer import good_kernels_sentence, rate_text
 from roofline_model.core.answer import Source
 from roofline_model.core.units import format_memory, format_time
-from roofline_model.predictions.batches import BatchCurves, BatchPoint
+from roofline_model.predictions.batches import BatchCurve, BatchCurves, BatchPoint
 
 TOKEN_STEPS_S = (0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 FIRST_TOKEN_STEPS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
@@ -138,12 +138,22 @@ def _rows(curves: BatchCurves) -> list[BatchRow]:
                 format_time(point.first_token_s, 3),
                 f"{_MARKS[point.time_source]}{rate_text(point.tokens_per_s)}",
                 format_memory(point.memory_bytes, 3),
-                f"{curve.loss}{'' if curve.is_within_loss else f', more than {curves.max_loss_pct:g} %'}",
+                _loss(curve, curves.max_loss_pct),
             ),
             is_choice=curves.choice is not None and curves.choice.plan == curve.plan,
         )
         for curve, point in best
     ]
+
+
+def _loss(curve: BatchCurve, limit_pct: float) -> str:
+    """Return what a format loses at most, and whether that is over the limit."""
+    if curve.loss_pct is None:
+        return "unknown"
+    if curve.loss_pct == 0:
+        return "0"
+    beyond = "" if curve.is_within_loss else f", over {limit_pct:g} %"
+    return f"{'≤ ' if curve.is_loss_claimed else ''}{curve.loss_pct:.3g} %{beyond}"
 
 
 def _steps(values_s: tuple[float, ...], what: str) -> tuple[LimitStep, ...]:

@@ -16,7 +16,6 @@ from roofline_model.core.finding import Finding
 from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.recommend.expected_passes import ExpectedPasses
-from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.model import ModelRanking, recommend_model
 from roofline_model.recommend.plan_formats import plan_name
 from roofline_model.recommend.plan_options import PlanOption
@@ -55,8 +54,10 @@ class BatchCurve:
     """Key of the plan."""
     name: str
     """What people call its formats: `INT4 (W4A16)`."""
-    loss: str
-    """What is known of its loss."""
+    loss_pct: float | None
+    """What quality loses at most, percent; null: nobody knows."""
+    is_loss_claimed: bool
+    """Whether that was published, not measured."""
     is_within_loss: bool
     """Whether it keeps the limit of loss; only such a format is named the best."""
     points: tuple[BatchPoint, ...]
@@ -131,7 +132,8 @@ def batch_curves(
         BatchCurve(
             plan=option.key,
             name=plan_name(option),
-            loss=loss_text(option.loss),
+            loss_pct=0.0 if option.loss.source == "reference" else option.loss.pct,
+            is_loss_claimed=option.loss.source == "claimed",
             is_within_loss=option.key in keys,
             points=_points(chip, shape, option, batches, tokens, ranking.limits.memory_bytes, passes),
         )
