@@ -189,7 +189,7 @@ const read = (state, main, signal) => askReading(state, focusedRow(main, state.f
 /** Return whether the field that has the focus is a size that must not be empty, and is. */
 function isBeingTyped(state) {
   const name = document.activeElement?.name;
-  const field = OPERATORS[state.op].fields.find((one) => one.name === name && one.kind === "size" && !one.optional);
+  const field = OPERATORS[state.op].fields.find((input) => input.name === name && input.kind === "size" && !input.optional);
   return field !== undefined && state[name].trim() === "";
 }
 

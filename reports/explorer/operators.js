@@ -127,7 +127,7 @@ export const OPERATORS = { product: PRODUCT, attention: ATTENTION, model: MODEL 
 /** Values of every input before anybody changes one. */
 export const DEFAULT_INPUTS = Object.fromEntries(
   Object.values(OPERATORS)
-    .flatMap((one) => [...one.fields, ...one.limits])
+    .flatMap((operator) => [...operator.fields, ...operator.limits])
     .map((field) => [field.name, field.value]),
 );
 
@@ -202,7 +202,7 @@ export function typed(text) {
 function sizes(spec, state, names) {
   const asked = {};
   for (const name of names) {
-    const field = spec.fields.find((one) => one.name === name);
+    const field = spec.fields.find((candidate) => candidate.name === name);
     if (field.optional && state[name].trim() === "") continue;
     asked[field.apiName ?? name] = typed(state[name]);
   }
@@ -258,7 +258,7 @@ function timed(answer) {
 /** The plan to take: a format of the page where it is uniform, else a row of its own, with the pass that the ranking brings. */
 function pickOfModel({ chosen, summary, candidates, prediction }) {
   if (chosen === null) return { misfit: summary };
-  const plan = candidates.find((one) => one.plan === chosen);
+  const plan = candidates.find((candidate) => candidate.plan === chosen);
   const format = plan.kind === "baseline" ? chosen : plan.formats;
   return { format, label: plan.name, answer: prediction };
 }

@@ -18,8 +18,8 @@ export function chipOf(catalog, name) {
   const here = catalog.thisMachine ?? undefined;
   if (asked === AUTO) return here;
   return (
-    catalog.hardware.find((one) => squeezed(one.key) === asked) ??
-    catalog.hardware.find((one) => one.aliases.some((alias) => squeezed(alias) === asked)) ??
+    catalog.hardware.find((chip) => squeezed(chip.key) === asked) ??
+    catalog.hardware.find((chip) => chip.aliases.some((alias) => squeezed(alias) === asked)) ??
     (here && squeezed(here.key) === asked ? here : undefined)
   );
 }
@@ -32,7 +32,7 @@ export function nearestChips(catalog, problem) {
 
 /** Return the model of the catalog that a name means; undefined where it means none. */
 export function modelOf(catalog, name) {
-  return catalog.models.find((one) => squeezed(one.key) === squeezed(name));
+  return catalog.models.find((model) => squeezed(model.key) === squeezed(name));
 }
 
 /** Return the name by which the API knows a chip: a machine that no catalog has is `auto`, as stored runs name it by its key. */
@@ -107,7 +107,7 @@ export const listed = (text, most) =>
     ...new Set(
       text
         .split(",")
-        .map((one) => one.trim())
+        .map((part) => part.trim())
         .filter(Boolean),
     ),
   ].slice(0, most);
