@@ -8,6 +8,8 @@ import { fit, FORM } from "./words.js";
 
 const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4"];
 const USUAL_WEIGHTS = ["INT4", "INT8"];
+/** A browser says of an input that it changed when it is taken away in the middle of typing: nobody entered that. */
+let isRebuilding = false;
 const M_OF = { gemv: "1", gemm: "2048" };
 
 /** Build the form over `store`; `catalog` has hardware, formats and models of the API. Returns {show, showErrors}. */
@@ -22,8 +24,10 @@ export function startForm(store, catalog) {
   return {
     show(state) {
       if (shown !== state.op) {
+        isRebuilding = true;
         buildFields(byId("sizes"), OPERATORS[state.op].fields, store, catalog, OPERATORS[state.op].presets);
         buildLimits(byId("limits"), OPERATORS[state.op].limits, store, catalog);
+        isRebuilding = false;
         const [weight, activation] = OPERATORS[state.op].operands;
         say(byId("label-pair-weight"), capitalized(weight));
         say(byId("label-pair-activation"), capitalized(activation));
@@ -118,7 +122,7 @@ function fieldNode(field, store, catalog) {
       placeholder: field.optional ? FORM.none : null,
     });
     input.addEventListener("input", () => store.set({ [id]: input.value }, { typing: true }));
-    input.addEventListener("change", () => store.set({ [id]: input.value }));
+    input.addEventListener("change", () => isRebuilding || store.set({ [id]: input.value }));
     input.addEventListener("keydown", (event) => step(event, input, store));
   } else if (field.kind === "check") {
     input = el("input", {

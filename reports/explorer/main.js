@@ -97,6 +97,7 @@ async function start() {
       if (signal.aborted) return;
       say(byId("fault"), "");
       results.classList.remove("stale");
+      if (Object.keys(asked.errors).length) byId("question").open = true; // the marked input is inside
       if (Object.keys(asked.errors).length) views.form.showErrors(asked.errors); // what else stands there goes with the ranking
       views.form.showNearest(asked.chip ? [] : nearestChips(catalog, asked.problem));
       views.compare(state);
@@ -146,7 +147,7 @@ async function start() {
     const measured = views.measured.fastest(state);
     const focus = showAnswer(state, main, reading, store, measured, isRanked);
     last = { state, main, focus };
-    say(byId("asked"), fit(FORM.asked, { question: focus ? OPERATORS[state.op].title(focus.answer) : FORM.change, chip: main.chip?.name ?? state.hw }));
+    say(byId("asked"), focus ? fit(FORM.asked, { question: OPERATORS[state.op].title(focus.answer), chip: main.chip.name }) : FORM.change);
     document.title = focus ? fit(PAGE.titled, { question: byId("answer-title").textContent }) : PAGE.title;
   }
 

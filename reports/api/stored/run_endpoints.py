@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from reports.api.answer_models import answer_bytes
-from reports.api.base_models import NAME_PATTERN, CacheName
+from reports.api.base_models import CACHE_TEXT, NAME_PATTERN, CacheName
 from reports.api.http.entity_tag import tagged
 from reports.api.http.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
 from reports.api.http.service import Service
@@ -48,6 +48,7 @@ RunName = Annotated[
 Limit = Annotated[int, Query(ge=1, description="most items of the page, count; the server's most is in /api/health")]
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="items to skip, count")]
 Size = Annotated[int, Query(ge=1, le=MAX_DIMENSION, description="size of the product, count")]
+CacheOf = Annotated[CacheName, Query(description=CACHE_TEXT)]
 CaseKeyOf = Annotated[
     str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="the case of this key only: sixteen hex digits")
 ]
@@ -121,7 +122,7 @@ def cases(
     response_model="reports.api.stored.pages:FastestCases",
     summary="Find the fastest measured case of each pair of formats",
 )
-def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cache: CacheName = "cold") -> Response:
+def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cache: CacheOf = "cold") -> Response:
     """Of one product in one run; a disturbed time counts only where a pair of formats has no other, and says so by its flags."""
     from reports.api.stored.pages import FastestCases
     from reports.formats.run_answer import stored_case

@@ -35,6 +35,7 @@ function showNothing(main) {
   say(byId("answer-title"), ANSWER.none);
   showReason(isWrong ? ANSWER.mend : (main.problem?.message ?? reason), reasons);
   byId("prediction").hidden = true;
+  for (const id of ["headline", "why", "figures", "remarks"]) fill(byId(id));
   fill(byId("table"), el("p", { class: "quiet" }, ANSWER.nothing));
   return null;
 }

@@ -34,7 +34,7 @@ export function startBatches(store) {
       const asked = await askBatches(state, signal);
       if (signal?.aborted) return;
       section.hidden = asked === null || asked.answer === undefined;
-      if (section.hidden) return;
+      if (section.hidden) return fill(byId("batch-table")); // what is hidden is nobody's answer
       const { answer } = asked;
       showSlider("token", answer.token_steps, state.token);
       showSlider("first", answer.first_token_steps, state.first);
