@@ -10,25 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bench_cases.models.decoded_gguf import DEMO_FORMAT, DEMO_MODEL, decode_gguf, demo_file
-from roofline_cli.screen.tables import (
-    MISSING,
-    Cell,
-    Column,
-    common_time,
-    decimal_bytes,
-    show_json,
-    show_line,
-    show_table,
-)
+from roofline_cli.recommend.stored_view import print_ranked_answer
+from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
 from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
 from roofline_model.core.finding import finding, short_text
-from roofline_model.core.units import format_speedup
 
 if TYPE_CHECKING:
-    from reports.stored import StoredRanking, StoredRecommendations
+    from reports.stored import StoredRecommendations
 
 COMMANDS = {
     "demo": ("demo", "Measure a trained model in every format here, and rank them."),
@@ -37,15 +28,6 @@ COMMANDS = {
 _TIMEOUT_S = 600
 """Of one case, quality included: a CPU without 16-bit units computes a thousand tokens in a minute."""
 _TESTS_FAILED = 1
-_COLUMNS = (
-    Column(""),
-    Column("Format", is_prose=True, least=16),
-    Column("Time", "right"),
-    Column("Tokens/s", "right"),
-    Column("vs 16-bit", "right"),
-    Column("Memory", "right"),
-    Column("Perplexity", "right"),
-)
 
 
 def demo(
@@ -126,32 +108,10 @@ def _show_answer(recommendations: StoredRecommendations, database: str, label: s
     from roofline_cli.runs.report import write_run_report
 
     for ranking in recommendations.rankings:
-        _print_ranking(ranking)
+        print_ranked_answer(ranking)
     for text in recommendations.missing:
         show_line(f"missing: {text}", "yellow")
     show_line(f"Note: {short_text(finding('reference-decoded', stored_format=DEMO_FORMAT))}.")
     write_run_report(run=label, output=report, db=database)
     show_line(f"Next: roofline recommend --stored --db {database}")
     show_line("      roofline pipeline --model YOUR_MODEL -o decision")
-
-
-def _print_ranking(ranking: StoredRanking) -> None:
-    from reports.stored.words import summary_of
-
-    show_line(summary_of(ranking))
-    times = common_time([option.estimate.time_s for option in ranking.options])
-    rows: list[list[Cell]] = []
-    for place, (option, time) in enumerate(zip(ranking.options, times, strict=True)):
-        loss, memory = option.loss, option.memory
-        rows.append(
-            [
-                "take" if place == 0 else "",
-                option.label,
-                time,
-                f"{1 / option.estimate.time_s:.3g}",
-                format_speedup(option.speedup_ratio),
-                decimal_bytes(None if memory is None else memory.total_bytes),
-                "0" if loss.source == "reference" else MISSING if loss.pct is None else f"{loss.pct:+.1f} %",
-            ]
-        )
-    show_table(_COLUMNS, rows, title=f"{ranking.title}, on {ranking.hardware_name}")

@@ -69,7 +69,8 @@ _ANSWER_COLUMNS = (
     Column("Format"),
     Column("Time", "right"),
     Column("±", "right", drop=3, hide_empty=True),
-    Column("From"),
+    Column("Tokens/s", "right", drop=2, hide_empty=True),
+    Column("From", drop=4),
     Column("Gain", "right"),
     Column("Memory", "right", drop=1),
     *LOSS_COLUMNS,
@@ -85,7 +86,7 @@ def print_stored(recommendations: StoredRecommendations) -> None:
             show_line(f"missing: {text}", "yellow")
         return
     if len(rankings) == 1:
-        _print_answer(rankings[0])
+        print_ranked_answer(rankings[0])
     else:
         _print_answers(rankings)
     notes = [*recommendations.notes, *recommendations.missing] if len(rankings) > 1 else _notes(recommendations)
@@ -123,7 +124,7 @@ def _short_title(title: str) -> str:
     return title.replace(", batch ", " b=").replace(", decode", " decode").replace(", prefill", " prefill")
 
 
-def _print_answer(ranking: StoredRanking) -> None:
+def print_ranked_answer(ranking: StoredRanking) -> None:
     """Print the decision of one case, and its first options."""
     show_line(_answer_sentence(ranking), "bold")
     show_line(f"{ranking.title} on {ranking.hardware_name}.", "dim")
@@ -133,14 +134,16 @@ def _print_answer(ranking: StoredRanking) -> None:
     named = [by_key[key] for key in roles if key in by_key]
     rows = [*named, *others[: ANSWER_ROW_COUNT - len(named)]]
     times = common_time([row.estimate.time_s for row in rows])
+    has_no_result = ranking.gap is not None and ranking.choice is None
     cells: list[list[Cell]] = [
         [
             ROLES.get(roles.get(row.key, ""), ""),
             row.label,
             time,
             _interval(row),
+            "" if row.tokens_per_s is None else f"{row.tokens_per_s:.3g}",
             _source(row),
-            _speedup(row),
+            MISSING if has_no_result else _speedup(row),
             decimal_bytes(None if row.memory is None else row.memory.total_bytes),
             *loss_cells(row),
         ]
@@ -309,6 +312,7 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
             row.label,
             time,
             _interval(row),
+            "" if row.tokens_per_s is None else f"{row.tokens_per_s:.3g}",
             _source(row),
             _speedup(row),
             decimal_bytes(None if row.memory is None else row.memory.total_bytes),

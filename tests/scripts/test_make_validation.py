@@ -20,6 +20,7 @@ def script():
     return module
 
 
+@pytest.mark.full
 def test_every_marker_of_the_page_is_filled(script, tmp_path, monkeypatch, capsys):
     page = tmp_path / "validation.md"
     page.write_text((ROOT / "docs" / "theory" / "validation.md").read_text(encoding="utf-8"), encoding="utf-8")

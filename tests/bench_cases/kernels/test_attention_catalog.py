@@ -76,7 +76,7 @@ def test_every_format_is_one_of_the_products_too(device):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", ["quick", "full"])
+@pytest.mark.parametrize("name", ["quick", pytest.param("full", marks=pytest.mark.full)])
 def test_ids_and_case_keys_are_unique_and_short(device, name):
     cases = selected_cases(name, device, None, "both", ("eager", "graph"))
     assert len({(spec.case.op, spec.case.id) for spec in cases}) == len(cases)

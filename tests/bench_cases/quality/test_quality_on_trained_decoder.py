@@ -62,6 +62,7 @@ def test_it_has_learnt_and_is_what_it_says(decoder, unseen):
     assert decoder.final_loss_value < math.log(256) / 1.5
 
 
+@pytest.mark.full
 def test_the_same_run_gives_the_same_weights():
     run = TrainingRun(steps_count=1, window_elems=8, batch_count=2)
     first, second = (train_tiny_decoder(run).loaded.model.state_dict() for _ in range(2))
@@ -80,6 +81,7 @@ def test_fewer_bits_cost_more(decoder, unseen, untouched):
     assert comparisons["INT2"].perplexity_ratio.low_value > comparisons["INT8"].perplexity_ratio.high_value
 
 
+@pytest.mark.full
 def test_torchao_and_the_codec_agree_on_int8(decoder, unseen):
     other = copy.deepcopy(decoder.loaded.model)
     apply_quantization(other, "INT8")
@@ -99,6 +101,7 @@ def test_gradients_rank_the_layers(measured, unseen, format):
     assert check.inverted_ratio < -0.8
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("format", [None, "INT4", "INT2"])
 def test_gradients_on_random_tokens_rank_the_layers_too(measured, format):
     model, truth = measured
