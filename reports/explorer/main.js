@@ -89,7 +89,16 @@ async function start() {
       advice.catch(() => {});
       cases.catch(() => {});
       const asked = await mainAnswer(state, signal);
+      let isTaken = false;
       const picked = advice.then((ranking) => withPick(state, asked, ranking, signal));
+      if (asked.rows.some((row) => !row.error)) {
+        const show = (ranking) => {
+          if (signal.aborted) return;
+          isTaken = true;
+          showTake(ranking);
+        };
+        advice.then(show, () => {}); // its first lines need nothing else
+      }
       picked.catch(() => {});
       const soon = await Promise.race([picked, waited(RANKING_WAIT_MS)]);
       const first = soon ?? { ...asked, best: null };
@@ -102,16 +111,13 @@ async function start() {
       views.form.showNearest(asked.chip ? [] : nearestChips(catalog, asked.problem));
       views.compare(state);
       showMain(state, first, said, soon !== null);
-      if (last.focus) showTake(soon === null ? null : await advice);
+      if (last.focus && !isTaken) showTake(null);
       views.measured.show(state);
       const unlessOvertaken = (show) => (answer) => signal.aborted || show(answer);
       const [ranking, main] = await Promise.all([advice, picked]);
       const reading = soon === null ? await read(state, main, signal) : said;
       if (signal.aborted) return;
-      if (soon === null) {
-        showMain(state, main, reading, true);
-        if (last.focus) showTake(ranking);
-      }
+      if (soon === null) showMain(state, main, reading, true);
       showAdvice(state.op, ranking);
       views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
       const { focus } = last;
