@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from reports.figures.palette import ACCENT, INK, MUTED, Colour, format_colours
 from reports.figures.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
-from reports.formats.batch_answer import point_facts
-from roofline_model.predictions.batches import BatchCurve, BatchCurves
+from roofline_model.core.units import format_memory, format_rate, format_time
+from roofline_model.predictions.batches import BatchCurve, BatchCurves, BatchPoint
 
 _PALE_RATIO = 0.35
 """Opacity of a batch beyond a limit."""
@@ -97,8 +97,20 @@ def _legend(curves: BatchCurves, colours: Mapping[str, Colour]) -> Iterator[Lege
 def _cards(curves: BatchCurves) -> Iterator[tuple[str, Card]]:
     for curve in curves.curves:
         for at, point in enumerate(curve.points):
-            facts = tuple(("", f"{name} {text}") for name, text in point_facts(point))
+            facts = tuple(("", f"{name} {text}") for name, text in _facts(point))
             yield _key(curve, at), Card(curve.name, facts)
+
+
+def _facts(point: BatchPoint) -> tuple[tuple[str, str], ...]:
+    """Return what is told of a batch: name and text; a rate that is no kernel's says so."""
+    source = "" if point.time_source == "expected" else f"{point.time_source} "
+    return (
+        ("batch", str(point.batch_count)),
+        ("time per token", f"{source}{format_time(point.token_s, 3)}"),
+        ("first token", format_time(point.first_token_s, 3)),
+        ("tokens/s", f"{source}{format_rate(point.tokens_per_s)}"),
+        ("memory", format_memory(point.memory_bytes, 3)),
+    )
 
 
 def _key(curve: BatchCurve, at: int) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reports.formats.short_answer import good_kernels_sentence, rate_text
+from reports.formats.short_answer import good_kernels_sentence
 from roofline_model.core.answer import Source
-from roofline_model.core.units import format_memory, format_time
-from roofline_model.predictions.batches import BatchCurve, BatchCurves, BatchPoint
+from roofline_model.core.units import format_memory, format_rate, format_time
+from roofline_model.predictions.batches import BatchCurve, BatchCurves
 
 TOKEN_STEPS_S = (0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 FIRST_TOKEN_STEPS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
@@ -85,17 +85,6 @@ def limits_text(curves: BatchCurves) -> str:
     return " and ".join(filter(None, (token, first)))
 
 
-def point_facts(point: BatchPoint) -> tuple[tuple[str, str], ...]:
-    """Return what is told of a batch: name and text."""
-    return (
-        ("batch", str(point.batch_count)),
-        ("time per token", f"{_MARKS[point.time_source]}{format_time(point.token_s, 3)}"),
-        ("first token", format_time(point.first_token_s, 3)),
-        ("tokens/s", rate_text(point.tokens_per_s)),
-        ("memory", format_memory(point.memory_bytes, 3)),
-    )
-
-
 def _sentence(curves: BatchCurves) -> str:
     limits = limits_text(curves)
     within = f"Within {limits}" if limits else "Without a limit of time"
@@ -105,7 +94,7 @@ def _sentence(curves: BatchCurves) -> str:
     point = choice.point
     kind = "ideal (upper bound) " if point.time_source == "ideal" else ""
     return (
-        f"{within}: {choice.name} at batch {point.batch_count} serves {kind}{rate_text(point.tokens_per_s)} tokens/s, "
+        f"{within}: {choice.name} at batch {point.batch_count} serves {kind}{format_rate(point.tokens_per_s)} tokens/s, "
         f"{format_time(point.token_s, 3)} a token, {format_time(point.first_token_s, 3)} to the first token."
     )
 
@@ -136,7 +125,7 @@ def _rows(curves: BatchCurves) -> list[BatchRow]:
                 str(point.batch_count),
                 f"{_MARKS[point.time_source]}{format_time(point.token_s, 3)}",
                 format_time(point.first_token_s, 3),
-                f"{_MARKS[point.time_source]}{rate_text(point.tokens_per_s)}",
+                f"{_MARKS[point.time_source]}{format_rate(point.tokens_per_s)}",
                 format_memory(point.memory_bytes, 3),
                 _loss(curve, curves.max_loss_pct),
             ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.core.answer import Option, Ranking, is_comparable
 from roofline_model.core.finding import Finding, by_severity, finding, first_with, short_text
-from roofline_model.core.units import format_memory, format_speedup, format_time, in_prefix, shared_prefix
+from roofline_model.core.units import format_memory, format_rate, format_speedup, format_time, in_prefix, shared_prefix
 from roofline_model.formats.catalog import attention_name
 from roofline_model.kernels.checkpoints import checkpoints_of
 from roofline_model.recommend.options import product_name
@@ -256,14 +256,7 @@ def tokens_text(option: Option) -> str:
         return MISSING
     source = option.estimate.source
     mark = " (ideal)" if source == "ideal" else ""
-    return f"{'≤ ' if source == 'ceilings' else ''}{rate_text(option.tokens_per_s)}{mark}"
-
-
-def rate_text(tokens_per_s: float) -> str:
-    """Return tokens per second with one decimal below a thousand, two below ten."""
-    if tokens_per_s >= 999.95:
-        return f"{tokens_per_s:,.0f}"
-    return f"{tokens_per_s:.1f}" if tokens_per_s >= 9.995 else f"{tokens_per_s:.2f}"
+    return f"{'≤ ' if source == 'ceilings' else ''}{format_rate(option.tokens_per_s)}{mark}"
 
 
 def least_mark(option: Option) -> str:

@@ -159,3 +159,10 @@ def own_prefix(time_s: float) -> str:
         if time_s >= DECIMAL_PREFIXES[name] * 0.99995:
             chosen = name
     return chosen
+
+
+def format_rate(tokens_per_s: float) -> str:
+    """Print tokens per second with one decimal below a thousand, two below ten."""
+    if tokens_per_s >= 999.95:
+        return f"{tokens_per_s:,.0f}"
+    return f"{tokens_per_s:.1f}" if tokens_per_s >= 9.995 else f"{tokens_per_s:.2f}"
