@@ -23,14 +23,13 @@ from reports.document.blocks import (
     time_cell,
 )
 from reports.document.report import Report
-from reports.text.answer_words import sentence
 from reports.text.display_text import counted
 from reports.view.views import ChipView
 from results.text.advice_text import action_of, gain_text, loss_figure, role_text
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import finding, short_text
-from roofline_model.core.units import format_memory, format_percent
+from roofline_model.core.units import format_memory, format_percent, sentence
 from roofline_model.recommend.loss import loss_text
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _phase(report: Report, chip: ChipView, phase: PhaseRanking) -> Iterator[Bloc
     if phase.is_contest and (rows := named_options(phase)):
         yield _options(phase, rows)
     if action.caveat:
-        yield Paragraph((Span(f"{action.caveat[:1].upper()}{action.caveat[1:]}.", "but"),), "plain", look="caveat")
+        yield Paragraph((Span(sentence(action.caveat), "but"),), "plain", look="caveat")
 
 
 def named_options(phase: PhaseRanking) -> list[tuple[str, Option]]:

@@ -10,7 +10,7 @@ from reports.figures.spec import Sheet, SheetTable
 from reports.view.views import ChipView, ReportView
 from results.text.advice_text import action_of
 from results.verdicts.phase_ranking import PhaseRanking
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_time, sentence
 
 MOST_TABLES = 2
 HEADER = ("", "time", "speed-up", "loss")
@@ -52,7 +52,7 @@ def _table(phase: PhaseRanking) -> SheetTable:
         )
         for role, option in (named_options(phase) if phase.is_contest else ())
     )
-    text = f"{action.take[:1].upper()}{action.take[1:]}, {action.evidence}."
+    text = sentence(f"{action.take}, {action.evidence}")
     return SheetTable(phase.title, text, HEADER if rows else ("",) * len(HEADER), rows)
 
 

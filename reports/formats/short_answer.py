@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from roofline_model.core.answer import Option, Ranking, is_comparable
 from roofline_model.core.finding import Finding, by_severity, finding, first_with, short_text
-from roofline_model.core.units import format_memory, format_rate, format_speedup, format_time, in_prefix, shared_prefix
+from roofline_model.core.units import (
+    format_memory,
+    format_rate,
+    format_speedup,
+    format_time,
+    in_prefix,
+    sentence,
+    shared_prefix,
+)
 from roofline_model.formats.catalog import attention_name
 from roofline_model.kernels.checkpoints import checkpoints_of
 from roofline_model.recommend.options import product_name
@@ -80,7 +88,7 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
     arguments = " ".join(f"-{name} {size}" for name, size in question.sizes)
     subject = f"{question.phase} {sizes} on {question.hardware}."
     if ranking.choice is None:
-        return _nothing(_sentence(str(ranking)), subject, ranking)
+        return _nothing(sentence(str(ranking)), subject, ranking)
     columns, rows = _filled(
         ("Format", "Ideal", "Expected", "Gain", "W saved", *LOSS_METRICS.values()), _product_rows(ranking)
     )
@@ -144,8 +152,9 @@ def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
         for option in shown
     ]
     columns, filled = _filled(("Format", "Ideal", "Expected", "Gain", "Cache", "Loss"), rows)
-    sentence = _cache_sentence(first, baseline, query)
-    return ShortAnswer(sentence, subject, columns, filled, source_sentence(ranking), (), "", "")
+    return ShortAnswer(
+        _cache_sentence(first, baseline, query), subject, columns, filled, source_sentence(ranking), (), "", ""
+    )
 
 
 def product_sentence(ranking: Ranking) -> str:
@@ -173,7 +182,7 @@ def model_sentence(ranking: ModelRanking) -> str:
             name, most_pct = plan_name(riskier), riskier.loss.pct
             loses = "its loss is unknown" if most_pct is None else f"it loses up to {most_pct:.3g} %"
             return f"Nothing fits within a loss of {limit_pct:g} %. {name} fits, but {loses}."
-        return _sentence(str(ranking))
+        return sentence(str(ranking))
     if choice is baseline:
         return f"Stay with {plan_name(choice)}: {ranking.reason}."
     time = choice.estimate
@@ -229,7 +238,7 @@ def source_sentence(ranking: Ranking) -> str:
 
 def good_kernels_sentence() -> str:
     """Return whose kernels an expected time of a whole model is of, and what it leaves out."""
-    return _sentence(short_text(finding("good-kernels")))
+    return sentence(short_text(finding("good-kernels")))
 
 
 def caveats(ranking: Ranking) -> list[Finding]:
@@ -357,9 +366,9 @@ def _filled(columns: Sequence[str], rows: Sequence[ShortRow]) -> tuple[tuple[str
     return tuple(columns[at] for at in places), tuple(cut)
 
 
-def _nothing(sentence: str, subject: str, ranking: Ranking) -> ShortAnswer:
+def _nothing(text: str, subject: str, ranking: Ranking) -> ShortAnswer:
     """Return the first lines where nothing can be taken."""
-    return ShortAnswer(sentence, subject, (), (), "", _notes(caveats(ranking)), "", "")
+    return ShortAnswer(text, subject, (), (), "", _notes(caveats(ranking)), "", "")
 
 
 def _notes(items: Sequence[Finding]) -> tuple[str, ...]:
@@ -390,7 +399,3 @@ def _loss_clause(option: Option) -> str:
     kind = "published" if loss.source == "claimed" else loss.source
     moves = "falls" if "accuracy" in loss.metric else "rises"
     return f"{loss.metric or 'perplexity'} {moves} by at most {loss.pct:.3g} % ({kind})"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

@@ -10,7 +10,7 @@ from typing import Literal
 
 from reports.text.display_text import prefixed
 from results.verdicts.gain import times_faster
-from roofline_model.core.units import format_percent, format_time
+from roofline_model.core.units import format_percent, format_time, sentence
 
 PROVENANCES = {
     "fitted": "constants fitted to measurements of this chip",
@@ -361,11 +361,6 @@ def interval_text(low_s: float, high_s: float) -> str:
     number, unit = format_time(high_s).split()
     scale_s = 10.0 ** round(log10(high_s / float(number)))
     return f"{_plain(low_s / scale_s, 3)}–{_plain(high_s / scale_s, 3)} {unit}"
-
-
-def sentence(text: str) -> str:
-    """Return a text as a sentence: a capital first, a full stop last."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
 
 
 def _plain(value: float, digits: int = 4) -> str:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import Cell, Column, Styled, common_time, show_line, show_notes, show_table
 from roofline_model.chips.hardware import device_from_profile
-from roofline_model.core.units import format_achieved, format_percent, format_speedup, in_prefix, shared_prefix
+from roofline_model.core.units import (
+    format_achieved,
+    format_percent,
+    format_speedup,
+    in_prefix,
+    sentence,
+    shared_prefix,
+)
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -133,7 +140,7 @@ def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
     """Return what is first, by which time, in one sentence."""
     text = best_sentence(comparison, ranking)
     is_named = ranking.first is not None and text.startswith(ranking.first.label)
-    return f"Fastest: {text}." if is_named else f"{text[:1].upper()}{text[1:]}."
+    return f"Fastest: {text}." if is_named else sentence(text)
 
 
 def _question(comparison: Comparison) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_notes, show_table
 from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
-from roofline_model.core.units import format_quantity
+from roofline_model.core.units import format_quantity, sentence
 
 if TYPE_CHECKING:
     from results.diff.case_diff import CaseDiff, SuiteDiff
@@ -36,7 +36,7 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     from results.diff.gate import EXIT_NOT_COMPARABLE
     from results.text.diff_text import common_text, counts_text, listed_headline, sensitivity_text
 
-    show_line(listed_headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
+    show_line(sentence(listed_headline(diff, result)), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
     if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
         show_line(f"exit code {result.exit_code}: {findings_text(result.reasons)}", "bold")
     before, after = (", ".join(run.short_name for run in runs) for runs in (diff.before, diff.after))

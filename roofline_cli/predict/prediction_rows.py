@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_table
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, by_severity, finding, reason_text, short_text
-from roofline_model.core.units import format_speedup, in_prefix, shared_prefix
+from roofline_model.core.units import format_speedup, in_prefix, sentence, shared_prefix
 from roofline_model.formats.catalog import short_name
 from roofline_model.predictions.kernel import fastest
 
@@ -213,7 +213,7 @@ def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
         dict.fromkeys(weight for weight, activation, origin in rows if reference_kernel(weight, activation, origin))
     )
     line = short_text(finding("reference-kernel-of-options", options=options, kernel=kernel))
-    return f"{line[0].upper()}{line[1:]}." if kernel else ""
+    return sentence(line) if kernel else ""
 
 
 def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:

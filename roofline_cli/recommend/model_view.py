@@ -15,7 +15,7 @@ from reports.formats.short_answer import (
 )
 from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, show_line, show_table
 from roofline_model.core.finding import by_severity, finding, findings_text, short_text
-from roofline_model.core.units import in_prefix, shared_prefix
+from roofline_model.core.units import in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def reason_sentence(ranking: ModelRanking) -> str:
     choice = ranking.choice
     if choice is None:
         text = str(ranking)
-        return f"{text[:1].upper()}{text[1:]}."
+        return sentence(text)
     kernels = f"; kernels: {choice.kernel}" if choice.kernel else ""
     return f"Why {plan_name(choice)}: {ranking.reason}{kernels}."
 

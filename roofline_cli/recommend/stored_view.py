@@ -21,7 +21,7 @@ from roofline_cli.screen.tables import (
 )
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, has_code, short_text
-from roofline_model.core.units import counted, format_speedup
+from roofline_model.core.units import counted, format_speedup, sentence
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ def _answer_sentence(ranking: StoredRanking) -> str:
 
     best = ranking.choice
     if best is None or has_code(best.findings, "emulated"):
-        text = summary_of(ranking)
-        return f"{text[:1].upper()}{text[1:]}."
+        return sentence(summary_of(ranking))
     verb = "Stay with" if ranking.is_baseline(best) else "Take" if best.is_measured else "Try"
     gain = ""
     if best.speedup_ratio is not None and not ranking.is_baseline(best) and ranking.baseline_label:

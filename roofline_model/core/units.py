@@ -19,6 +19,11 @@ DECIMAL_PREFIXES: dict[str, float] = {
 }  # fmt: skip
 
 
+def sentence(text: str) -> str:
+    """Return a text as a sentence: a capital first, a full stop last."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return `1 case`, `2 cases`, `12,000 rows`; an irregular plural is given."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

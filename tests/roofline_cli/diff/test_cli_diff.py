@@ -71,7 +71,7 @@ def test_the_verdict_comes_first_and_the_exit_code_is_a_gate(database):
     assert "exit code 1: cases that fail slower: 1" in text
     assert "9 same" in text
     assert "would have been seen four times in five" in text
-    assert diff(database, "slow", "fast").stdout.startswith("nothing is slower; 1 of 10 cases is faster")
+    assert diff(database, "slow", "fast").stdout.startswith("Nothing is slower; 1 of 10 cases is faster")
     assert diff(database, "slow", "fast").exit_code == 0
 
 
@@ -144,7 +144,7 @@ def test_the_first_run_is_no_fault(database, tmp_path):
 
 def test_what_differs_is_printed_beside_the_verdict(database):
     text = diff(database, "three", "updated").stdout
-    assert text.startswith("not comparable: 1 fact of machine or software differs\n")
+    assert text.startswith("Not comparable: 1 fact of machine or software differs.\n")
     assert text.count("driver unknown → 590") == 1, "each difference is said once"
     assert "differs, not comparable: driver unknown → 590\n--allow driver compares all the same" in text
     markdown = diff(database, "three", "updated", "--format", "md").stdout
