@@ -75,8 +75,8 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
     if not ranked:
         return f"{family}: no format beats {base} at any of {len(results)} shapes{_level(results)}{_doubts(results)}"
     parts = [_led(ranked[0], base, f" of {len(results)} shapes")]
-    parts += [_led(one, base) for one in ranked[1:3]]
-    others = sum(len(one.shapes) for one in ranked[3:])
+    parts += [_led(lead_place, base) for lead_place in ranked[1:3]]
+    others = sum(len(lead_place.shapes) for lead_place in ranked[3:])
     parts += [f"{counted(len(ranked) - 3, 'other configuration')} {others}"] if others else []
     stays = sum(not result.is_win and not result.judged.is_level for result in results)
     parts += [f"{base} stays fastest at {stays}"] if stays else []
@@ -111,9 +111,9 @@ def gains(places: Sequence[LedShape], base: str) -> str:
     a time behind one of them is in doubt."""
     ideals, likely, timed = zip(*(place.speedups for place in places), strict=True)
     is_doubtful = any(place.doubts for place in places)
-    measured = [one for one in timed if one is not None]
-    predicted = [one for one in ideals if one is not None]
-    expected = [one for one in likely if one is not None]
+    measured = [ratio for ratio in timed if ratio is not None]
+    predicted = [ratio for ratio in ideals if ratio is not None]
+    expected = [ratio for ratio in likely if ratio is not None]
     has_expected = len(expected) == len(places)  # else the span would be of other shapes than the measured one
     if not measured:
         promised = f"expected {_span(expected)}" if has_expected else f"ideal {_span(predicted)}"
@@ -145,7 +145,7 @@ def baseline_name(baselines: list[Option]) -> str:
 
 def _level(results: list[ShapeResult]) -> str:
     """`; INT8 (W8A8) · int_mm only tied with BF16 at 2; FP32 · matmul only tied with FP16 · matmul at 1`."""
-    found: dict[str, list[str]] = {}
+    precisions: dict[str, list[str]] = {}
     names = {option_precision(one.baseline) for one in results if one.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
     for result in results:
@@ -153,18 +153,20 @@ def _level(results: list[ShapeResult]) -> str:
         if best is None or other is None:
             continue
         if best is result.baseline:
-            found.setdefault(base, []).append(option_label(other))
+            precisions.setdefault(base, []).append(option_label(other))
         else:
-            found.setdefault(base if other is result.baseline else option_label(other), []).append(option_label(best))
+            precisions.setdefault(base if other is result.baseline else option_label(other), []).append(
+                option_label(best)
+            )
     return "".join(
         f"; {', '.join(list(dict.fromkeys(labels))[:2])} only tied with {other} at {len(labels)}"
-        for other, labels in found.items()
+        for other, labels in precisions.items()
     )
 
 
 def _doubts(results: list[ShapeResult]) -> str:
     doubtful = [result for result in results if result.judged.doubts]
-    flags = sorted({flag for one in doubtful for flag in one.judged.doubts})
+    flags = sorted({flag for place in doubtful for flag in place.judged.doubts})
     return f" (doubtful at {len(doubtful)}: {', '.join(flags)})" if doubtful else ""
 
 
@@ -208,13 +210,13 @@ class Lead:
     @property
     def level(self) -> dict[str, int]:
         """Label of another leader → at how many of these shapes; the most frequent first."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for place in self.shapes:
             for other in _winners(place.result):
                 if other is not place.one:
                     label = option_label(other)
-                    found[label] = found.get(label, 0) + 1
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+                    counts[label] = counts.get(label, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
     @property
     def level_count(self) -> int:
@@ -234,7 +236,7 @@ def leads(results: Iterable[ShapeResult]) -> list[Lead]:
         lead = min(_candidates(left), key=_place)
         found.append(lead)
         led = {id(place.result) for place in lead.shapes}
-        left = [one for one in left if id(one) not in led]
+        left = [place for place in left if id(place) not in led]
     return found
 
 
@@ -242,9 +244,9 @@ def _candidates(results: list[ShapeResult]) -> list[Lead]:
     labels = dict.fromkeys(option_label(one.best) for one in results if one.best is not None)
     places: dict[str, list[LedShape]] = {label: [] for label in labels}
     for result in results:
-        for label, one in {option_label(winner): winner for winner in reversed(_winners(result))}.items():
+        for label, winning_option in {option_label(winner): winner for winner in reversed(_winners(result))}.items():
             if label in places:
-                places[label].append(LedShape(result, one))
+                places[label].append(LedShape(result, winning_option))
     return [Lead(label, tuple(members)) for label, members in places.items()]
 
 

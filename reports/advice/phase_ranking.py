@@ -87,7 +87,7 @@ def _shared_shapes(results: list[ShapeResult]) -> list[ShapeResult]:
     """Return the shapes that options are compared at: all, or those of the narrow formats that ran at most of them."""
     counts: dict[frozenset[int], int] = {}
     for key, places in _places(results).items():
-        if key not in {option_precision(one.baseline) for one in results if one.baseline is not None}:
+        if key not in {option_precision(result.baseline) for result in results if result.baseline is not None}:
             counts[frozenset(places)] = counts.get(frozenset(places), 0) + 1
     if not counts or frozenset(range(len(results))) in counts:
         return results
@@ -176,18 +176,18 @@ def _over_shapes(
 
 def _sum(estimates: Sequence[Estimate | None]) -> Estimate | None:
     """Return the sum of the times of all shapes; None where one is missing."""
-    known = [each for each in estimates if each is not None]
-    if not known or len(known) < len(estimates):
+    existing = [each for each in estimates if each is not None]
+    if not existing or len(existing) < len(estimates):
         return None
-    lows = [each.low_s for each in known if each.low_s is not None]
-    highs = [each.high_s for each in known if each.high_s is not None]
+    lows = [each.low_s for each in existing if each.low_s is not None]
+    highs = [each.high_s for each in existing if each.high_s is not None]
     return Estimate(
-        sum(each.time_s for each in known),
-        sum(lows) if len(lows) == len(known) else None,
-        sum(highs) if len(highs) == len(known) else None,
-        known[0].source,
-        known[0].provenance,
-        is_sample_range=any(each.is_sample_range for each in known),
+        sum(each.time_s for each in existing),
+        sum(lows) if len(lows) == len(existing) else None,
+        sum(highs) if len(highs) == len(existing) else None,
+        existing[0].source,
+        existing[0].provenance,
+        is_sample_range=any(each.is_sample_range for each in existing),
     )
 
 

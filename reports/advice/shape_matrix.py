@@ -156,8 +156,10 @@ def shape_entries(results: Iterable[ShapeResult], recommendations: Iterable[Shap
     }
     shapes = [result for result in results if not result.is_model]
     return tuple(
-        ShapeEntry(str(number), one, rankings.get((one.op, shown(one.judged.shape_label, 60), one.mode, one.cache)))
-        for number, one in enumerate(shapes, start=1)
+        ShapeEntry(
+            str(number), place, rankings.get((place.op, shown(place.judged.shape_label, 60), place.mode, place.cache))
+        )
+        for number, place in enumerate(shapes, start=1)
     )
 
 
@@ -167,7 +169,7 @@ def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
     for entry in entries:
         families.setdefault("" if entry.result.op in _PRODUCTS else entry.result.op, []).append(entry)
     made = (_matrix(name or "Products", members) for name, members in families.items())
-    return tuple(one for one in made if len(one.columns) > 1 or one.title == "Products")
+    return tuple(matrix for matrix in made if len(matrix.columns) > 1 or matrix.title == "Products")
 
 
 def entries_and_matrices(
@@ -199,12 +201,13 @@ def _matrix(title: str, entries: Sequence[ShapeEntry]) -> ShapeMatrix:
             columns.setdefault(column, []).append(cell)
     barred = {column.precision: them[0].note for column, them in columns.items() if all(one.is_barred for one in them)}
     ordered = sorted((one for one in columns if one.precision not in barred), key=lambda one: _place(columns[one]))
-    kept = tuple(ordered[:MOST_COLUMNS])
+    shown_columns = tuple(ordered[:MOST_COLUMNS])
     none = MatrixCell("none")
     rows = tuple(
-        (entry, tuple(row.get(column, none) for column in kept)) for entry, row in zip(entries, cells, strict=True)
+        (entry, tuple(row.get(column, none) for column in shown_columns))
+        for entry, row in zip(entries, cells, strict=True)
     )
-    return ShapeMatrix(title, kept, rows, len(ordered) - len(kept), tuple(barred.items()))
+    return ShapeMatrix(title, shown_columns, rows, len(ordered) - len(shown_columns), tuple(barred.items()))
 
 
 def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:

@@ -173,15 +173,15 @@ def trade_groups(
     """
     models, energies = tuple(models), _energies(cases)
     qualities = StoredLosses(
-        (record for model in models for one in model.passes for record in one.records), {run.run_id: run}
+        (record for model in models for model_pass in model.passes for record in model_pass.records), {run.run_id: run}
     )
-    found = [_of_phase(model, phase, qualities) for model in models for phase in model.phases]
-    found += [_of_shape(recommendation, energies) for recommendation in recommendations]
-    own = [one for one in found if len(one.points) > 1]
+    of_run = [_of_phase(model, phase, qualities) for model in models for phase in model.phases]
+    of_run += [_of_shape(recommendation, energies) for recommendation in recommendations]
+    own = [group for group in of_run if len(group.points) > 1]
     rankings = () if stored is None else stored.rankings
     of_all = [_of_stored(ranking) for ranking in rankings if ranking.hardware_key == hardware_key]
-    groups = [one for one in of_all if len(one.points) > 1 and not any(_is_repeat(one, other) for other in own)]
-    return tuple(replace(one, points=with_fronts(one.points)) for one in (*own, *groups))
+    groups = [group for group in of_all if len(group.points) > 1 and not any(_is_repeat(group, other) for other in own)]
+    return tuple(replace(group, points=with_fronts(group.points)) for group in (*own, *groups))
 
 
 def trade_group_json(group: TradeGroup) -> dict[str, Any]:
@@ -203,10 +203,10 @@ def _is_repeat(stored: TradeGroup, own: TradeGroup) -> bool:
     if not of_stored or not of_stored <= of_own:
         return False
     # A loss may have been measured by another run.
-    told, known = (
+    stored_figures, own_figures = (
         {(point.label, point.time_source, point.loss_pct) for point in group.points} for group in (stored, own)
     )
-    return told <= known
+    return stored_figures <= own_figures
 
 
 def on_front(values: Sequence[tuple[float, float, float]]) -> list[bool]:
@@ -215,30 +215,31 @@ def on_front(values: Sequence[tuple[float, float, float]]) -> list[bool]:
 
     if not values:
         return []
-    kept = {values[at] for at in undominated(np.array(values, dtype=float)).tolist()}
-    return [value in kept for value in values]
+    front_values = {values[at] for at in undominated(np.array(values, dtype=float)).tolist()}
+    return [value in front_values for value in values]
 
 
 def with_fronts(points: Sequence[PlottedOption]) -> tuple[PlottedOption, ...]:
     """Return the points with the fronts they are on. Where times were measured, predicted points are on none."""
     competing = [point for point in points if point.time_source == "measured"] or list(points)
-    found: dict[int, list[str]] = {}
+    axes_by_point: dict[int, list[str]] = {}
     for axis in Y_AXES:
-        members = [one for one in competing if getattr(one, axis) is not None]
+        members = [point for point in competing if getattr(point, axis) is not None]
         for one, is_front in zip(
             members, on_front([(member.time_s, getattr(member, axis), 0.0) for member in members]), strict=True
         ):
             if is_front:
-                found.setdefault(id(one), []).append(axis)
+                axes_by_point.setdefault(id(one), []).append(axis)
     whole = [
-        (one, (one.time_s, one.loss_pct, one.memory_bytes))
-        for one in competing
-        if one.loss_pct is not None and one.memory_bytes is not None
+        (point, (point.time_s, point.loss_pct, point.memory_bytes))
+        for point in competing
+        if point.loss_pct is not None and point.memory_bytes is not None
     ]
     fronts = on_front([values for _, values in whole])  # type: ignore[misc]  # None was left out
-    best = {id(one) for (one, _), is_front in zip(whole, fronts, strict=True) if is_front}
+    best = {id(point) for (point, _), is_front in zip(whole, fronts, strict=True) if is_front}
     return tuple(
-        replace(point, fronts=tuple(found.get(id(point), ())), is_on_front=id(point) in best) for point in points
+        replace(point, fronts=tuple(axes_by_point.get(id(point), ())), is_on_front=id(point) in best)
+        for point in points
     )
 
 
@@ -299,5 +300,5 @@ def _group(ranking: CaseRanking, title: str, origin: Origin, per: Per, points: t
 
 
 def _energies(cases: Iterable[CaseSummary]) -> dict[str, float]:
-    found = ((case.lead.case_key, case_energy(case)) for case in cases)
-    return {key: energy.energy_j for key, energy in found if energy is not None}
+    energies = ((case.lead.case_key, case_energy(case)) for case in cases)
+    return {key: energy.energy_j for key, energy in energies if energy is not None}

@@ -61,7 +61,12 @@ def _answer(report: Report) -> Iterator[Block]:
     if more := [block for hidden in blocks[MOST_OPEN:] for block in hidden]:
         yield Folded(f"{len(blocks) - MOST_OPEN} more answers", tuple(more))
     if not phases:
-        if any(one.figures.is_untrained for chip in view.chips for model in chip.models for one in model.passes):
+        if any(
+            model_pass.figures.is_untrained
+            for chip in view.chips
+            for model in chip.models
+            for model_pass in model.passes
+        ):
             text = "No format is recommended: the model is untrained. Its times:"
             yield Paragraph((Span(text, "bold"),), "verdict", look="answer")
         yield from (Paragraph(line, "verdict", look="answer") for line in view.headlines)

@@ -30,7 +30,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         document = answer_json(diff_answer(diff, result, parse_fail_on(["slower"])))
         document["cases"] = [case for case in document["cases"] if case["verdict"] != "SAME"]
     changes = [
-        {"case_key": one.case.case_key, "case": one.name, "metric": "time", **answer_json(change)}
-        for one, change in comparison.changes
+        {"case_key": name.case.case_key, "case": name.name, "metric": "time", **answer_json(change)}
+        for name, change in comparison.changes
     ]
     return {**verdict_json(comparison), "diff": document, "changes_over_nights": changes}

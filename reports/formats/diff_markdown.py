@@ -114,6 +114,6 @@ def _sides(diff: SuiteDiff) -> list[str]:
         for run in runs
     ]
     lines += [f"- differs, **not comparable**: {escaped(text)}" for text in incomparable_texts(diff)]
-    lines += [f"- differs: {escaped(one.text)}" for one in diff.permitted]
+    lines += [f"- differs: {escaped(difference.text)}" for difference in diff.permitted]
     lines += [f"- {escaped(subject_text(item))}" for item in diff.unused_quarantine]
     return lines

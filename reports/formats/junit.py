@@ -22,7 +22,7 @@ def diff_junit(diff: SuiteDiff, result: GateResult) -> str:
     whys: dict[str, list[str]] = {}
     for failure in result.failures:
         whys.setdefault(failure.case.case_key, []).append(f"{failure.rule.text}: {failure.why}")
-    differing = "; ".join((*incomparable_texts(diff), *(one.text for one in diff.permitted))) or "nothing"
+    differing = "; ".join((*incomparable_texts(diff), *(difference.text for difference in diff.permitted))) or "nothing"
     for case in diff.cases:
         _add(suite, case, whys.get(case.case_key, []), differing)
     if result.exit_code != EXIT_SAME and not result.failures:

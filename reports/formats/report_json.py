@@ -74,14 +74,14 @@ def report_json(
     }
 
 
-def _action(hardware_key: str, one: Action) -> dict[str, Any]:
+def _action(hardware_key: str, action: Action) -> dict[str, Any]:
     return {
         "hardware": hardware_key or None,
-        "phase": one.phase,
-        "take": one.take,
-        "evidence": one.evidence,
-        "caveat": one.caveat or None,
-        "record_ids": list(one.record_ids),
+        "phase": action.phase,
+        "take": action.take,
+        "evidence": action.evidence,
+        "caveat": action.caveat or None,
+        "record_ids": list(action.record_ids),
     }
 
 
@@ -136,23 +136,23 @@ def _case(case: CaseSummary) -> dict[str, Any]:
     }
 
 
-def _shape(one: ShapeResult) -> dict[str, Any]:
-    gain = one.gain
+def _shape(result: ShapeResult) -> dict[str, Any]:
+    gain = result.gain
     return {
-        "op": one.op,
-        "title": one.title,
-        "cache": one.cache,
-        "mode": one.mode,
-        "verdict": one.verdict,
-        "is_win": one.is_win,
-        "best": _configuration(one.best),
-        "baseline": _configuration(one.baseline),
-        "level_with": _configuration(one.level_with),
-        "measured_speedup_ratio": one.measured_speedup,
+        "op": result.op,
+        "title": result.title,
+        "cache": result.cache,
+        "mode": result.mode,
+        "verdict": result.verdict,
+        "is_win": result.is_win,
+        "best": _configuration(result.best),
+        "baseline": _configuration(result.baseline),
+        "level_with": _configuration(result.level_with),
+        "measured_speedup_ratio": result.measured_speedup,
         "measured_speedup_low_ratio": None if gain is None else gain.low_ratio,
         "measured_speedup_high_ratio": None if gain is None else gain.high_ratio,
-        "expected_speedup_ratio": one.expected_speedup,
-        "ideal_speedup_ratio": one.predicted_speedup,
+        "expected_speedup_ratio": result.expected_speedup,
+        "ideal_speedup_ratio": result.predicted_speedup,
     }
 
 

@@ -19,8 +19,8 @@ def model_title(model: ModelResult) -> str:
 def part_columns(model: ModelResult) -> tuple[str, ...]:
     """Return the parts of an expected pass that any of the passes has, the longest first by their longest time."""
     longest: dict[str, float] = {}
-    for one in model.passes:
-        for name, time_s in one.parts_s:
+    for model_pass in model.passes:
+        for name, time_s in model_pass.parts_s:
             longest[name] = max(longest.get(name, 0.0), time_s)
     return tuple(sorted(longest, key=lambda name: -longest[name]))
 
@@ -38,30 +38,30 @@ def model_json(model: ModelResult) -> dict[str, Any]:
     }
 
 
-def pass_json(one: PassResult) -> dict[str, Any]:
+def pass_json(model_pass: PassResult) -> dict[str, Any]:
     """Return one precision in one phase as JSON: its times, speed-ups, memory, quality, energy and expected parts."""
-    figures, times = one.figures, Times() if one.option is None else one.option.times
+    figures, times = model_pass.figures, Times() if model_pass.option is None else model_pass.option.times
     return {
-        "precision": one.label,
-        "case_key": one.records[0].case.case_key,
-        "status": one.records[0].status,
-        "reason": one.reason or None,
-        "is_baseline": one.is_baseline,
-        "measured_s": one.measured_s,
-        "interval_half_width_ratio": one.interval_ratio,
+        "precision": model_pass.label,
+        "case_key": model_pass.records[0].case.case_key,
+        "status": model_pass.records[0].status,
+        "reason": model_pass.reason or None,
+        "is_baseline": model_pass.is_baseline,
+        "measured_s": model_pass.measured_s,
+        "interval_half_width_ratio": model_pass.interval_ratio,
         "expected_s": times.expected_s,
         "ideal_s": times.ideal_s,
-        "tokens_per_s": one.tokens_per_s,
-        "expected_tokens_per_s": one.expected_tokens_per_s,
-        "measured_speedup_ratio": one.measured_speedup,
-        "expected_speedup_ratio": one.expected_speedup,
-        "ideal_speedup_ratio": one.ideal_speedup,
+        "tokens_per_s": model_pass.tokens_per_s,
+        "expected_tokens_per_s": model_pass.expected_tokens_per_s,
+        "measured_speedup_ratio": model_pass.measured_speedup,
+        "expected_speedup_ratio": model_pass.expected_speedup,
+        "ideal_speedup_ratio": model_pass.ideal_speedup,
         "energy_j_per_token": figures.energy_j_per_token,
-        "flags": sorted(one.option.flags) if one.option is not None else [],
+        "flags": sorted(model_pass.option.flags) if model_pass.option is not None else [],
         **asdict(figures),
         "layer_counts": dict(figures.layer_counts),
         "quality_tokens": text_source(figures) or None,
-        "expected_parts_s": dict(one.parts_s),
+        "expected_parts_s": dict(model_pass.parts_s),
     }
 
 
@@ -72,5 +72,5 @@ def _phase_json(model: ModelResult, phase: PhaseResult) -> dict[str, Any]:
         "verdict": phase_verdict(model, phase),
         "is_win": phase.judged.is_win,
         "best": None if best is None else best.label,
-        "passes": [pass_json(one) for one in phase.passes],
+        "passes": [pass_json(model_pass) for model_pass in phase.passes],
     }

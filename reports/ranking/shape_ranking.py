@@ -208,7 +208,7 @@ class _BestTimes:
     def many(self, cases: Sequence[Case]) -> list[Estimate | None]:
         """Return the same for each case; the expected ones are priced together."""
         expected = self.expected.many(cases)
-        return [self._measured(case) or found for case, found in zip(cases, expected, strict=True)]
+        return [self._measured(case) or estimate for case, estimate in zip(cases, expected, strict=True)]
 
     def _measured(self, case: Case) -> Estimate | None:
         formats = dict(case.formats)
@@ -296,7 +296,7 @@ def _predicted_options(
     candidates = _by_formats(advice)
     stored = [each for each in ranked if not each.is_measured and _formats(each) not in tried]
     options = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in stored]
-    known = tried | refused | {_formats(each) for each in stored}
+    formats_seen = tried | refused | {_formats(each) for each in stored}
     ideal_s = (
         baseline.times.ideal_s
         if baseline and baseline.times.ideal_s
@@ -308,7 +308,7 @@ def _predicted_options(
         is_other_wide = (
             candidate.method == "none" and baseline is not None and baseline.is_measured and is_sixteen_bit(baseline)
         )
-        if formats not in known and candidate.estimate.source != "measured" and not is_other_wide:
+        if formats not in formats_seen and candidate.estimate.source != "measured" and not is_other_wide:
             options.append(_proposal(candidate, ideal_s, expected_s))
     return options
 
@@ -323,10 +323,10 @@ def _baseline_expected_s(baseline: Option, case: Case, device: Device | None) ->
     if not {"a", "b", "c"} <= dict(case.formats).keys():
         return None
     try:
-        found = expected_times(device)(case)
+        estimate = expected_times(device)(case)
     except RooflineError:  # a user's format that this process has not loaded
         return None
-    return None if found is None else found.time_s
+    return None if estimate is None else estimate.time_s
 
 
 def _proposal(candidate: Option, baseline_ideal_s: float | None, baseline_expected_s: float | None) -> Option:

@@ -154,9 +154,11 @@ class ShapeResult:
 
     @property
     def _rivals(self) -> tuple[Option, ...]:
-        fit = (one for one in self.ranked if one.is_measured or not is_emulation(one))
+        fit = (option for option in self.ranked if option.is_measured or not is_emulation(option))
         return tuple(
-            one for one in fit if one is not self.best and self.best and one.is_measured == self.best.is_measured
+            option
+            for option in fit
+            if option is not self.best and self.best and option.is_measured == self.best.is_measured
         )
 
 
@@ -190,9 +192,9 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
         candidate for candidate in candidates if candidate.gain is None or not candidate.gain.is_doubtful
     ] or candidates
     for attribute in ("measured_speedup", "predicted_speedup"):
-        known = [result for result in candidates if getattr(result, attribute) is not None]
-        if known:
-            return max(known, key=lambda result: getattr(result, attribute))
+        with_value = [result for result in candidates if getattr(result, attribute) is not None]
+        if with_value:
+            return max(with_value, key=lambda result: getattr(result, attribute))
     measured = [result for result in candidates if result.best is not None and result.best.is_measured]
     return next(iter(measured or candidates), None)
 
@@ -206,7 +208,7 @@ def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
     """Return the results of one cache state and mode: of those with a measured best (else of all), the first by `regime_rank`."""
     results = list(results)
     measured = [result for result in results if result.best is not None and result.best.is_measured]
-    ranks = [regime_rank(one.cache, one.mode) for one in measured or results]
+    ranks = [regime_rank(result.cache, result.mode) for result in measured or results]
     return [result for result in results if regime_rank(result.cache, result.mode) == min(ranks)]
 
 

@@ -112,15 +112,15 @@ def shape_summary(ranking: ShapeRanking) -> str:
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     gain, name = ranking.gain, ranking.baseline_precision or "16 bit"
-    told = f", {gain.over(name)}" if gain else ""
+    gain_text = f", {gain.over(name)}" if gain else ""
     if gain is None and best.speedup_ratio is not None:
-        told = f", {times_faster(best.speedup_ratio)} {name}"
+        gain_text = f", {times_faster(best.speedup_ratio)} {name}"
     source = best.estimate.source
     evidence = source if best.is_measured else f"not measured, {source}"
     gap = kernel_gap_text(best)
     level = "" if ranking.rival or not ranking.level_with else _level_words(ranking.level_with)
     level += f"; {gap}" if gap else ""
-    text = f"{best.label}: {evidence} {format_time(best.estimate.time_s)}{told}{level}{worth_trying(ranking)}"
+    text = f"{best.label}: {evidence} {format_time(best.estimate.time_s)}{gain_text}{level}{worth_trying(ranking)}"
     if ranking.rival is not None:
         return f"{text}{maybe_faster_text(ranking.rival.label, ranking.rival_gain, name)}"
     return f"{text}; {doubt_text(gain)}" if gain and gain.is_doubtful else text

@@ -48,15 +48,15 @@ def changes_since(
     # What was measured in the newest run of its own ranking was not known before it.
     qualities = StoredLosses((record for records in older.values() for record in records), evidence.runs)
     before = ranked_groups(older, evidence, question, qualities)
-    by_key = {one.ranking.key: one for one in before}
+    by_key = {entry.ranking.key: entry for entry in before}
     diffs = _diffs(before, groups, newest, evidence)
     changes_per_ranking = []
-    for one in now:
-        then = by_key.get(one.ranking.key)
+    for entry in now:
+        then = by_key.get(entry.ranking.key)
         if then is None:
             changes_per_ranking.append(Changes((), None))
             continue
-        pair = _Pair(one, then, newest[one.group], diffs.get(newest_ids[one.group], {}))
+        pair = _Pair(entry, then, newest[entry.group], diffs.get(newest_ids[entry.group], {}))
         changes_per_ranking.append(Changes(pair.changes(), pair.compared()))
     return changes_per_ranking
 
@@ -89,7 +89,7 @@ class _Pair:
         assert row is not None  # one of both is a row
         then = before.evidence[-1].run_id if before is not None and before.evidence else ""
         run_before = next((run for level in self.then.levels for run in level.runs if run.run_id == then), None)
-        found = () if run_before is None else differences([run_before], [self.newest])
+        differing = () if run_before is None else differences([run_before], [self.newest])
         is_new = after is not None and any(run.run_id == self.newest.run_id for run in after.evidence)
         return Move(
             before,
@@ -99,7 +99,7 @@ class _Pair:
             self.diffs.get(row.key) if is_new else None,
             run_before,
             self.newest,
-            found,
+            differing,
         )
 
 
@@ -148,10 +148,10 @@ def _diffs(
     from results.diff.suites import SuiteSide, compare_suites  # with numpy: only what changed needs it
 
     sides: dict[str, tuple[dict[str, RunInfo], dict[str, Record], set[GroupKey]]] = {}
-    for one in before:
-        runs, records, keys = sides.setdefault(newest[one.group].run_id, ({}, {}, set()))
-        keys.add(one.group)
-        for level in one.levels:
+    for entry in before:
+        runs, records, keys = sides.setdefault(newest[entry.group].run_id, ({}, {}, set()))
+        keys.add(entry.group)
+        for level in entry.levels:
             if level.is_measured:
                 runs |= {run.run_id: run for run in level.runs}
                 records |= {record.record_id: record for record in level.records}
@@ -159,13 +159,15 @@ def _diffs(
     for run_id, (runs, records, keys) in sides.items():
         after = evidence.runs[run_id]
         measured = [
-            one
+            record
             for key in sorted(keys)
-            for one in groups[key]
-            if one.run_id == run_id and one.status == "measured" and is_of_this_chip(one, after)
+            for record in groups[key]
+            if record.run_id == run_id and record.status == "measured" and is_of_this_chip(record, after)
         ]
         names = {
-            one.name for one in differences(list(runs.values()), [after]) if one.is_blocking and one.name != "chip"
+            difference.name
+            for difference in differences(list(runs.values()), [after])
+            if difference.is_blocking and difference.name != "chip"
         }
         allowed = names | {name.partition(".")[0] for name in names}
         noise = evidence.floors.get(after.environment.class_hash, {})

@@ -84,13 +84,13 @@ def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidenc
     """Return what the newest runs of a store hold of a question. Raises `StoreError` where it cannot be read."""
     from results.store.newest import newest_records
 
-    found = newest_records(store, question.is_about)
-    if not found.records:
+    newest = newest_records(store, question.is_about)
+    if not newest.records:
         # The newest run tells an empty store from one that does not hold what was asked for.
         return StoredEvidence({run.run_id: run for run in store.runs(limit=1)}, ())
-    hashes = dict.fromkeys(prediction.profile_hash for record in found.records for prediction in record.predictions)
-    profiles = {one.profile_hash: one for one in map(store.profile, hashes) if one is not None}
-    classes = dict.fromkeys(run.environment.class_hash for run in found.runs.values())
-    floors = {one: store.noise_floors(one) for one in classes}
-    records = possible_records(found.records)
-    return StoredEvidence(found.runs, records, profiles, floors, StoreRuns(store)).narrowed(question)
+    hashes = dict.fromkeys(prediction.profile_hash for record in newest.records for prediction in record.predictions)
+    profiles = {profile.profile_hash: profile for profile in map(store.profile, hashes) if profile is not None}
+    classes = dict.fromkeys(run.environment.class_hash for run in newest.runs.values())
+    floors = {class_hash: store.noise_floors(class_hash) for class_hash in classes}
+    records = possible_records(newest.records)
+    return StoredEvidence(newest.runs, records, profiles, floors, StoreRuns(store)).narrowed(question)

@@ -66,16 +66,18 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
     now = ranked_groups(groups, evidence, question, qualities)
     changes = changes_since(now, groups, evidence, question)
     rankings = [
-        replace(one.ranking, changes=told.changes, compared=told.compared)
-        for one, told in zip(now, changes, strict=True)
+        replace(entry.ranking, changes=change.changes, compared=change.compared)
+        for entry, change in zip(now, changes, strict=True)
     ]
     asked = [record for records in groups.values() for record in records if question.asks_for(record.case)]
-    levels = tuple({id(level): level for one in now for level in one.levels}.values())  # a model's phases share theirs
+    levels = tuple(
+        {id(level): level for entry in now for level in entry.levels}.values()
+    )  # a model's phases share theirs
     return StoredRecommendations(
         rankings=tuple(sorted(rankings, key=_place)),
         missing=_missing(evidence, question, rankings) if rankings or not refusals else refusals,
         notes=(*_notes(now, levels, evidence), *(refusals if rankings else ())),
-        run_count=len({one.run_id for one in asked}),
+        run_count=len({record.run_id for record in asked}),
         record_count=len(asked),
         left_out=left_out_runs(levels, evidence.runs),
     )
@@ -83,7 +85,7 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
 
 def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: StoredEvidence) -> tuple[str, ...]:
     """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each once."""
-    doubts = dict.fromkeys(calibration_text(one.ranking) for one in ranked if one.ranking.shows_expected)
+    doubts = dict.fromkeys(calibration_text(entry.ranking) for entry in ranked if entry.ranking.shows_expected)
     return (*(text for text in doubts if text), *left_out_notes(levels, evidence.runs))
 
 
@@ -93,10 +95,18 @@ def _refusals(untrained: Mapping[GroupKey, Sequence[Record]]) -> tuple[str, ...]
     return tuple(f"{shown(name, 80)}: {short_text(finding('untrained'))}" for name in names)
 
 
-def _place(one: StoredRanking) -> tuple[object, ...]:
+def _place(ranking: StoredRanking) -> tuple[object, ...]:
     """Order rankings: by chip, models before shapes, decode before prefill, then by operator and sizes."""
-    sizes = tuple(int(part) for part in one.shape_label.split("x") if part.isdecimal() and len(part) < 20)
-    return (one.hardware_key, one.subject == "shape", one.model, one.op, sizes, one.mode, one.cache)
+    sizes = tuple(int(part) for part in ranking.shape_label.split("x") if part.isdecimal() and len(part) < 20)
+    return (
+        ranking.hardware_key,
+        ranking.subject == "shape",
+        ranking.model,
+        ranking.op,
+        sizes,
+        ranking.mode,
+        ranking.cache,
+    )
 
 
 def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[StoredRanking]) -> tuple[str, ...]:
@@ -107,26 +117,26 @@ def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[
     if not evidence.records or not rankings:
         keys = {chip_of(record, evidence.runs[record.run_id]) for record in evidence.records}
         chips = sorted((keys or {run.hardware_key for run in evidence.runs.values()}) - {""})
-        known = f"; stored chips: {', '.join(shown(chip, 60) for chip in chips)}" if chips else ""
-        return (f"no record{question.words} is stored{known}; `roofline runs` lists what is",)
-    found = []
+        chips_text = f"; stored chips: {', '.join(shown(chip, 60) for chip in chips)}" if chips else ""
+        return (f"no record{question.words} is stored{chips_text}; `roofline runs` lists what is",)
+    texts = []
     measured = [record for record in evidence.records if record.status == "measured" and question.asks_for(record.case)]
     if not measured:
-        found.append("no record is measured: every time is a prediction, nothing is known of this machine's kernels")
-    elif not any(is_of_this_chip(one, evidence.runs[one.run_id]) for one in measured):
-        found.append("every time was measured by force on another machine: none is of its chip")
+        texts.append("no record is measured: every time is a prediction, nothing is known of this machine's kernels")
+    elif not any(is_of_this_chip(record, evidence.runs[record.run_id]) for record in measured):
+        texts.append("every time was measured by force on another machine: none is of its chip")
     if not any(row.loss.source == "measured" for ranking in rankings for row in ranking.options):
-        found.append(
+        texts.append(
             "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline losses` measure it)"
         )
     chips = sorted({ranking.hardware_key for ranking in rankings})
     if len(chips) > 1:
-        found.append(
+        texts.append(
             f"{counted(len(chips), 'chip')} are stored ({', '.join(chips)}): each has rankings of its own, never mixed"
         )
     nameless = sum(not chip_of(record, evidence.runs[record.run_id]) for record in evidence.records)
     if nameless:
-        found.append(
+        texts.append(
             f"{counted(nameless, 'record')} without a chip: stored by another tool, or failed before a prediction"
         )
-    return tuple(found)
+    return tuple(texts)

@@ -42,8 +42,8 @@ def left_out_runs(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> d
 
 def runs_text(names: list[str]) -> str:
     """Return `run a`, or `runs a, b, c and 2 more`."""
-    told, more = ", ".join(names[:_SHOWN_RUNS]), len(names) - _SHOWN_RUNS
-    return f"run {told}" if len(names) == 1 else f"runs {told}{f' and {more} more' if more > 0 else ''}"
+    names_text, more = ", ".join(names[:_SHOWN_RUNS]), len(names) - _SHOWN_RUNS
+    return f"run {names_text}" if len(names) == 1 else f"runs {names_text}{f' and {more} more' if more > 0 else ''}"
 
 
 def _used(levels: Iterable[CaseLevel]) -> frozenset[str]:
@@ -54,10 +54,10 @@ def _lost(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> dict[str,
     """Return run id → reason → for how many cases."""
     lost: dict[str, dict[str, int]] = {}
     for level in levels:
-        for one in level.set_aside:
-            why = _why(runs[one.record.run_id], one, level)
+        for exclusion in level.set_aside:
+            why = _why(runs[exclusion.record.run_id], exclusion, level)
             if why:
-                counts = lost.setdefault(one.record.run_id, {})
+                counts = lost.setdefault(exclusion.record.run_id, {})
                 counts[why] = counts.get(why, 0) + 1
     return lost
 
@@ -66,25 +66,27 @@ def _line(names: list[str], why: str) -> str:
     return f"{runs_text(names)} {'is' if len(names) == 1 else 'are'} left out{why}"
 
 
-def _why(run: RunInfo, one: SetAside, level: CaseLevel) -> str:
+def _why(run: RunInfo, exclusion: SetAside, level: CaseLevel) -> str:
     """Return what kept a run out of a level; empty where nothing that is stored did."""
-    told = [_incomparable(run, one, level)] if one.is_incomparable else []
-    told += map(_doubt_text, one.doubts)
-    return shown("; ".join(text for text in told if text), 400)
+    reasons = [_incomparable(run, exclusion, level)] if exclusion.is_incomparable else []
+    reasons += map(_doubt_text, exclusion.doubts)
+    return shown("; ".join(text for text in reasons if text), 400)
 
 
-def _incomparable(run: RunInfo, one: SetAside, level: CaseLevel) -> str:
+def _incomparable(run: RunInfo, exclusion: SetAside, level: CaseLevel) -> str:
     facts = [
-        change_words(one.name, one.before, one.after) for one in differences([run], [level.newest]) if one.is_blocking
+        change_words(difference.name, difference.before, difference.after)
+        for difference in differences([run], [level.newest])
+        if difference.is_blocking
     ]
-    found = {
-        "measured by another method": method_difference(one.record.method, level.records[0].method),
+    texts_by_reason = {
+        "measured by another method": method_difference(exclusion.record.method, level.records[0].method),
         "on another machine or with other software": facts,
     }
-    told = [f"{what} ({_first(texts)})" for what, texts in found.items() if texts]
-    if not told:
+    reasons = [f"{what} ({_first(texts)})" for what, texts in texts_by_reason.items() if texts]
+    if not reasons:
         return ""
-    return f"not comparable with run {level.newest.short_name}, {' and '.join(told)}; `roofline diff` lists all"
+    return f"not comparable with run {level.newest.short_name}, {' and '.join(reasons)}; `roofline diff` lists all"
 
 
 def _doubt_text(item: Finding) -> str:

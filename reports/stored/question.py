@@ -16,10 +16,10 @@ SubjectKey = tuple[str, tuple[tuple[str, int], ...]]
 
 def subject_of(case: Case) -> SubjectKey:
     """Return what a case is about: what competes is about the same."""
-    found = pass_name(case.op, case.shape)
-    if found is None:
+    name = pass_name(case.op, case.shape)
+    if name is None:
         return case.op, case.shape
-    return f"model:{found.model_name}", (("batch", found.batch_count), ("context", found.context_count))
+    return f"model:{name.model_name}", (("batch", name.batch_count), ("context", name.context_count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class StoredQuestion:
 
     def asks_for(self, case: Case) -> bool:
         """Return whether a case is of a ranking that is asked for, whatever chip it ran on."""
-        found = pass_name(case.op, case.shape)
-        if self.model and (found is None or found.model_name.lower() != self.model.lower()):
+        name = pass_name(case.op, case.shape)
+        if self.model and (name is None or name.model_name.lower() != self.model.lower()):
             return False
-        if self.phase and self.phase != (phase_of(case.op, case.shape) if found is None else found.phase):
+        if self.phase and self.phase != (phase_of(case.op, case.shape) if name is None else name.phase):
             return False
         if self.subjects and subject_of(case) not in self.subjects:
             return False

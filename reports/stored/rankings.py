@@ -58,13 +58,13 @@ class _Chip:
 
 
 def ranked_groups(
-    groups: Groups, evidence: StoredEvidence, question: StoredQuestion, known: StoredLosses
+    groups: Groups, evidence: StoredEvidence, question: StoredQuestion, losses: StoredLosses
 ) -> list[Ranked]:
     """Return the rankings of some groups of records, in the order of the groups; a model's group has one for each phase."""
     levels = {key: _levels(records, evidence.runs) for key, records in groups.items()}
     chips = {
         hardware_key: _chip(
-            hardware_key, [one for key in levels if key[0] == hardware_key for one in levels[key]], evidence
+            hardware_key, [level for key in levels if key[0] == hardware_key for level in levels[key]], evidence
         )
         for hardware_key in dict.fromkeys(key[0] for key in groups)
     }
@@ -72,10 +72,10 @@ def ranked_groups(
     for key, members in levels.items():
         chip = chips[key[0]]
         if is_model_case(groups[key][0].case):
-            made = _of_model(members, groups[key], chip, question, known)
+            made = _of_model(members, groups[key], chip, question, losses)
         else:
             made = _of_shape(members, groups[key], chip, question)
-        rankeds += [Ranked(one, key, tuple(members)) for one in made]
+        rankeds += [Ranked(ranking, key, tuple(members)) for ranking in made]
     return rankeds
 
 
@@ -111,8 +111,8 @@ def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEviden
 def _of_shape(
     levels: Sequence[CaseLevel], records: Sequence[Record], chip: _Chip, question: StoredQuestion
 ) -> list[StoredRanking]:
-    kept, failed = _without_failed(levels)
-    rows = case_rows(record for level in (kept or levels) for record in level.records)
+    timed, failed = _without_failed(levels)
+    rows = case_rows(record for level in (timed or levels) for record in level.records)
     if not rows:
         return []
     # The chip as these records knew it: ceilings are measured anew from time to time, and ideal times compare within one set.
@@ -149,13 +149,13 @@ def _of_model(
     records: Sequence[Record],
     chip: _Chip,
     question: StoredQuestion,
-    known: StoredLosses,
+    losses: StoredLosses,
 ) -> list[StoredRanking]:
-    kept, failed = _without_failed(levels)
-    pooled = [record for level in (kept or levels) for record in level.records]
+    timed, failed = _without_failed(levels)
+    pooled = [record for level in (timed or levels) for record in level.records]
     speedups = NightSpeedups(records, levels_by_case(levels), chip.evidence.runs)
     return [
-        _of_phase(model, phase, levels, failed, chip, question, known, speedups)
+        _of_phase(model, phase, levels, failed, chip, question, losses, speedups)
         for model in model_results(pooled, chip.totals)
         for phase in model.phases
         if question.asks_for(phase.passes[0].records[0].case)
@@ -169,7 +169,7 @@ def _of_phase(
     failed: Sequence[Exclusion],
     chip: _Chip,
     question: StoredQuestion,
-    known: StoredLosses,
+    losses: StoredLosses,
     speedups: NightSpeedups,
 ) -> StoredRanking:
     case = phase.passes[0].records[0].case
@@ -180,7 +180,7 @@ def _of_phase(
         phase,
         levels_by_case(mine),
         chip.reference,
-        known,
+        losses,
         question.losses,
         chip.totals,
         speedups,
@@ -289,15 +289,15 @@ def _labels(options: Sequence[Option]) -> tuple[str, ...]:
 
 def _without_failed(levels: Sequence[CaseLevel]) -> tuple[list[CaseLevel], list[Exclusion]]:
     """Return the levels that stand, and those whose case failed in a newer run: what is wrong now is not recommended."""
-    kept, failed = [], []
+    timed, failed = [], []
     for level in levels:
         if has_failed(level) and level.lost is not None:
             label = shown(case_label(level))
             reason = level.lost.reason or NO_REASON
             failed.append(Exclusion(label, (finding("failed-since", label, run=level.lost.run_id[:8], reason=reason),)))
         elif level.records:
-            kept.append(level)
-    return kept, failed
+            timed.append(level)
+    return timed, failed
 
 
 def has_failed(level: CaseLevel) -> bool:

@@ -24,8 +24,8 @@ def stored_chip(name: str, stored: Collection[str], find_key: Callable[[str], st
         key = find_key(name)
     except UnknownNameError:
         chips = list_hardware()
-        known = {*stored, *(chip.key for chip in chips), *(alias for chip in chips for alias in chip.aliases)}
-        raise UnknownNameError("hardware", name, known, fix=f"{listed[0].upper()}{listed[1:]}.") from None
+        names = {*stored, *(chip.key for chip in chips), *(alias for chip in chips for alias in chip.aliases)}
+        raise UnknownNameError("hardware", name, names, fix=f"{listed[0].upper()}{listed[1:]}.") from None
     if key in stored or not stored:
         return key
     raise InvalidValueError(

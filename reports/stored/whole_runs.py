@@ -32,11 +32,11 @@ class GivenRuns:
 
     def __init__(self, runs: Mapping[str, RunInfo] | None = None, records: Iterable[Record] = ()) -> None:
         self._by_run: dict[str, list[Record]] = {}
-        known = runs or {}
+        runs_by_id = runs or {}
         for record in records:
-            if record.status == "measured" and record.run_id in known:
+            if record.status == "measured" and record.run_id in runs_by_id:
                 self._by_run.setdefault(record.run_id, []).append(record)
-        self._newest = newest_by_chip(run for run_id, run in known.items() if run_id in self._by_run)
+        self._newest = newest_by_chip(run for run_id, run in runs_by_id.items() if run_id in self._by_run)
 
     def measured(self, run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
         """Return all that a run measured on a chip."""
@@ -74,11 +74,11 @@ class StoreRuns:
 
 def newest_by_chip(runs: Iterable[RunInfo]) -> dict[str, RunInfo]:
     """Return the newest run of each chip, none that was forced onto another machine."""
-    found: dict[str, RunInfo] = {}
+    newest: dict[str, RunInfo] = {}
     for run in sorted(runs, key=lambda one: (one.started_at, one.run_id)):
         if not run.is_forced:
-            found[run.hardware_key] = run
-    return found
+            newest[run.hardware_key] = run
+    return newest
 
 
 def _of_chip(records: Iterable[Record], run: RunInfo, hardware_key: str) -> tuple[Record, ...]:

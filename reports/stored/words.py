@@ -47,9 +47,9 @@ def summary_of(ranking: StoredRanking) -> str:
     elif best in ranking.runnable:
         return f"nothing to take: {loss_limit_text(ranking)}"
     faster = [row for row in level_with(best, ranking.options) if ranking.rank_of(row) > 1]
-    told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
+    tied_text = ", ".join(row.label for row in faster[:_SHOWN_LEVEL])
     more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
-    level = f"; tied with it: {told}{more}" if faster else ""
+    level = f"; tied with it: {tied_text}{more}" if faster else ""
     gain = _gain_words(ranking, best)
     gap = first_with(best.findings, "kernel-gap")
     if gap is not None:
@@ -170,8 +170,8 @@ def _gain_words(ranking: StoredRanking, best: Option) -> str:
     gain = told_gain(best, ranking)
     name, basis_text = ranking.baseline_label, speedup_basis_text(best.trust)
     basis = f" ({basis_text})" if basis_text else ""
-    told = f"{times_faster(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
-    return f", {told}{basis}{_overlap_words(ranking, best)}"
+    gain_text = f"{times_faster(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
+    return f", {gain_text}{basis}{_overlap_words(ranking, best)}"
 
 
 def rival_words(ranking: StoredRanking) -> str:

@@ -138,7 +138,7 @@ def brief_against_text(comparison: Comparison) -> str:
     diff, result = comparison.diff, comparison.result
     if diff is None or result is None:
         return f"nothing to compare with yet, {comparison.first_text}"
-    newest = max(diff.before, key=lambda one: one.started_at)
+    newest = max(diff.before, key=lambda run: run.started_at)
     older = f"{shown(newest.label, 60) or newest.run_id[:8]} of {newest.started_at[:10]}"
     slower = diff.of("SLOWER")
     if not slower:

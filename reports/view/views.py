@@ -301,7 +301,7 @@ def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
         untrained = {model.name.model_name: model for model in chip.models if model.is_untrained}
-        shapes = [one for one in chip.shapes if one.model_name not in untrained]
+        shapes = [shape for shape in chip.shapes if shape.model_name not in untrained]
         headlines += [f"{where}{line}" for line in operator_headlines(shapes)]
         headlines += [f"{where}{shown(name, 80)}: {short_text(finding('untrained'))}." for name in untrained]
     return tuple(headlines) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)

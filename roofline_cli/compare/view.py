@@ -80,12 +80,12 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     results = shape_results(rows, totals)
     compared = [
         ComparedRow(
-            by_record[one.record_ids[0]],
-            *speedups(one, result.baseline),
-            _ratio(result.baseline.times.expected_s if result.baseline else None, one.times.expected_s),
+            by_record[option.record_ids[0]],
+            *speedups(option, result.baseline),
+            _ratio(result.baseline.times.expected_s if result.baseline else None, option.times.expected_s),
         )
         for result in results
-        for one in result.ranked
+        for option in result.ranked
     ]
     shown = {id(row.summary) for row in compared}
     compared += [ComparedRow(case, None, None) for case in cases if id(case) not in shown]
@@ -362,5 +362,7 @@ def _ranking_json(recommendation: ShapeRanking) -> dict[str, Any]:
         "cache": recommendation.cache,
         "summary": answer["summary"],
         "candidates": answer["ranked"],
-        "excluded": [{"format": one["configuration"], "reason": one["reason"]} for one in answer["excluded"]],
+        "excluded": [
+            {"format": exclusion["configuration"], "reason": exclusion["reason"]} for exclusion in answer["excluded"]
+        ],
     }

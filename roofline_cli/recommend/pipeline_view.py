@@ -50,17 +50,20 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
     from bench_cases.pipeline.recommend import memory_bytes
     from bench_cases.pipeline.report import judgement
 
-    verdict, found = result.verdict, result.recommendation
+    verdict, recommendation = result.verdict, result.recommendation
     missed = findings_text(miss.finding for miss in verdict.baseline_misses)
     rows: list[list[Cell]] = [[result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _kept(result)]]
-    for one in verdict.judged:
-        text = judgement(one, result)
-        speedups = [_times(found.speedup(one.option, "ideal")), _times(found.speedup(one.option, "expected"))]
-        measured = "–" if one.speedup is None else _measured(one.speedup)
+    for candidate in verdict.judged:
+        text = judgement(candidate, result)
+        speedups = [
+            _times(recommendation.speedup(candidate.option, "ideal")),
+            _times(recommendation.speedup(candidate.option, "expected")),
+        ]
+        measured = "–" if candidate.speedup is None else _measured(candidate.speedup)
         cell: Cell = Styled(text, _STYLES[text]) if text in _STYLES else text
-        rows.append([one.name, *speedups, measured, *_figures(one.measured), cell])
-    for large in found.too_large:
-        cells = [_times(found.speedup(large, "ideal")), _times(found.speedup(large, "expected"))]
+        rows.append([candidate.name, *speedups, measured, *_figures(candidate.measured), cell])
+    for large in recommendation.too_large:
+        cells = [_times(recommendation.speedup(large, "ideal")), _times(recommendation.speedup(large, "expected"))]
         cell = f"too large: {(memory_bytes(large) or 0.0) / 1e9:.3g} GB"
         rows.append([large.key, *cells, "–", "–", "–", "–", "–", cell])
     return rows
@@ -68,10 +71,10 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
 
 def _left_out(result: PipelineResult) -> dict[str, list[str]]:
     """Return reason → precisions; notes on single ones are in the report."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for name, reason in result.recommendation.left_out:
-        found.setdefault(_without_note(reason), []).append(name)
-    return found
+        by_reason.setdefault(_without_note(reason), []).append(name)
+    return by_reason
 
 
 def _without_note(reason: Finding) -> str:

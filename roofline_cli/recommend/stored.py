@@ -104,4 +104,4 @@ def asked_chip(name: str, store: ResultStore) -> str:
 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
     all_of_them = "Leave --hw out for all of them, or leave --stored out for what is predicted of it"
-    return stored_chip(name, stored, lambda one: find_chip(one).key, all_of_them=all_of_them)
+    return stored_chip(name, stored, lambda chip_name: find_chip(chip_name).key, all_of_them=all_of_them)

@@ -201,7 +201,7 @@ def _error_rows(rows: Sequence[CaseRow]) -> list[list[Cell]]:
     names = {row.case_id: f"{row.shape_label} {row.precision}" for row in rows}
     titles = dict.fromkeys(row.op_title for row in rows)
     by_title = ((title, overall_error(row for row in rows if row.op_title == title)) for title in titles)
-    found = sorted(((title, each) for title, each in by_title if each), key=lambda pair: -pair[1].case_count)
+    errors_by_title = sorted(((title, each) for title, each in by_title if each), key=lambda pair: -pair[1].case_count)
     return [
         [
             title,
@@ -211,7 +211,7 @@ def _error_rows(rows: Sequence[CaseRow]) -> list[list[Cell]]:
             f"{each.inside_count} of {each.interval_count}" if each.interval_count else "–",
             f"{names.get(each.worst_case_id, each.worst_case_id)} ({format_percent(each.worst_error_ratio, 0, signed=True)})",
         ]
-        for title, each in found
+        for title, each in errors_by_title
     ]
 
 

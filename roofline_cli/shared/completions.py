@@ -22,7 +22,9 @@ def formats(incomplete: str) -> list[str]:
     """Return the formats whose key or alias begins so; the last of a comma-separated list is completed."""
     from roofline_model.formats.catalog import FORMATS
 
-    return _last_of_list(incomplete, [name for known in FORMATS.values() for name in (known.key, *known.aliases)])
+    return _last_of_list(
+        incomplete, [name for number_format in FORMATS.values() for name in (number_format.key, *number_format.aliases)]
+    )
 
 
 def _last_of_list(incomplete: str, names: list[str]) -> list[str]:

@@ -332,7 +332,7 @@ def get_format(name: str | NumberFormat) -> NumberFormat:
             "format",
             str(name),
             formats,
-            aliases=(alias for known in formats.values() for alias in known.aliases),
+            aliases=(alias for number_format in formats.values() for alias in number_format.aliases),
             fix=f"{_widths_hint(str(name))}`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours.",
         )
     return fmt

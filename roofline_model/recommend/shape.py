@@ -36,7 +36,7 @@ def recommend_quantization(
     `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each option's case,
     or for all of them at once where it has a method `many` (`roofline_model.expected.predict.expected_times` gives the
     expected ones, and has it). Without it the ideals are ranked (policy `ideal`). `max_loss_pct` is what the choice may lose,
-    percent; left out it is `MAX_LOSS_PCT`, and any amount where ideals are ranked. A faster option beyond it keeps its place.
+    percent; left out it is `MAX_LOSS_PCT`, and any amount where every time is ideal. A faster option beyond it keeps its place.
     Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for an unknown chip or format,
     `UnsupportedError` for a chip without a 16-bit rate.
     """
@@ -50,7 +50,7 @@ def recommend_quantization(
     fastest = None if times is None else fastest_sixteen_bit(device, (M, N, K), times)
     taking_part = product_formats(device, wanted, fastest)
     options = product_options(device, (M, N, K), taking_part.formats, model_parameters=parameters, times=times)
-    if max_loss_pct is None and times is not None:
+    if max_loss_pct is None and any(option.estimate.source != "ideal" for option in options):
         max_loss_pct = MAX_LOSS_PCT
     limits = Limits(limit_bytes, limit_bytes, choice_loss_pct=max_loss_pct)
     question = Question(

@@ -33,11 +33,11 @@ HardwareKey = Annotated[
 def _chips() -> Mapping[str, Device]:
     """Return every chip by key and alias, squeezed; keys go before aliases."""
     chips = list_hardware()
-    found = {_squeezed(chip.key): chip for chip in chips}
+    by_name = {_squeezed(chip.key): chip for chip in chips}
     for chip in chips:
         for alias in chip.aliases:
-            found.setdefault(_squeezed(alias), chip)
-    return found
+            by_name.setdefault(_squeezed(alias), chip)
+    return by_name
 
 
 def asked_chip(request: Request, name: str, field: str = "hardware_key", location: Location = "query") -> str:
@@ -66,12 +66,12 @@ def find_chip(name: str, field: str = "hardware_key", location: Location = "quer
     if chip is not None:
         return chip
     with naming(field, location):
-        known = [
+        choices = [
             *(device.key for device in list_hardware()),
             *(alias for device in list_hardware() for alias in device.aliases),
         ]
         raise UnknownNameError(
-            "hardware", name, known, fix=f"GET /api/hardware lists them; {AUTO} is the chip of this server."
+            "hardware", name, choices, fix=f"GET /api/hardware lists them; {AUTO} is the chip of this server."
         )
 
 
@@ -81,7 +81,9 @@ def find_model(name: str) -> ModelShape:
     if shape is not None:
         return shape
     with naming("key", "path"):
-        raise UnknownNameError("model", name, [one.name for one in list_models()], fix="GET /api/models lists them.")
+        raise UnknownNameError(
+            "model", name, [model.name for model in list_models()], fix="GET /api/models lists them."
+        )
 
 
 def _squeezed(name: str) -> str:

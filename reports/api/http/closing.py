@@ -20,9 +20,9 @@ class Closing:
     def set(self) -> None:
         """End every wait."""
         self._is_set = True
-        for one in self._waiting:
-            if not one.done():
-                one.set_result(None)
+        for task in self._waiting:
+            if not task.done():
+                task.set_result(None)
 
     def clear(self) -> None:
         """Say that a server starts: an app may be served again after it ended."""

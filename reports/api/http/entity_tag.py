@@ -28,7 +28,7 @@ def tagged_as(
     # Shared caches keep nothing, and a browser asks each time: the tag makes that cheap.
     all_headers = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
     asked = request.headers.get("if-none-match", "")
-    if asked and any(one.strip().removeprefix("W/") in (tag, "*") for one in asked.split(",")):
+    if asked and any(part.strip().removeprefix("W/") in (tag, "*") for part in asked.split(",")):
         return Response(status_code=304, headers=all_headers)
     return Response(content, media_type=media_type, headers=all_headers)
 

@@ -90,9 +90,11 @@ async def vendored_file(request: Request, name: str) -> Response:
 
 
 def _sent(request: Request, path: str) -> Response:
-    found = page_files().get(path)
-    if found is None:
+    page_file = page_files().get(path)
+    if page_file is None:
         raise ProblemError(
             404, "not-found", "there is nothing at this path; / is the explorer, /api/openapi.json lists the endpoints"
         )
-    return tagged_as(request, found.content, found.tag, found.content_type, {"Content-Security-Policy": PAGE_POLICY})
+    return tagged_as(
+        request, page_file.content, page_file.tag, page_file.content_type, {"Content-Security-Policy": PAGE_POLICY}
+    )

@@ -51,11 +51,11 @@ def parsed(content: bytes) -> Any:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         names = [key for key, _ in pairs]
-        raise repeated(next(key for key in found if names.count(key) > 1), "body")
-    return found
+        raise repeated(next(key for key in fields if names.count(key) > 1), "body")
+    return fields
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)

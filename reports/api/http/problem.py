@@ -209,19 +209,19 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     return response(request, ProblemError(status, slugs.get(status, "http-error"), detail, headers=headers))
 
 
-def _named(one: FieldProblem) -> str:
+def _named(problem: FieldProblem) -> str:
     """Return a field's name where its message does not begin with it."""
-    return "" if not one.field or one.message.startswith(one.field) else f" {one.field}"
+    return "" if not problem.field or problem.message.startswith(problem.field) else f" {problem.field}"
 
 
-def _fields(found: Sequence[Any]) -> tuple[FieldProblem, ...]:
+def _fields(errors_found: Sequence[Any]) -> tuple[FieldProblem, ...]:
     """Return every wrong field once, an element of a list by its place: `N[1]`.
 
     A field that may be one of several (a number, a list, a text) fails as each of them. What says most goes: the element that
     is wrong, else the limit that is broken, else all that it could have been.
     """
     by_field: dict[tuple[str, str], list[Any]] = {}
-    for one in found:
+    for one in errors_found:
         location, *parts = one["loc"] or ("body",)
         by_field.setdefault((str(location), shown(parts[0], 60) if parts else ""), []).append(one)
     problems = []
@@ -267,9 +267,9 @@ def _given(value: Any) -> str:
     return shown(json.dumps(value, default=str), MOST_SHOWN)
 
 
-def _places(one: Any) -> list[int]:
+def _places(error: Any) -> list[int]:
     # Between field and place stands the name of the branch that was tried, `list[constrained-int]`: that is pydantic's affair.
-    return [part for part in one["loc"][2:] if isinstance(part, int)]
+    return [part for part in error["loc"][2:] if isinstance(part, int)]
 
 
 _KEY_AND_DIGITS = re.compile(rb'"([^"\\]{1,60})"\s*:|([0-9]+)')

@@ -42,12 +42,12 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """Return what answers a request."""
         usual = super().get_route_handler()
-        known = frozenset(query_param.alias for query_param in self.dependant.query_params)
+        names = frozenset(query_param.alias for query_param in self.dependant.query_params)
         fields = _body_fields(self)
 
         async def handle(request: Request) -> Response:
             if request.scope["query_string"]:
-                check_query(request.query_params, known, fields)
+                check_query(request.query_params, names, fields)
             if fields is not None:
                 _check_content_type(request)
                 request = StrictRequest(request)
@@ -70,14 +70,14 @@ def check_query(given: QueryParams, known: frozenset[str], body_fields: frozense
     raise ProblemError(422, "invalid-value", detail, fields=problems)
 
 
-def _unknown(name: str, known: frozenset[str], body_fields: frozenset[str]) -> FieldProblem:
-    nearest = tuple(nearest_names(name, known))
+def _unknown(name: str, names: frozenset[str], body_fields: frozenset[str]) -> FieldProblem:
+    nearest = tuple(nearest_names(name, names))
     if name in body_fields:
         hint = "it belongs in the JSON body"
     elif nearest:
         hint = f"did you mean {' or '.join(nearest)}?"
-    elif known:
-        hint = f"this path takes {', '.join(sorted(known))}"
+    elif names:
+        hint = f"this path takes {', '.join(sorted(names))}"
     else:
         hint = "this path takes none"
     message = f"unknown parameter {shown(name, 60)!r}: {hint}"

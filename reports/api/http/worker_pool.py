@@ -116,10 +116,10 @@ class AnswerCache:
 
     def get(self, question: Any) -> Any:
         """Return the answer that is kept, or None."""
-        found = self._answers.get(question)
-        if found is not None:
+        answer = self._answers.get(question)
+        if answer is not None:
             self._answers.move_to_end(question)
-        return found
+        return answer
 
     def put(self, question: Any, answer: Any) -> None:
         """Keep an answer in place of the one that was asked for longest ago."""

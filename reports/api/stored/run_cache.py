@@ -47,30 +47,30 @@ class RunCache:
             return _read(store, run)
         key = (mark, run.run_id)
         with self._lock:
-            found = self._runs.get(key)
-            if found is not None:
+            answer = self._runs.get(key)
+            if answer is not None:
                 self._runs.move_to_end(key)
-                return found
-        found = _read(store, run)
+                return answer
+        answer = _read(store, run)
         with self._lock:
-            self._runs[key] = found
+            self._runs[key] = answer
             while len(self._runs) > MOST_RUNS:
                 self._runs.popitem(last=False)
-        return found
+        return answer
 
 
 def change_mark(path: Path | None) -> Mark | None:
     """Return what changes whenever a SQLite database is written; None for one that is not a file."""
     if path is None:
         return None
-    found = []
-    for one in (path, path.with_name(f"{path.name}-wal")):
+    marks = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
         try:
-            status = one.stat()
+            status = file.stat()
         except OSError:  # no log: nobody is writing
             continue
-        found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-    return tuple(found)
+        marks.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(marks)
 
 
 def _read(store: ResultStore, run: RunInfo) -> ReadRun:

@@ -70,8 +70,8 @@ def runs(request: Request, limit: Limit = DEFAULT_PAGE, offset: Offset = 0) -> R
     service = _service(request)
     check_limit(service, limit)
     with service.store.reading() as store:
-        total_count, found = store.query(partial(_runs_page, limit=limit, offset=offset))
-    answer = RunList(page_of(total_count, offset, limit), tuple(found))
+        total_count, page_runs = store.query(partial(_runs_page, limit=limit, offset=offset))
+    answer = RunList(page_of(total_count, offset, limit), tuple(page_runs))
     return tagged(request, answer_bytes(answer, stored_text))
 
 
@@ -80,8 +80,8 @@ def run_detail(request: Request, run: RunName) -> Response:
     """One run: when, where, how many cases of which status, and what the canary says of the machine."""
     from reports.formats.run_answer import run_detail
 
-    found = read_run(_service(request), run)
-    answer = run_detail(found.run, found.cases, found.state_sentence)
+    stored_run = read_run(_service(request), run)
+    answer = run_detail(stored_run.run, stored_run.cases, stored_run.state_sentence)
     return tagged(request, answer_bytes(answer, stored_text))
 
 
@@ -206,7 +206,7 @@ def page_policy(page: str) -> str:
     own = "" if match is None else html.unescape(match[1])
     if not re.fullmatch(r"[\w ';:/=+.*-]+", own, flags=re.ASCII):
         own = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    directives = [one.strip() for one in own.split(";") if one.strip()]
+    directives = [directive.strip() for directive in own.split(";") if directive.strip()]
     named = {
         directive.split()[0].lower() for directive in directives
     }  # a second directive of a name counts nothing, and browsers complain

@@ -110,8 +110,8 @@ async def recommendations(
                 max_loss_pct=max_loss_pct,
                 is_forced=force,
             )
-            found = _answer(service, store, question)
-        return tagged(request, to_json(_page(found, limit, offset), inf_nan_mode="null"))
+            answer = _answer(service, store, question)
+        return tagged(request, to_json(_page(answer, limit, offset), inf_nan_mode="null"))
 
     async with service.ranking.taken(request):  # of thousands of cases seconds of a core; who waits holds no thread
         return await anyio.to_thread.run_sync(rank)
@@ -139,12 +139,12 @@ def _answer(service: Service, store: ResultStore, question: StoredQuestion) -> d
     """Return the kept answer while nothing was written, else a new one."""
     mark = service.store.change_mark()
     stored_advice = service.stored_advice
-    found = None if mark is None else stored_advice.get((mark, question))
-    if found is None:
-        found = recommendations_answer(store, question)
+    answer = None if mark is None else stored_advice.get((mark, question))
+    if answer is None:
+        answer = recommendations_answer(store, question)
         if mark is not None:
-            stored_advice.put((mark, question), found)
-    return found
+            stored_advice.put((mark, question), answer)
+    return answer
 
 
 def _page(answer: dict[str, Any], limit: int, offset: int) -> dict[str, Any]:
@@ -177,13 +177,13 @@ def _stored_chip(name: str, store: ResultStore, asked: Callable[[str], str]) -> 
     """Return the key of the chip that a request means; raises as `stored_chip`. `asked`: name → handle of `asked_chip`."""
     from reports.stored.stored_chip import stored_chip
 
-    def find_key(one: str) -> str:
+    def find_key(text: str) -> str:
         try:
-            return find_chip(asked(one)).key
+            return find_chip(asked(text)).key
         except ProblemError as problem:
-            if one.strip().lower() == AUTO:
+            if text.strip().lower() == AUTO:
                 raise  # it says why this machine has none
-            raise UnknownNameError("hardware", one, ()) from problem
+            raise UnknownNameError("hardware", text, ()) from problem
 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
     all_of_them = "Leave hardware_key out for all of them; POST /api/recommend says what is predicted of it"

@@ -92,7 +92,7 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
     if not nights:
         return _never_measured(records, runs)
     wanted = {night.run_id for night in nights}
-    members = _ordered((one for one in usable if one.run_id in wanted and _is_timed(one)), runs)
+    members = _ordered((record for record in usable if record.run_id in wanted and _is_timed(record)), runs)
     members = tuple(member for member in members if member.method == members[0].method)  # a run may have used two
     clear = tuple(
         member for member in members if member.measurement and UNUSABLE_FLAGS.isdisjoint(member.measurement.flags)
@@ -114,8 +114,8 @@ def _set_aside(
     for night in nights:  # a run may have measured it by two methods
         doubts_by_run[night.run_id] = night.doubts and doubts_by_run.get(night.run_id, night.doubts)
     by_run: dict[str, list[Record]] = {}
-    for one in usable:
-        by_run.setdefault(one.run_id, []).append(one)
+    for record in usable:
+        by_run.setdefault(record.run_id, []).append(record)
     own = runs[lead.run_id]
     exclusions = []
     for run_id, members in by_run.items():
@@ -131,7 +131,7 @@ def _set_aside(
 
 def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, RunInfo]) -> Record | None:
     """Return the newest attempt after a night that failed or was skipped, in a complete run of the same branch."""
-    found = [
+    candidates = [
         record
         for record in records
         if record.status in ("failed", "skipped")
@@ -139,7 +139,7 @@ def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, R
         and run.started_at > newest.started_at
         and run.git_branch == newest.git_branch
     ]
-    return max(found, key=lambda one: (runs[one.run_id].started_at, one.record_id), default=None)
+    return max(candidates, key=lambda one: (runs[one.run_id].started_at, one.record_id), default=None)
 
 
 def stale_findings(level: CaseLevel, reference: RunInfo) -> tuple[Finding, ...]:
@@ -150,9 +150,9 @@ def stale_findings(level: CaseLevel, reference: RunInfo) -> tuple[Finding, ...]:
     own = level.newest
     # A fact that an older version did not know says nothing of the machine.
     between = [
-        one.text
-        for one in differences([own], [reference])
-        if one.is_blocking and "unknown" not in (one.before, one.after)
+        difference.text
+        for difference in differences([own], [reference])
+        if difference.is_blocking and "unknown" not in (difference.before, difference.after)
     ]
     if between:
         more_count = len(between) - _SHOWN_FACTS
@@ -184,11 +184,11 @@ def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[l
 
 def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNight], tuple[Finding, ...]]:
     """Return the nights that make the level, oldest first, and why they are doubtful (empty where they are not)."""
-    used = [known for nights in stretches if (known := [night for night in nights if night.is_used])]
+    used = [used_nights for nights in stretches if (used_nights := [night for night in nights if night.is_used])]
     if not used:
         newest = max((night for nights in stretches for night in nights), key=_moment, default=None)
         return ([], ()) if newest is None else ([newest], newest.doubts)
-    nights = max(used, key=lambda one: _moment(one[-1]))
+    nights = max(used, key=lambda members: _moment(members[-1]))
     newest_s = nights[-1].value
     alike = takewhile(lambda night: abs(math.log(night.value / newest_s)) <= math.log1p(ALIKE_RATIO), reversed(nights))
     return list(islice(alike, POOLED_COUNT))[::-1], ()
@@ -205,8 +205,8 @@ def _never_measured(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> C
 
 def _ordered(records: Iterable[Record], runs: Mapping[str, RunInfo]) -> tuple[Record, ...]:
     """Return records newest run first, whatever order they came in: what a row says beside its time is the newest's."""
-    by_process = sorted(records, key=lambda one: (one.process.ordinal, one.created_at, one.record_id))
-    return tuple(sorted(by_process, key=lambda one: (runs[one.run_id].started_at, one.run_id), reverse=True))
+    by_process = sorted(records, key=lambda record: (record.process.ordinal, record.created_at, record.record_id))
+    return tuple(sorted(by_process, key=lambda record: (runs[record.run_id].started_at, record.run_id), reverse=True))
 
 
 def _is_timed(record: Record) -> bool:

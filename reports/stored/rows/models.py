@@ -34,36 +34,36 @@ def model_options(
     over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
     options, excluded = [], []
     baseline = phase.of(phase.judged.baseline)
-    for one in phase.passes:
-        if one.option is None:
-            lead = one.records[0]
-            reason = finding("not-timed", one.label, status=lead.status, reason=lead.reason or NO_REASON)
-            excluded.append(Exclusion(shown(one.label, 100), (reason,)))
+    for model_pass in phase.passes:
+        if model_pass.option is None:
+            lead = model_pass.records[0]
+            reason = finding("not-timed", model_pass.label, status=lead.status, reason=lead.reason or NO_REASON)
+            excluded.append(Exclusion(shown(model_pass.label, 100), (reason,)))
             continue
-        case_key = one.records[0].case.case_key
+        case_key = model_pass.records[0].case.case_key
         speedup = None
-        if baseline is not None and one is not baseline and one.measured_s is not None:
-            speedup = speedups.of(case_key, baseline.records[0].case.case_key, one.measured_speedup)
-        times = _times(one, totals.get(case_key))
+        if baseline is not None and model_pass is not baseline and model_pass.measured_s is not None:
+            speedup = speedups.of(case_key, baseline.records[0].case.case_key, model_pass.measured_speedup)
+        times = _times(model_pass, totals.get(case_key))
         level = levels.get(case_key)
         trust = trust_of(times.best, level, reference, is_calibration_doubtful=is_calibration_doubtful)
-        loss = pass_loss(one, known, losses)
-        options.append(_option(one, times, evidence_of(level), trust, loss, speedup))
+        loss = pass_loss(model_pass, known, losses)
+        options.append(_option(model_pass, times, evidence_of(level), trust, loss, speedup))
     key = "" if baseline is None else baseline.records[0].case.case_key
     return StoredOptions(options, next((option for option in options if option.key == key), None)), excluded
 
 
 def _option(
-    one: PassResult,
+    model_pass: PassResult,
     times: Times,
     evidence: tuple[Evidence, ...],
     trust: Trust,
     loss: Loss,
     speedup: NightSpeedup | None,
 ) -> Option:
-    case, figures, ideal = one.records[0].case, one.figures, one.records[0].ideal
-    measured_ratio = one.measured_speedup if speedup is None else speedup.ratio
-    speedups = {"measured": measured_ratio, "expected": one.expected_speedup, "ideal": one.ideal_speedup}
+    case, figures, ideal = model_pass.records[0].case, model_pass.figures, model_pass.records[0].ideal
+    measured_ratio = model_pass.measured_speedup if speedup is None else speedup.ratio
+    speedups = {"measured": measured_ratio, "expected": model_pass.expected_speedup, "ideal": model_pass.ideal_speedup}
     estimate, memory_bytes = times.best, figures.whole_bytes
     is_emulated = figures.is_emulated
     memory = None
@@ -74,16 +74,16 @@ def _option(
         key=case.case_key,
         formats=case.formats,
         method=shown(figures.method, 60) or "none",
-        path="emulated" if is_emulated else _path(one),
+        path="emulated" if is_emulated else _path(model_pass),
         bound="" if ideal is None else ideal.bound,
         times=times,
         memory=memory,
         loss=loss,
-        speedup_ratio=1.0 if one.is_baseline else speedups[estimate.source],
-        ideal_speedup_ratio=one.ideal_speedup,
-        expected_speedup_ratio=one.expected_speedup,
-        label=shown(one.label, 100),
-        precision=shown(one.label, 100),
+        speedup_ratio=1.0 if model_pass.is_baseline else speedups[estimate.source],
+        ideal_speedup_ratio=model_pass.ideal_speedup,
+        expected_speedup_ratio=model_pass.expected_speedup,
+        label=shown(model_pass.label, 100),
+        precision=shown(model_pass.label, 100),
         kernel=shown(case.kernel, 60),
         tokens_per_s=figures.tokens_per_call / estimate.time_s,
         evidence=evidence,
@@ -92,21 +92,21 @@ def _option(
     )
 
 
-def _times(one: PassResult, total: TotalInterval | None) -> Times:
+def _times(model_pass: PassResult, total: TotalInterval | None) -> Times:
     """Return the times of a pass; one without any is not ranked."""
-    assert one.option is not None  # model_options keeps no others
-    measured, measured_s = None, one.measured_s
+    assert model_pass.option is not None  # model_options keeps no others
+    measured, measured_s = None, model_pass.measured_s
     if measured_s is not None:
-        low_s, high_s = measured_interval(one.records, total)
-        measured = Estimate(measured_s, low_s, high_s, "measured", half_width_ratio=one.interval_ratio)
-    stored = next((record.expected for record in one.records if record.expected is not None), None)
+        low_s, high_s = measured_interval(model_pass.records, total)
+        measured = Estimate(measured_s, low_s, high_s, "measured", half_width_ratio=model_pass.interval_ratio)
+    stored = next((record.expected for record in model_pass.records if record.expected is not None), None)
     expected = None
     if stored is not None:
         half_ratio = predicted_half_ratio(stored.time_s, stored.low_s, stored.high_s)
         expected = Estimate(stored.time_s, stored.low_s, stored.high_s, "expected", stored.provenance, half_ratio)
-    return Times(one.option.times.ideal, expected, measured)
+    return Times(model_pass.option.times.ideal, expected, measured)
 
 
-def _path(one: PassResult) -> str:
-    ideal = one.records[0].ideal
+def _path(model_pass: PassResult) -> str:
+    ideal = model_pass.records[0].ideal
     return "" if ideal is None else shown(ideal.path, 30)

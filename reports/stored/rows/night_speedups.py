@@ -85,12 +85,14 @@ class NightSpeedups:
         processes of a night."""
         lead = level.records[0]
         by_run: dict[str, list[Record]] = {}
-        for one in self._records.get(lead.case.case_key, ()):
-            run = self._runs[one.run_id]
-            is_timed = one.status == "measured" and one.measurement is not None and one.measurement.median_s > 0
-            is_comparable = one.method == lead.method and run.environment.class_hash == class_hash
-            if is_timed and is_comparable and is_of_this_chip(one, run):
-                by_run.setdefault(one.run_id, []).append(one)
+        for record in self._records.get(lead.case.case_key, ()):
+            run = self._runs[record.run_id]
+            is_timed = (
+                record.status == "measured" and record.measurement is not None and record.measurement.median_s > 0
+            )
+            is_comparable = record.method == lead.method and run.environment.class_hash == class_hash
+            if is_timed and is_comparable and is_of_this_chip(record, run):
+                by_run.setdefault(record.run_id, []).append(record)
         return {run_id: _night_time(members) for run_id, members in by_run.items()}
 
 
@@ -102,5 +104,5 @@ class _NightTime:
 
 def _night_time(records: Iterable[Record]) -> _NightTime:
     measured = [record.measurement for record in records if record.measurement is not None]
-    clear = [one for one in measured if UNUSABLE_FLAGS.isdisjoint(one.flags)]
-    return _NightTime(median(one.median_s for one in clear or measured), bool(clear))
+    clear = [measurement for measurement in measured if UNUSABLE_FLAGS.isdisjoint(measurement.flags)]
+    return _NightTime(median(measurement.median_s for measurement in clear or measured), bool(clear))

@@ -28,14 +28,14 @@ def measured_interval(records: Iterable[Record], total: TotalInterval | None) ->
     known, else inside the processes that have one; None where too few samples allow none."""
     if total is not None and total.low_s is not None and total.high_s is not None:
         return total.low_s, total.high_s
-    known = [
+    intervals_s = [
         (record.measurement.ci_low_s, record.measurement.ci_high_s)
         for record in records
         if record.measurement is not None
         and record.measurement.ci_low_s is not None
         and record.measurement.ci_high_s is not None
     ]
-    return min((low for low, _ in known), default=None), max((high for _, high in known), default=None)
+    return min((low for low, _ in intervals_s), default=None), max((high for _, high in intervals_s), default=None)
 
 
 def predicted_half_ratio(time_s: float, low_s: float | None, high_s: float | None) -> float | None:
