@@ -44,6 +44,7 @@ ON_REQUEST = {
     "change_points": "watch",
     "cpu_expected": "predictions",
     "diff_power": "watch",
+    "explorer_page": "surfaces",
     "interval_agreement": "measuring",
     "report_page": "surfaces",
     "rolling_baseline": "watch",

@@ -71,7 +71,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     seconds, starts = (2, 1) if quick else (20, 5)
     count = seconds * REQUESTS_PER_S
     ready = [_time_to_ready(folder) for _ in range(starts)]
-    with _server(folder) as url:
+    with server(folder) as url:
         source = random.Random(7)
         questions = _known_questions()
         time.sleep(WARM_UP_S)
@@ -370,7 +370,7 @@ def _sweeps(url: str, seconds: float) -> list[float]:
 
 def _sweep_alone(folder: Path, seconds: float) -> list[float]:
     """Return the seconds of each sweep that nobody else asks beside."""
-    with _server(folder) as url:
+    with server(folder) as url:
         time.sleep(WARM_UP_S)
         return _sweeps(url, seconds)
 
@@ -381,7 +381,7 @@ def _sweep_alone(folder: Path, seconds: float) -> list[float]:
 def _time_to_ready(folder: Path) -> float:
     """Return the seconds from the start of the process to the first answered product."""
     begin = time.perf_counter()
-    with _server(folder) as url:
+    with server(folder) as url:
 
         async def ask() -> None:
             connection = await Connection.open(url)
@@ -393,7 +393,7 @@ def _time_to_ready(folder: Path) -> float:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[str]:
+def server(folder: Path) -> Iterator[str]:
     """Run `roofline serve` and give its address."""
     command = [sys.executable, "-m", "roofline_cli", "serve", "--port", "0", "--json", "--db", str(folder / "none.db")]
     process = subprocess.Popen(

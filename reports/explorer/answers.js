@@ -1,7 +1,7 @@
 // Questions to the API for the state, asked together; an answer that a newer question has overtaken is dropped.
 
 import { ApiProblem, get, post } from "./api.js";
-import { formatLabel, inputErrors, inputOf, operandsOf, OPERATORS } from "./operators.js";
+import { batchQuestion, formatLabel, inputErrors, inputOf, operandsOf, OPERATORS } from "./operators.js";
 import { comparedOf, formatsOf } from "./state.js";
 
 const details = new Map(); // chip key → promise of its numbers, the same for ever
@@ -22,13 +22,13 @@ export async function askChip(state, key, signal) {
   const outcomes = await Promise.all(formatsOf(state).map((format) => askFormat(state, key, format, signal)));
   const errors = {};
   let problem = null;
-  const rows = outcomes.map((one) => {
-    if (one.answer) return rowOf(state.op, one.format, one.answer, chip);
-    if (one.problem.fields.length === 0) problem = one.problem;
-    Object.assign(errors, inputErrors(state.op, one.problem.fields));
+  const rows = outcomes.map((outcome) => {
+    if (outcome.answer) return rowOf(state.op, outcome.format, outcome.answer, chip);
+    if (outcome.problem.fields.length === 0) problem = outcome.problem;
+    Object.assign(errors, inputErrors(state.op, outcome.problem.fields));
     return {
-      ...named(one.format),
-      error: one.problem.fields.find(({ field }) => !inputOf(state.op, field))?.message ?? one.problem.message,
+      ...named(state.op, outcome.format),
+      error: outcome.problem.fields.find(({ field }) => !inputOf(state.op, field))?.message ?? outcome.problem.message,
     };
   });
   return { key, chip, rows, errors, problem };
@@ -40,8 +40,8 @@ async function askFormat(state, key, format, signal) {
   return { format, ...(await settled(post(`${path}?hardware_key=${encodeURIComponent(key)}`, body, signal))) };
 }
 
-const named = (format) => ({ format, label: formatLabel(format), ...operandsOf(format) });
-const rowOf = (operator, format, answer, chip) => ({ ...named(format), ...OPERATORS[operator].row(answer, chip) });
+const named = (operator, format) => ({ format, label: formatLabel(operator, format), ...operandsOf(format) });
+const rowOf = (operator, format, answer, chip) => ({ ...named(operator, format), ...OPERATORS[operator].row(answer, chip) });
 
 /** Ask for the ranking of formats on a chip: {answer} or {problem}. */
 export function askRecommendation(state, key, signal) {
@@ -53,17 +53,17 @@ export function askRecommendation(state, key, signal) {
  * Return the answers of a chip with what its ranking says to take: `best` is that row, one more where the page has not chosen
  * its formats; null where the ranking takes none, and `misfit` says why. Nothing here ranks: that is the API's alone.
  */
-export async function withPick(state, found, { answer }, signal) {
-  if (!answer || !found.chip) return { ...found, best: null };
+export async function withPick(state, answers, { answer }, signal) {
+  if (!answer || !answers.chip) return { ...answers, best: null };
   const { misfit, ...pick } = OPERATORS[state.op].pick(answer);
-  if (misfit) return { ...found, best: null, misfit };
-  const known = found.rows.find((row) => row.format === pick.format && !row.error);
-  if (known) return { ...found, best: known };
-  const asked = pick.answer ? pick : await askFormat(state, found.key, pick.format, signal);
-  if (!asked.answer) return { ...found, best: null };
-  const row = { ...rowOf(state.op, pick.format, asked.answer, found.chip), isAdded: true };
-  const best = pick.label ? { ...row, label: pick.label, operands: pick.operands } : row;
-  return { ...found, rows: [...found.rows.filter((one) => one.format !== pick.format), best], best };
+  if (misfit) return { ...answers, best: null, misfit };
+  const shown = answers.rows.find((row) => row.format === pick.format && !row.error);
+  if (shown) return { ...answers, best: shown };
+  const asked = pick.answer ? pick : await askFormat(state, answers.key, pick.format, signal);
+  if (!asked.answer) return { ...answers, best: null };
+  const row = { ...rowOf(state.op, pick.format, asked.answer, answers.chip), isAdded: true };
+  const best = pick.label ? { ...row, label: pick.label } : row;
+  return { ...answers, rows: [...answers.rows.filter((other) => other.format !== pick.format), best], best };
 }
 
 /** Ask for every compared chip and its ranking, the main one (with its own) first; a chip that is not known says so. */
@@ -74,14 +74,21 @@ export function askCompared(state, main, signal) {
       try {
         const chip = await chipDetail(key); // of a chip that nobody knows nothing else is asked
         if (Object.keys(main.errors).length) return { key, chip, rows: [], errors: main.errors, problem: null, best: null };
-        const [found, ranking] = await Promise.all([askChip(state, key, signal), askRecommendation(state, key, signal)]);
-        return await withPick(state, found, ranking, signal);
+        const [answers, ranking] = await Promise.all([askChip(state, key, signal), askRecommendation(state, key, signal)]);
+        return await withPick(state, answers, ranking, signal);
       } catch (error) {
         if (!(error instanceof ApiProblem)) throw error;
         return { key, chip: null, rows: [], errors: {}, problem: error, best: null };
       }
     }),
   ]);
+}
+
+/** Ask for the curves of batch against latency of the model: {answer} or {problem}; null for other operators. */
+export async function askBatches(state, signal) {
+  if (state.op !== "model") return null;
+  const [path, body] = batchQuestion(state);
+  return settled(post(`${path}?hardware_key=${encodeURIComponent(state.hw)}`, body, signal));
 }
 
 /** Return {input name: message} of the limits that the ranking refused. */

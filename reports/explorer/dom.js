@@ -37,6 +37,9 @@ export function say(node, text) {
   node.hidden = node.hasAttribute("data-hides") && text === "";
 }
 
+/** Return a text whose lines never break between a number and its unit. */
+export const unbroken = (text) => text.replace(/(\d) (?=%|[pnµm]?s\b|[kMGT]?B\b)/g, "$1\u00a0");
+
 /** Return a text with its first letter large. */
 export const capitalized = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 

@@ -8,6 +8,8 @@ import { fit, FORM } from "./words.js";
 
 const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4"];
 const USUAL_WEIGHTS = ["INT4", "INT8"];
+/** A browser says of an input that it changed when it is taken away in the middle of typing: nobody entered that. */
+let isRebuilding = false;
 const M_OF = { gemv: "1", gemm: "2048" };
 
 /** Build the form over `store`; `catalog` has hardware, formats and models of the API. Returns {show, showErrors}. */
@@ -22,8 +24,10 @@ export function startForm(store, catalog) {
   return {
     show(state) {
       if (shown !== state.op) {
+        isRebuilding = true;
         buildFields(byId("sizes"), OPERATORS[state.op].fields, store, catalog, OPERATORS[state.op].presets);
         buildLimits(byId("limits"), OPERATORS[state.op].limits, store, catalog);
+        isRebuilding = false;
         const [weight, activation] = OPERATORS[state.op].operands;
         say(byId("label-pair-weight"), capitalized(weight));
         say(byId("label-pair-activation"), capitalized(activation));
@@ -118,7 +122,7 @@ function fieldNode(field, store, catalog) {
       placeholder: field.optional ? FORM.none : null,
     });
     input.addEventListener("input", () => store.set({ [id]: input.value }, { typing: true }));
-    input.addEventListener("change", () => store.set({ [id]: input.value }));
+    input.addEventListener("change", () => isRebuilding || store.set({ [id]: input.value }));
     input.addEventListener("keydown", (event) => step(event, input, store));
   } else if (field.kind === "check") {
     input = el("input", {
@@ -178,31 +182,32 @@ function showValues(state, catalog) {
   const chip = chipOf(catalog, state.hw);
   const isListed = state.hw !== AUTO && catalog.hardware.includes(chip);
   byId("hw").value = chip ? (isListed ? chip.key : AUTO) : "";
-  const known = chip && [
+  const facts = chip && [
     byteRate(chip.bandwidth_bytes_per_s),
     chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),
     chip.is_placeholder ? FORM.invented : "",
   ];
-  say(byId("hint-hw"), known ? known.filter(Boolean).join(" · ") : "");
+  say(byId("hint-hw"), facts ? facts.filter(Boolean).join(" · ") : "");
 }
 
 function showFormats(store, catalog) {
   const state = store.get();
   const chosen = formatsOf(resolved(catalog, state));
   const usual = [...USUAL_FORMATS, ...USUAL_WEIGHTS.map((weight) => `${weight}.${baseOf(catalog, state)}`)];
-  const all = [...usual, ...chosen.filter((one) => !usual.includes(one))];
+  const all = [...usual, ...chosen.filter((format) => !usual.includes(format))];
   const place = byId("format-chips");
-  if (place.dataset.formats !== all.join()) {
+  const listedFormats = `${state.op}:${all.join()}`;
+  if (place.dataset.formats !== listedFormats) {
     const focused = document.activeElement?.value;
     const hadFocus = place.contains(document.activeElement);
     fill(
       place,
       all.map((format) => {
         const box = el("input", { type: "checkbox", value: format, onchange: () => toggle(store, catalog, format, box.checked) });
-        return el("label", {}, box, el("span", {}, formatLabel(format)));
+        return el("label", {}, box, el("span", {}, formatLabel(state.op, format)));
       }),
     );
-    place.dataset.formats = all.join();
+    place.dataset.formats = listedFormats;
     if (hadFocus) [...place.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
   }
   for (const box of place.querySelectorAll("input")) box.checked = chosen.includes(box.value);
@@ -210,7 +215,7 @@ function showFormats(store, catalog) {
 
 function toggle(store, catalog, format, isOn) {
   const chosen = formatsOf(resolved(catalog, store.get()));
-  const next = isOn ? [...chosen, format] : chosen.filter((one) => one !== format);
+  const next = isOn ? [...chosen, format] : chosen.filter((other) => other !== format);
   say(byId("error-formats"), "");
   if (next.length === 0 || next.length > MOST_FORMATS) {
     say(

@@ -5,18 +5,20 @@ import { ApiProblem, get, keepToken } from "./api.js";
 import { byId, fill, say } from "./dom.js";
 import { startForm } from "./form.js";
 import { counted } from "./numbers.js";
-import { OPERATORS } from "./operators.js";
+import { keepNames, OPERATORS, SLIDERS } from "./operators.js";
 import { askReading, askVerdicts } from "./reading.js";
 import { AUTO, nearestChips, resolved, startState } from "./state.js";
 import { startTheme } from "./theme.js";
 import { showAdvice, startStored } from "./views/advice.js";
 import { showAnswer } from "./views/answer.js";
+import { startBatches } from "./views/batches.js";
 import { showCompare, startCompare } from "./views/compare.js";
 import { showDetail } from "./views/detail.js";
 import { startGpu } from "./views/gpu.js";
 import { startMeasured } from "./views/measured.js";
+import { showTake } from "./views/take.js";
 import { drawRoofline, explain, isNarrow, redraw } from "./views/plot.js";
-import { COMPARE, fit, PAGE } from "./words.js";
+import { COMPARE, fit, FORM, PAGE } from "./words.js";
 
 /** Between two questions while key follows key: the first is asked at once. */
 const PAUSE_MS = 80;
@@ -25,16 +27,25 @@ const RANKING_WAIT_MS = 250;
 const waited = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds, null));
 /** A size that was just emptied is about to be typed: the answer stays so long before the page says that it is missing. */
 const EMPTY_PAUSE_MS = 700;
+/** While a slider is drawn along, the curves follow at this pace. */
+const SLIDE_PAUSE_MS = 40;
 
 async function start() {
   keepToken();
   let timer = null;
+  let sliding = null;
   let askedAt = -Infinity;
   let controller = null;
   let last = null; // what is shown now: {state, main, focus}
   let views = null; // until the catalog is read
-  const store = startState((state) => {
+  startFolding();
+  const store = startState((state, changed) => {
     if (views === null) return;
+    if (last && changed.length && changed.every((name) => SLIDERS.includes(name))) {
+      clearTimeout(sliding);
+      sliding = setTimeout(() => slide(resolved(catalog, state)).catch(report), SLIDE_PAUSE_MS);
+      return;
+    }
     views.form.show(state);
     clearTimeout(timer);
     const pause = isBeingTyped(state) ? EMPTY_PAUSE_MS : askedAt + PAUSE_MS - performance.now();
@@ -51,6 +62,7 @@ async function start() {
     compare: startCompare(store, catalog),
     measured: startMeasured(store, catalog),
     stored: startStored(catalog),
+    batches: startBatches(store),
   };
   views.form.show(store.get());
   startGpu();
@@ -77,7 +89,16 @@ async function start() {
       advice.catch(() => {});
       cases.catch(() => {});
       const asked = await mainAnswer(state, signal);
+      let isTaken = false;
       const picked = advice.then((ranking) => withPick(state, asked, ranking, signal));
+      if (asked.rows.some((row) => !row.error)) {
+        const show = (ranking) => {
+          if (signal.aborted) return;
+          isTaken = true;
+          showTake(ranking);
+        };
+        advice.then(show, () => {}); // its first lines need nothing else
+      }
       picked.catch(() => {});
       const soon = await Promise.race([picked, waited(RANKING_WAIT_MS)]);
       const first = soon ?? { ...asked, best: null };
@@ -85,10 +106,12 @@ async function start() {
       if (signal.aborted) return;
       say(byId("fault"), "");
       results.classList.remove("stale");
+      if (Object.keys(asked.errors).length) byId("question").open = true; // the marked input is inside
       if (Object.keys(asked.errors).length) views.form.showErrors(asked.errors); // what else stands there goes with the ranking
       views.form.showNearest(asked.chip ? [] : nearestChips(catalog, asked.problem));
       views.compare(state);
       showMain(state, first, said, soon !== null);
+      if (last.focus && !isTaken) showTake(null);
       views.measured.show(state);
       const unlessOvertaken = (show) => (answer) => signal.aborted || show(answer);
       const [ranking, main] = await Promise.all([advice, picked]);
@@ -103,6 +126,7 @@ async function start() {
           unlessOvertaken((tiling) => showDetail(focus, reading, tiling)),
         ),
         views.stored.show(state, views.measured.chips(), signal),
+        views.batches.show(state, signal),
         askCompared(state, main, signal)
           .then(async (chips) => [chips, chips.length > 1 ? await askVerdicts(chips, focus, signal) : []])
           .then(unlessOvertaken(([chips, sentences]) => showCompare(chips, sentences, store, catalog))),
@@ -116,11 +140,20 @@ async function start() {
     }
   }
 
+  /** Hold the curves against other limits of time; everything else stays. */
+  async function slide(state) {
+    byId("results").setAttribute("aria-busy", "true");
+    await views.batches.show(state, controller.signal);
+    byId("results").dataset.drawn = location.search;
+    byId("results").setAttribute("aria-busy", "false");
+  }
+
   /** Show the answer of the chosen chip: its sentence, figures and table. */
   function showMain(state, main, reading, isRanked) {
-    const measured = views.measured.matching(state, main.rows.map((row) => row.format));
+    const measured = views.measured.fastest(state);
     const focus = showAnswer(state, main, reading, store, measured, isRanked);
     last = { state, main, focus };
+    say(byId("asked"), focus ? fit(FORM.asked, { question: OPERATORS[state.op].title(focus.answer), chip: main.chip.name }) : FORM.change);
     document.title = focus ? fit(PAGE.titled, { question: byId("answer-title").textContent }) : PAGE.title;
   }
 
@@ -163,7 +196,7 @@ const read = (state, main, signal) => askReading(state, focusedRow(main, state.f
 /** Return whether the field that has the focus is a size that must not be empty, and is. */
 function isBeingTyped(state) {
   const name = document.activeElement?.name;
-  const field = OPERATORS[state.op].fields.find((one) => one.name === name && one.kind === "size" && !one.optional);
+  const field = OPERATORS[state.op].fields.find((input) => input.name === name && input.kind === "size" && !input.optional);
   return field !== undefined && state[name].trim() === "";
 }
 
@@ -190,13 +223,29 @@ function note(main, cases) {
 }
 
 async function readCatalog() {
-  const [hardware, formats, models] = await Promise.all([get("api/hardware"), get("api/formats"), get("api/models")]);
+  const [hardware, formats, models, names] = await Promise.all([
+    get("api/hardware"),
+    get("api/formats"),
+    get("api/models"),
+    get("api/explorer/names"),
+  ]);
+  keepNames(names);
   return {
     hardware: hardware.hardware,
     thisMachine: hardware.this_machine,
     formats: formats.formats,
     models: models.models,
   };
+}
+
+/** Beside the answer the form is always open; over it, on a narrow page, it is one line until somebody opens it. */
+function startFolding() {
+  const wide = window.matchMedia("(min-width: 62.01rem)");
+  const follow = () => {
+    byId("question").open = wide.matches;
+  };
+  wide.addEventListener("change", follow);
+  follow();
 }
 
 function startCopy() {

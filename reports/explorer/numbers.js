@@ -15,13 +15,13 @@ const PREFIXES = [
   ["P", 1e15],
 ];
 
-function known(value) {
+function isNumber(value) {
   return value !== null && value !== undefined && Number.isFinite(value);
 }
 
 /** Print a value in SI with the prefix that reads best, `digits` significant ones: 4.244e-05 s → "42.44 µs". */
 export function prefixed(value, unit, digits = 4, smallest = "p", largest = "P") {
-  if (!known(value)) return MISSING;
+  if (!isNumber(value)) return MISSING;
   if (value === 0) return `0 ${unit}`;
   const names = PREFIXES.map(([name]) => name);
   const usable = PREFIXES.slice(names.indexOf(smallest), names.indexOf(largest) + 1);
@@ -33,7 +33,7 @@ export function prefixed(value, unit, digits = 4, smallest = "p", largest = "P")
 
 /** Print with so many significant digits, without trailing zeros and without an exponent. */
 export function significant(value, digits = 4) {
-  if (!known(value)) return MISSING;
+  if (!isNumber(value)) return MISSING;
   const rounded = Number(value.toPrecision(digits));
   return Math.abs(rounded) >= 1e21 || (rounded !== 0 && Math.abs(rounded) < 1e-6)
     ? rounded.toExponential()
@@ -47,18 +47,18 @@ export const bytes = (size) => prefixed(size, "B", 4, "");
 export const intensity = (value) => significant(value, 4);
 /** Print a gain as `times_faster` of results/verdicts/shape_verdict.py does: "4.0×", "0.97×", "120×"; a slowdown of half a percent is never "1.0×". */
 export const times = (ratio) =>
-  known(ratio) ? `${ratio >= 0.995 ? ratio.toFixed(ratio >= 99.5 ? 0 : 1) : significant(ratio, 2)}×` : MISSING;
+  isNumber(ratio) ? `${ratio >= 0.995 ? ratio.toFixed(ratio >= 99.5 ? 0 : 1) : significant(ratio, 2)}×` : MISSING;
 /** Whether a ratio printed as percent has a minus: what rounds to zero has none. */
 const below = (ratio, digits) => Number((ratio * 100).toFixed(digits)) < 0;
 export const percent = (ratio, digits = 0) =>
-  known(ratio) ? `${below(ratio, digits) ? "−" : ""}${Math.abs(ratio * 100).toFixed(digits)} %` : MISSING;
+  isNumber(ratio) ? `${below(ratio, digits) ? "−" : ""}${Math.abs(ratio * 100).toFixed(digits)} %` : MISSING;
 export const signedPercent = (ratio) =>
-  known(ratio) ? `${below(ratio, 1) ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)} %` : MISSING;
-export const count = (value) => (known(value) ? value.toLocaleString("en-US") : MISSING);
+  isNumber(ratio) ? `${below(ratio, 1) ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)} %` : MISSING;
+export const count = (value) => (isNumber(value) ? value.toLocaleString("en-US") : MISSING);
 
 /** Print the ends of an interval in one unit: "37.4–49.2 µs". */
 export function interval(low, high) {
-  if (!known(low) || !known(high)) return MISSING;
+  if (!isNumber(low) || !isNumber(high)) return MISSING;
   const [, unit] = time(high).split(" ");
   const scale = PREFIXES.find(([name]) => `${name}s` === unit)[1];
   return `${significant(low / scale, 3)}–${significant(high / scale, 3)} ${unit}`;

@@ -4,6 +4,9 @@ import { count } from "./numbers.js";
 
 const size = (name, label, hint, value, optional = false) => ({ kind: "size", name, label, hint, value, optional });
 
+/** Limits of time that the curves of a model are held against, seconds as text; empty: none. */
+export const SLIDERS = ["token", "first"];
+
 const PRODUCT = {
   fields: [
     size("M", "M", "tokens in flight", "1"),
@@ -23,6 +26,7 @@ const PRODUCT = {
   limits: [
     { ...size("limit", "Memory limit", "GB, optional", "", true), apiName: "memory_limit_gb" },
     { ...size("parameters", "Parameters", "of the whole model, optional", "", true), apiName: "model_parameters" },
+    { ...size("loss", "Loss limit", "% of quality, else 3", "", true), apiName: "max_loss_pct" },
   ],
   presets: [
     ["Decode", { M: "1", N: "4096", K: "4096" }],
@@ -95,7 +99,7 @@ const MODEL = {
   ],
   limits: [
     { ...size("limit", "Memory limit", "GB; else the chip's", "", true), apiName: "memory_limit_gb" },
-    { ...size("loss", "Loss limit", "% of quality, optional", "", true), apiName: "max_loss_pct" },
+    { ...size("loss", "Loss limit", "% of quality, else 3", "", true), apiName: "max_loss_pct" },
   ],
   presets: [
     ["Chat 4k", { phase: "decode", batch: "1", context: "4096" }],
@@ -103,6 +107,7 @@ const MODEL = {
     ["Prompt 2k", { phase: "prefill", batch: "1", context: "2048" }],
   ],
   operands: ["weight", "activation"],
+  sliders: SLIDERS,
   question: (state, format) => [
     `api/models/${encodeURIComponent(state.model)}/predict`,
     { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format, wide_head: true },
@@ -122,7 +127,7 @@ export const OPERATORS = { product: PRODUCT, attention: ATTENTION, model: MODEL 
 /** Values of every input before anybody changes one. */
 export const DEFAULT_INPUTS = Object.fromEntries(
   Object.values(OPERATORS)
-    .flatMap((one) => [...one.fields, ...one.limits])
+    .flatMap((operator) => [...operator.fields, ...operator.limits])
     .map((field) => [field.name, field.value]),
 );
 
@@ -143,13 +148,13 @@ function inputField(operator, apiField) {
 /** Return {input name: message} of the wrong fields that are inputs; a message that begins with the API's name of its field
  *  begins with the input's label. */
 export function inputErrors(operator, fields) {
-  const found = {};
+  const errors = {};
   for (const { field, message } of fields) {
     const label = inputField(operator, field)?.label;
     const name = inputOf(operator, field);
-    if (name) found[name] = label && message.startsWith(`${field} `) ? `${label}${message.slice(field.length)}` : message;
+    if (name) errors[name] = label && message.startsWith(`${field} `) ? `${label}${message.slice(field.length)}` : message;
   }
-  return found;
+  return errors;
 }
 
 /** Return {weight, activation} of `INT4.FP16`, or twice the same. */
@@ -161,10 +166,30 @@ export function operandsOf(format) {
 /** Return a pair as the address has it: `INT4.FP16`, or the one format of both operands. */
 export const pairKey = (weight, activation) => (weight === activation ? weight : `${weight}.${activation}`);
 
-/** Return a pair as readers see it: `INT4 / FP16`. */
-export function formatLabel(format) {
+let names = { product: {}, attention: {} };
+
+/** Keep the server's names of all pairs of formats, of products and of attentions. */
+export function keepNames(catalog) {
+  names = catalog;
+}
+
+/** Return the one name of a pair of formats, `INT4 (W4A16)`; of a format that the server does not know its key. */
+export function formatLabel(operator, format) {
   const { weight, activation } = operandsOf(format);
-  return weight === activation ? weight : `${weight} / ${activation}`;
+  return names[operator === "attention" ? "attention" : "product"][`${weight}.${activation}`] ?? format;
+}
+
+/** Return the question for the curves of batch against latency: [path, body]. */
+export function batchQuestion(state) {
+  const limited = [["token", "max_token_s"], ["first", "max_first_token_s"]].filter(([name]) => state[name] !== "");
+  return [
+    `api/models/${encodeURIComponent(state.model)}/batches`,
+    {
+      ...sizes(MODEL, state, ["context"]),
+      ...limits(MODEL, state),
+      ...Object.fromEntries(limited.map(([name, apiName]) => [apiName, Number(state[name])])),
+    },
+  ];
 }
 
 /** Return the number that was typed, `4,096`, `4 096` and `1e9` too, else the text itself: the API says what is wrong with it. */
@@ -177,7 +202,7 @@ export function typed(text) {
 function sizes(spec, state, names) {
   const asked = {};
   for (const name of names) {
-    const field = spec.fields.find((one) => one.name === name);
+    const field = spec.fields.find((candidate) => candidate.name === name);
     if (field.optional && state[name].trim() === "") continue;
     asked[field.apiName ?? name] = typed(state[name]);
   }
@@ -233,9 +258,9 @@ function timed(answer) {
 /** The plan to take: a format of the page where it is uniform, else a row of its own, with the pass that the ranking brings. */
 function pickOfModel({ chosen, summary, candidates, prediction }) {
   if (chosen === null) return { misfit: summary };
-  const plan = candidates.find((one) => one.plan === chosen);
+  const plan = candidates.find((candidate) => candidate.plan === chosen);
   const format = plan.kind === "baseline" ? chosen : plan.formats;
-  return { format, label: plan.name, operands: "", answer: prediction };
+  return { format, label: plan.name, answer: prediction };
 }
 
 function modelRow(answer, chip) {

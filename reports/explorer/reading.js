@@ -14,7 +14,7 @@ export function askReading(state, row, isMisfit, signal) {
 
 /** Return the sentences about {chip, rows, best, misfit} of several chips, the chosen one first. */
 export async function askVerdicts(chips, focus, signal) {
-  const asked = chips.filter((one, index) => index === 0 || one.chip);
+  const asked = chips.filter(({ chip }, index) => index === 0 || chip);
   const body = {
     chips: asked.map(({ key, chip, rows, best, misfit }) => ({
       name: chip?.name ?? key,

@@ -1,6 +1,6 @@
 // Every input of the page as one flat record of texts, in the address: a link shows what its sender saw.
 
-import { DEFAULT_INPUTS, OPERATORS } from "./operators.js";
+import { DEFAULT_INPUTS, OPERATORS, SLIDERS } from "./operators.js";
 
 export const MOST_FORMATS = 8;
 export const MOST_CHIPS = 4;
@@ -18,8 +18,8 @@ export function chipOf(catalog, name) {
   const here = catalog.thisMachine ?? undefined;
   if (asked === AUTO) return here;
   return (
-    catalog.hardware.find((one) => squeezed(one.key) === asked) ??
-    catalog.hardware.find((one) => one.aliases.some((alias) => squeezed(alias) === asked)) ??
+    catalog.hardware.find((chip) => squeezed(chip.key) === asked) ??
+    catalog.hardware.find((chip) => chip.aliases.some((alias) => squeezed(alias) === asked)) ??
     (here && squeezed(here.key) === asked ? here : undefined)
   );
 }
@@ -32,7 +32,7 @@ export function nearestChips(catalog, problem) {
 
 /** Return the model of the catalog that a name means; undefined where it means none. */
 export function modelOf(catalog, name) {
-  return catalog.models.find((one) => squeezed(one.key) === squeezed(name));
+  return catalog.models.find((model) => squeezed(model.key) === squeezed(name));
 }
 
 /** Return the name by which the API knows a chip: a machine that no catalog has is `auto`, as stored runs name it by its key. */
@@ -65,6 +65,7 @@ const DEFAULTS = {
   op: "product",
   ...DEFAULT_INPUTS,
   formats: "", // the usual ones of the chip
+  ...Object.fromEntries(SLIDERS.map((name) => [name, ""])),
   focus: "",
   compare: "h200-sxm,b200",
   run: "",
@@ -93,6 +94,7 @@ export function writeState(state) {
   const names = [
     ...ALWAYS.slice(0, 2),
     ...[...spec.fields, ...spec.limits].map((field) => field.name),
+    ...(spec.sliders ?? []),
     ...ALWAYS.slice(2),
   ];
   const query = new URLSearchParams(names.map((name) => [name, state[name]]));
@@ -105,7 +107,7 @@ export const listed = (text, most) =>
     ...new Set(
       text
         .split(",")
-        .map((one) => one.trim())
+        .map((part) => part.trim())
         .filter(Boolean),
     ),
   ].slice(0, most);

@@ -4,16 +4,13 @@
 /** Put values into the braces of a text: fit("{count} more", { count: 3 }). */
 export const fit = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
-/** A fact's text by a code; the code itself where nothing is listed. */
-export const named = (catalog, code) => catalog[code] ?? code.replaceAll("_", " ");
-
 export const ANSWER = {
   none: "Prediction",
   mend: "No prediction until the marked input is mended.",
   shared: "No prediction. {reason}",
   noFormat: "No prediction: the chip computes in none of these formats.",
   nothing: "Nothing to compare until there is a prediction.",
-  unranked: "The recommendation is still being computed: no format is marked yet.",
+  unranked: "The recommendation is still being computed.",
   title: "{question} on {chip}",
 };
 
@@ -37,6 +34,7 @@ export const FITS = { true: "fits in {capacity}", false: "does not fit in {capac
 
 export const TABLE = {
   label: "Table of formats",
+  role: "Advice",
   format: "Format",
   expected: "Expected",
   interval: "80 % of times",
@@ -51,6 +49,7 @@ export const TABLE = {
   ridge: "Ridge",
   path: "Path",
   notKnown: "not known",
+  doubtful: "doubtful",
   best: "best",
   recommended: "recommended",
   tooBig: "too big",
@@ -60,6 +59,10 @@ export const TABLE = {
 };
 export const GAPS = { kernel: "no kernel", engine: "no engine" };
 export const PATHS = { native: "native", emulated: "emulated in {format}", dequantize: "via {format}" };
+
+export const BATCHES = {
+  table: "Best batch of each format within the limits",
+};
 
 export const DETAIL = {
   nothing: "Nothing to take apart until there is a prediction.",
@@ -115,11 +118,8 @@ export const MEMORY = {
 };
 
 export const ADVICE = {
+  next: "Next:",
   mend: "No ranking until the marked input is mended.",
-  use: "Use {name}",
-  gain: "{ratio} {baseline}",
-  saved: "{share} of the weight bytes saved",
-  ideal: "ideal",
   tokens: "{rate} tokens/s",
   idealTokens: "ideal {rate} tokens/s",
   quality: "Quality: {quality}.",
@@ -138,9 +138,6 @@ export const RANKED_BY = {
   ideal: "Ranked for {phase} by ideal time.",
   measured: "Ranked for {phase} by measured time.",
 };
-/** How a format is applied, where the ranking's own name is Python's. */
-export const METHODS = { native_fp4: "native arithmetic", native_fp6: "native arithmetic", native_fp8: "native arithmetic" };
-
 export const STORED = {
   title: "What the stored runs say",
   confidence: "Confidence {confidence}: {reason}.",
@@ -223,6 +220,8 @@ export const GPU = {
 };
 
 export const FORM = {
+  asked: "{question} · {chip}",
+  change: "Change the question",
   formats: "One for both operands, or {weight} / {activation}; up to {count}.",
   meant: "Did you mean",
   placeholder: "{chip} (placeholder)",

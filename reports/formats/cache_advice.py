@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.formats.shape_advice import Excluded
+from reports.formats.short_answer import ShortAnswer, cache_answer
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text, times_text
@@ -94,6 +95,8 @@ class AttentionRecommendation:
     """Formats that are not ranked, with the reason."""
     findings: tuple[Finding, ...]
     """What to know about it, may be empty."""
+    short_answer: ShortAnswer
+    """Its first lines: what to take, and the formats beside it."""
 
 
 def cache_advice(
@@ -119,7 +122,13 @@ def cache_advice(
         candidates=tuple(_candidate(option, baseline) for option in ranking.options),
         excluded=tuple(Excluded(each.key, short_text(each.finding)) for each in ranking.excluded),
         findings=tuple(dict.fromkeys(ranking.findings)),
+        short_answer=cache_answer(ranking, query, _subject(chip, asked)),
     )
+
+
+def _subject(chip: Device, asked: AttentionQuestion) -> str:
+    sizes = " ".join(f"{name}={getattr(asked, name)}" for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D"))
+    return f"attention {sizes} on {chip.key}."
 
 
 def _source(option: Option) -> Literal["expected", "ideal"]:

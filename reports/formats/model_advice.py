@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reports.formats.short_answer import ShortAnswer, model_answer
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
@@ -296,6 +297,8 @@ class ModelRecommendation:
     """Searches of a format per layer; empty without losses of the model's layers."""
     front: tuple[FrontPlan, ...]
     """Plans of the searches, least loss first; empty without losses of the model's layers."""
+    short_answer: ShortAnswer
+    """Its first lines: what to take, the options by name, what to type next."""
 
 
 def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> ModelRecommendation:
@@ -340,6 +343,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
         front=tuple(
             FrontPlan(point.loss_value, unit, point.time_s, point.memory_bytes, point.labels) for point in ranking.front
         ),
+        short_answer=model_answer(ranking, chip),
     )
 
 

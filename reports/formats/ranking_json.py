@@ -213,6 +213,8 @@ class StoredAnswer:
     """Why its expected times are in doubt: they are of a busy machine; null where they are not."""
     summary: str
     """What to take, how fast, at what loss, how sure."""
+    gap: Finding | None
+    """Why there is no result: its times were disturbed or are implausible; null where there is one."""
     rows: tuple[StoredConfiguration, ...]
     """Best first."""
     refused: tuple[Refused, ...]
@@ -295,6 +297,7 @@ def stored_answer(ranking: StoredRanking) -> StoredAnswer:
         baseline_doubts=ranking.baseline_doubts,
         calibration_doubt=calibration_text(ranking) or None,
         summary=summary_of(ranking),
+        gap=ranking.gap if ranking.choice is None else None,
         rows=tuple(_stored_configuration(option, ranking) for option in ranking.options),
         refused=tuple(Refused(label, reason) for label, reason in excluded_texts(ranking)),
         missing=tuple(map(short_text, ranking.missing)),

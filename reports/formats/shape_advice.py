@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.formats.short_answer import ShortAnswer, product_answer
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import Finding, findings_text, first_with
 from roofline_model.formats.catalog import operands_label
@@ -108,6 +109,8 @@ class Recommendation:
     """Formats that are not ranked, with the reason."""
     findings: tuple[Finding, ...]
     """What to know about it, may be empty."""
+    short_answer: ShortAnswer
+    """Its first lines: what to take, the options by name, what to type next."""
 
 
 def shape_advice(ranking: Ranking) -> Recommendation:
@@ -141,6 +144,7 @@ def shape_advice(ranking: Ranking) -> Recommendation:
             if exclusion.option is not best
         ),
         findings=tuple(dict.fromkeys(ranking.findings)),
+        short_answer=product_answer(ranking),
     )
 
 

@@ -6,20 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import (
-    Cell,
-    Column,
-    Styled,
-    common_time,
-    in_prefix,
-    shared_prefix,
-    show_line,
-    show_notes,
-    show_table,
-    speedup,
-)
+from roofline_cli.screen.tables import Cell, Column, Styled, common_time, show_line, show_notes, show_table
 from roofline_model.chips.hardware import device_from_profile
-from roofline_model.core.units import format_achieved, format_percent, sentence
+from roofline_model.core.units import (
+    format_achieved,
+    format_percent,
+    format_speedup,
+    in_prefix,
+    sentence,
+    shared_prefix,
+)
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -173,7 +169,7 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
                 row.case.error_ratio if row.case.expected_error_ratio is None else row.case.expected_error_ratio,
                 signed=True,
             ),
-            speedup(option.speedup_ratio),
+            format_speedup(option.speedup_ratio),
             *loss_cells(option),
         ]
         for option, row in pairs
@@ -238,9 +234,9 @@ def print_details(comparison: Comparison) -> None:
             format_percent(row.case.expected_error_ratio, signed=True),
             row.case.bound or "–",
             format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
-            speedup(row.predicted_speedup),
-            speedup(row.expected_speedup),
-            speedup(row.measured_speedup),
+            format_speedup(row.predicted_speedup),
+            format_speedup(row.expected_speedup),
+            format_speedup(row.measured_speedup),
         ]
         for row, (ideal, likely, time) in zip(rows, shown_times, strict=True)
     ]
@@ -317,7 +313,7 @@ def _print_ranking(recommendation: ShapeRanking) -> None:
             option.label,
             time,
             "measured" if option.is_measured else Styled(option.estimate.source, "yellow"),
-            speedup(option.speedup_ratio),
+            format_speedup(option.speedup_ratio),
             "–" if (saved := saved_ratio(option)) is None else f"{saved * 100:.0f} %",
             option.method or "–",
             shape_reason(option, recommendation),

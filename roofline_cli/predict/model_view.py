@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports.formats.short_answer import good_kernels_sentence
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
-from roofline_cli.recommend.model_view import good_kernels_sentence, rate
-from roofline_cli.screen.tables import (
-    MISSING,
-    Cell,
-    Column,
-    Styled,
-    decimal_bytes,
-    in_prefix,
-    intensity,
-    shared_prefix,
-    show_line,
-    show_table,
-)
+from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, intensity, show_line, show_table
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, reason_text, short_text
-from roofline_model.core.units import counted, format_time
+from roofline_model.core.units import counted, format_rate, format_time, in_prefix, shared_prefix
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
@@ -151,7 +140,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
             str(prediction.workload.batch_count) if len(batches) > 1 else MISSING,
             in_prefix(None if step is None else step.time_s, prefix),
             in_prefix(prediction.time_s, prefix),
-            f"{rate(prediction.token_count / time_s)}{'' if step is not None else ' (ideal)'}",
+            f"{format_rate(prediction.token_count / time_s)}{'' if step is not None else ' (ideal)'}",
             decimal_bytes(prediction.memory.total_bytes),
             _fits(prediction),
         ]
@@ -248,7 +237,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
                 str(prediction.workload.batch_count),
                 _shown_time(prediction.time_s, longest_s),
                 _shown_time(None if expected is None else expected.time_s, longest_s),
-                f"{rate(tokens_per_s)}{'' if expected is not None else ' (ideal)'}",
+                f"{format_rate(tokens_per_s)}{'' if expected is not None else ' (ideal)'}",
                 _shown_time(unbroken_s, longest_s),
                 decimal_bytes(prediction.memory.weights_bytes),
                 decimal_bytes(prediction.memory.kv_bytes),
@@ -375,12 +364,12 @@ def _print_times(prediction: ModelPrediction) -> None:
 
 def _tokens(prediction: ModelPrediction, time_s: float) -> str:
     """Return the tokens per second of a pass in words; of several new tokens, what keeping them all or one each gives."""
-    work, tokens_per_s = prediction.workload, rate(prediction.token_count / time_s)
+    work, tokens_per_s = prediction.workload, format_rate(prediction.token_count / time_s)
     if work.phase == "prefill":
         return f"{tokens_per_s} prompt tokens/s"
     if work.new_count == 1:
         return f"{tokens_per_s} tokens/s"
-    request_rate = rate(work.batch_count / time_s)
+    request_rate = format_rate(work.batch_count / time_s)
     return (
         f"{tokens_per_s} tokens/s if all {work.new_count} new tokens of a sequence are kept, {request_rate} if one is"
     )

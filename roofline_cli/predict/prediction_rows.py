@@ -6,20 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import (
-    CAVEAT_COUNT,
-    MISSING,
-    Cell,
-    Column,
-    in_prefix,
-    shared_prefix,
-    show_line,
-    show_table,
-    speedup,
-)
+from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_table
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, by_severity, finding, reason_text, short_text
-from roofline_model.core.units import sentence
+from roofline_model.core.units import format_speedup, in_prefix, sentence, shared_prefix
 from roofline_model.formats.catalog import short_name
 from roofline_model.predictions.kernel import fastest
 
@@ -95,7 +85,7 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     else:
         took = f"expected {times.expected[index]} ({times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
-    gain = f", {speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
+    gain = f", {format_speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
     if best.format == best.baseline_format:
         gain = f", {best.bound}-bound"
     return f"{names[index]}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
@@ -104,8 +94,8 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
 def gain_cell(row: KernelRow, *, is_only_ideal: bool) -> str:
     """Return the expected speed-up of a row; the ideal one where it has no other, with its name beside expected ones."""
     if row.expected_speedup_ratio is not None or row.speedup_ratio is None:
-        return speedup(row.expected_speedup_ratio)
-    return speedup(row.speedup_ratio) if is_only_ideal else f"{speedup(row.speedup_ratio)} (ideal)"
+        return format_speedup(row.expected_speedup_ratio)
+    return format_speedup(row.speedup_ratio) if is_only_ideal else f"{format_speedup(row.speedup_ratio)} (ideal)"
 
 
 def show_doubts(doubts: Iterable[Finding]) -> None:
@@ -231,11 +221,11 @@ def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequenc
 
     name = baseline or "16-bit"
     is_expected = any(ratio is not None for ratio in expected)
-    floors = [speedup(ratio) for ratio in ideal]
+    floors = [format_speedup(ratio) for ratio in ideal]
     if not is_expected:
         return Gains(f"ideal vs {name}", floors, f"ideal vs {name}", [MISSING] * len(floors))
     shown = [
-        f"{floor} (ideal)" if estimate is None else speedup(estimate)
+        f"{floor} (ideal)" if estimate is None else format_speedup(estimate)
         for floor, estimate in zip(floors, expected, strict=True)
     ]
     return Gains(f"exp. vs {name}", shown, f"ideal vs {name}", floors)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline_cli.screen.output_file import check_output, written_file
-from roofline_cli.screen.tables import Column, decimal_bytes, in_prefix, shared_prefix, show_json, show_line, show_table
+from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_table
 from roofline_cli.shared.options import (
     AllOption,
     ColumnsOption,
@@ -23,7 +23,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import counted, format_percent, format_time
+from roofline_model.core.units import counted, format_percent, format_time, in_prefix, shared_prefix
 from roofline_model.formats.catalog import format_pair, pair_label
 
 if TYPE_CHECKING:

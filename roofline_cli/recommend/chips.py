@@ -7,21 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, SOURCES, loss_cells, tokens_cell
-from roofline_cli.screen.tables import (
-    MISSING,
-    Cell,
-    Column,
-    decimal_bytes,
-    in_prefix,
-    shared_prefix,
-    show_line,
-    show_table,
-    speedup,
-)
+from reports.formats.short_answer import SOURCES, tokens_text
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
+from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
 from roofline_model.core.answer import is_comparable
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_speedup, format_time, in_prefix, shared_prefix
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Option, Ranking
@@ -79,7 +70,7 @@ def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option
     for other, theirs in chosen[1:]:
         assert theirs.choice is not None
         if is_comparable(time.source, theirs.choice.estimate.source):
-            lead = speedup(theirs.choice.estimate.time_s / time.time_s)
+            lead = format_speedup(theirs.choice.estimate.time_s / time.time_s)
             return f"{chip} is fastest: {took}, {lead} as fast as {other}."
     return f"{chip}: {took}."
 
@@ -99,8 +90,8 @@ def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[
         chip,
         option_name(choice),
         f"{time} ({choice.estimate.source})" if is_bound else time,
-        tokens_cell(choice),
-        speedup(choice.speedup_ratio),
+        tokens_text(choice),
+        format_speedup(choice.speedup_ratio),
         MISSING if memory is None else decimal_bytes(memory.total_bytes),
         *loss_cells(choice),
     ]

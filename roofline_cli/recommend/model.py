@@ -150,8 +150,9 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     """Answer for a whole model, with every plan where `show_all`; exits 1 when nothing meets the limits."""
     from reports.formats.answer_json import command_json
     from reports.formats.model_advice import model_advice
+    from reports.formats.short_answer import model_answer
     from roofline_cli.recommend.model_layers import print_layers
-    from roofline_cli.recommend.model_view import print_model_answer, print_model_details
+    from roofline_cli.recommend.model_view import more_sentence, print_model_details, print_short_answer
 
     if question.has_layers and question.losses is None:
         raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
@@ -167,7 +168,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     if as_json:
         show_json(command_json(model_advice(ranking, chip, _shape(question))))
     else:
-        print_model_answer(ranking, chip)
+        print_short_answer(model_answer(ranking, chip), more_sentence(ranking, "plans"))
         if show_all:
             print_model_details(ranking)
         if question.has_layers:
@@ -182,7 +183,7 @@ def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_jso
     """Answer for a whole model on several chips; exits 1 when nothing meets the limits on any."""
     from reports.formats.answer_json import SCHEMA_VERSION, answer_json
     from reports.formats.model_advice import model_advice
-    from roofline_cli.recommend.model_view import workload
+    from reports.formats.short_answer import workload
     from roofline_model.recommend.plan_formats import plan_name
 
     if question.output is not None or question.has_layers:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import (
-    CAVEAT_COUNT,
-    MISSING,
-    Cell,
-    Column,
-    Styled,
-    decimal_bytes,
-    in_prefix,
-    shared_prefix,
-    show_line,
-    show_table,
-    speedup,
+from reports.formats.short_answer import (
+    LOSS_METRICS,
+    ROLES,
+    gain_text,
+    is_loss_known,
+    least_mark,
+    loss_texts,
+    tokens_text,
 )
-from roofline_model.core.finding import by_severity, finding, findings_text, first_with, short_text
-from roofline_model.core.units import format_time, sentence
+from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, show_line, show_table
+from roofline_model.core.finding import by_severity, finding, findings_text, short_text
+from roofline_model.core.units import in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from roofline_model.chips.hardware import Device
+    from reports.formats.short_answer import ShortAnswer
     from roofline_model.core.answer import Option, Ranking
-    from roofline_model.core.finding import Finding
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.plan_options import PlanOption
 
@@ -52,86 +46,39 @@ _COLUMNS = (
 )
 
 
-ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
-"""Role of an alternative → its name in the first column."""
-LOSS_COLUMNS = (
-    Column("PPL", "right", hide_empty=True),
-    Column("Tasks", "right", hide_empty=True),
-    Column("Loss", "right", hide_empty=True),
-)
-_LOSS_METRICS = ("perplexity", "task accuracy", "")
-"""Metric of each of these columns; the last takes every other one."""
-_ANSWER_COLUMNS = (
-    Column(""),
-    Column("Format"),
-    Column("Time", "right"),
-    Column("Tokens/s", "right", drop=1),
-    Column("Gain", "right"),
-    Column("Memory", "right", drop=2),
-    *LOSS_COLUMNS,
-)
+LOSS_COLUMNS = tuple(Column(head, "right", hide_empty=True) for head in LOSS_METRICS.values())
 
 
-def print_model_answer(ranking: ModelRanking, chip: Device) -> None:
+_SHORT_COLUMNS = {
+    "Tokens/s": Column("Tokens/s", "right", drop=1),
+    "Memory": Column("Memory", "right", drop=2),
+    "W saved": Column("W saved", "right", drop=2),
+    "Format": Column("Format"),
+}
+"""Head of a short answer's column → how it is printed; every other one is a plain number."""
+
+
+def print_short_answer(answer: ShortAnswer, more: str) -> None:
     """Print what to take, the options by name, up to two caveats, and what to type next: a dozen lines."""
-    choice = ranking.choice
-    show_line(answer_sentence(ranking), "bold" if choice is not None else "bold red")
-    show_line(f"{title(ranking, chip)}.", "dim")
-    named: list[tuple[str, Option]] = [("take", choice)] if choice is not None else []
-    named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
-    if named:
-        show_table(_ANSWER_COLUMNS, _answer_rows(named, ranking), says_what_is_left_out=False)
-        show_line(source_sentence(ranking), "dim")
-    for item in caveats(ranking)[:CAVEAT_COUNT]:
-        show_line(f"Note: {short_text(item)}", "yellow")
-    if next_step := next_command(ranking):
-        show_line(f"Next: {next_step}")
-    show_line(more_sentence(ranking, "plans"), "dim")
-
-
-def _answer_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> list[list[Cell]]:
-    prefix = shared_prefix([option.estimate.time_s for _, option in named], [])
-    return [
-        [
-            role,
-            plan_name(option),
-            f"{_least(option)}{in_prefix(option.estimate.time_s, prefix)}",
-            tokens_cell(option),
-            _gain(option, ranking),
-            decimal_bytes(_bytes(option)),
-            *loss_cells(option),
-        ]
-        for role, option in named
-    ]
-
-
-def answer_sentence(ranking: ModelRanking) -> str:
-    """Return what to take in one sentence, or why nothing is."""
-    choice, baseline = ranking.choice, ranking.baseline
-    if choice is None or baseline is None:
-        riskier = next((each.option for each in ranking.alternatives), None)
-        limit_pct = ranking.limits.loss_pct
-        if riskier is not None and limit_pct is not None:
-            name, most_pct = plan_name(riskier), riskier.loss.pct
-            loses = "its loss is unknown" if most_pct is None else f"it loses up to {most_pct:.3g} %"
-            return f"Nothing fits within a loss of {limit_pct:g} %. {name} fits, but {loses}."
-        text = str(ranking)
-        return sentence(text)
-    if choice is baseline:
-        return f"Stay with {plan_name(choice)}: {ranking.reason}."
-    time = choice.estimate
-    gain = "" if choice.speedup_ratio is None else f", {_gain(choice, ranking)} {ranking.wide}"
-    interval = ""
-    if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
-        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
-    took = f"{SOURCES[time.source]} {format_time(time.time_s)} a pass{interval}"
-    return f"Take {plan_name(choice)}: {took}{gain}; {_loss_words(choice)}."
-
-
-def caveats(ranking: Ranking) -> list[Finding]:
-    """Return what puts an answer in doubt, the gravest first, but for what the decision and the line on its times say."""
-    said = {"ranked-by-ideals", "ranked-by-ceilings", *(item.code for item in ranking.decision)}
-    return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in said)
+    has_choice = any(row.role == ROLES["take"] for row in answer.rows)
+    show_line(answer.sentence, "bold" if has_choice else "bold red")
+    show_line(answer.subject, "dim")
+    if answer.rows:
+        columns = (Column(""), *(_SHORT_COLUMNS.get(head, Column(head, "right")) for head in answer.columns))
+        first_loss = next((at for at, head in enumerate(answer.columns) if head in LOSS_METRICS.values()), None)
+        rows: list[list[Cell]] = []
+        for row in answer.rows:
+            cells: list[Cell] = [row.role, *row.cells]
+            if not row.is_loss_known and first_loss is not None:
+                cells[first_loss + 1] = Styled(row.cells[first_loss], "yellow")
+            rows.append(cells)
+        show_table(columns, rows, says_what_is_left_out=False)
+        show_line(answer.basis, "dim")
+    for note in answer.notes:
+        show_line(f"Note: {note}", "yellow")
+    if answer.next_command:
+        show_line(f"Next: {answer.next_command} {answer.next_effect}".rstrip())
+    show_line(more, "dim")
 
 
 def more_sentence(ranking: Ranking, noun: str) -> str:
@@ -140,73 +87,10 @@ def more_sentence(ranking: Ranking, noun: str) -> str:
     return f"More: --all lists {len(ranking.options)} {noun}{excluded}."
 
 
-SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
-"""Source of a time → what stands before it."""
-
-
-def source_sentence(ranking: Ranking) -> str:
-    """Return what the times are, and what they leave out."""
-    assert ranking.baseline is not None
-    source = ranking.baseline.estimate.source
-    if source == "ideal":
-        return "Times are ideal: an upper bound of speed, measured by nobody."
-    if source == "ceilings":
-        return "Times are the best that this machine's measured ceilings allow."
-    if source == "measured":
-        return "Times are measured."
-    return good_kernels_sentence()
-
-
-def good_kernels_sentence() -> str:
-    """Return whose kernels an expected time of a whole model is of, and what it leaves out."""
-
-    return sentence(short_text(finding("good-kernels")))
-
-
-def next_command(ranking: ModelRanking) -> str:
-    """Return what to type to get the chosen plan: a published checkpoint where one is known, else how to make it."""
-    from roofline_model.kernels.checkpoints import checkpoints_of
-
-    choice = ranking.choice
-    if choice is None or choice.kind == "published":
-        return ""
-    formats = dict(choice.formats)
-    published = checkpoints_of(ranking.question.name, formats.get("layers", ""))
-    if published:
-        cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
-        return f"vllm serve {published[0].repository}{cache}"
-    if choice is ranking.baseline:
-        return ""
-    return "roofline pipeline --model FOLDER -o OUT makes and measures it"
-
-
 def loss_cells(option: Option) -> list[Cell]:
-    """Return the cell of each column of losses: what decides, and what was published in the other metric."""
-    loss = option.loss
-    cells: list[Cell] = [MISSING] * len(_LOSS_METRICS)
-    if loss.source == "reference":
-        return ["0", *cells[1:]]
-    if loss.pct is None:
-        return [Styled("unknown", "yellow"), *cells[1:]]
-    column = _LOSS_METRICS.index(loss.metric) if loss.metric in _LOSS_METRICS else len(_LOSS_METRICS) - 1
-    cells[column] = f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %"
-    other = first_with(option.findings, "loss-in-other-metric")
-    if other is not None:
-        values = dict(other.values)
-        if values["metric"] in _LOSS_METRICS:
-            cells[_LOSS_METRICS.index(str(values["metric"]))] = f"≤ {values['high_pct']:.3g} %"
-    return cells
-
-
-def _loss_words(option: Option) -> str:
-    loss = option.loss
-    if loss.source == "reference":
-        return "it loses nothing"
-    if loss.pct is None:
-        return "its loss is unknown"
-    kind = "published" if loss.source == "claimed" else loss.source
-    moves = "falls" if "accuracy" in loss.metric else "rises"
-    return f"{loss.metric or 'perplexity'} {moves} by at most {loss.pct:.3g} % ({kind})"
+    """Return the cell of each column of losses, an unknown loss in yellow."""
+    texts = loss_texts(option)
+    return list(texts) if is_loss_known(option) else [Styled(texts[0], "yellow"), *texts[1:]]
 
 
 def print_model_details(ranking: ModelRanking) -> None:
@@ -230,24 +114,6 @@ def print_model_details(ranking: ModelRanking) -> None:
     if ranking.options:
         show_line(basis_sentence(ranking), "dim")
     show_line(reason_sentence(ranking))
-
-
-def title(ranking: ModelRanking, chip: Device) -> str:
-    """Return model, workload and chip in a line."""
-    return f"{workload(ranking)} on {chip.key}: {chip.name}"
-
-
-def workload(ranking: ModelRanking) -> str:
-    """Return model and workload in a line."""
-    from roofline_model.recommend.search.traffic_file import traffic_text
-
-    model = ranking.question.name
-    if len(ranking.traffic) > 1:
-        mix = " + ".join(traffic_text(share) for share in ranking.traffic)
-        return f"{model}, mean pass of {mix}"
-    work = ranking.traffic[0].workload
-    new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
-    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new}"
 
 
 def limits_sentence(ranking: ModelRanking) -> str:
@@ -315,10 +181,10 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
                 str(rank),
                 option.key,
                 in_prefix(ideal_s, prefix),
-                MISSING if time_s is None else f"{_least(option)}{in_prefix(time_s, prefix)}",
+                MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}",
                 *_interval(option, prefix),
-                tokens_cell(option),
-                _gain(option, ranking),
+                tokens_text(option),
+                gain_text(option, ranking.baseline),
                 MISSING if memory is None else decimal_bytes(memory.weight_bytes),
                 MISSING if memory is None else decimal_bytes(memory.cache_bytes),
                 decimal_bytes(_bytes(option)),
@@ -332,26 +198,6 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
             ]
         )
     return rows
-
-
-def _least(option: Option) -> str:
-    """Return the sign before a time that ceilings allow: it is no kernel's."""
-    return "≥ " if option.estimate.source == "ceilings" else ""
-
-
-def _gain(option: Option, ranking: ModelRanking) -> str:
-    """Return the speed-up, marked where only the ideals can be compared: a ceiling is no kernel's time."""
-    from reports.formats.model_advice import is_speedup_ideal
-
-    return f"{'ideal ' if is_speedup_ideal(option, ranking) else ''}{speedup(option.speedup_ratio)}"
-
-
-def tokens_cell(option: Option) -> str:
-    """Return the tokens per second at the time that the option is ranked by, marked where that is no kernel's."""
-    if option.tokens_per_s is None:
-        return MISSING
-    source = option.estimate.source
-    return f"{'≤ ' if source == 'ceilings' else ''}{rate(option.tokens_per_s)}{' (ideal)' if source == 'ideal' else ''}"
 
 
 def _interval(option: Option, prefix: str | None) -> tuple[str, str]:
@@ -387,10 +233,3 @@ def _loss_lines(ranking: ModelRanking) -> list[str]:
         if (is_claimed_choice or option.loss.source == "unknown") and (note := quality_note(option)):
             lines.append(f"loss of {option.key}: {note}")
     return lines
-
-
-def rate(tokens_per_s: float) -> str:
-    """Print tokens per second with one decimal below a thousand, two below ten."""
-    if tokens_per_s >= 999.95:
-        return f"{tokens_per_s:,.0f}"
-    return f"{tokens_per_s:.1f}" if tokens_per_s >= 9.995 else f"{tokens_per_s:.2f}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.formats.short_answer import gain_text, product_answer, saved_text
 from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
 from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.recommend.model import (
@@ -27,15 +28,7 @@ from roofline_cli.recommend.model import (
     UniformOption,
     recommend_for_model,
 )
-from roofline_cli.recommend.model_view import (
-    LOSS_COLUMNS,
-    ROLES,
-    SOURCES,
-    caveats,
-    loss_cells,
-    more_sentence,
-    source_sentence,
-)
+from roofline_cli.recommend.model_view import more_sentence, print_short_answer
 from roofline_cli.recommend.stored import (
     ForceOption,
     OperatorOption,
@@ -45,17 +38,12 @@ from roofline_cli.recommend.stored import (
     recommend_from_database,
 )
 from roofline_cli.screen.tables import (
-    CAVEAT_COUNT,
     MISSING,
-    Cell,
     Column,
     decimal_bytes,
-    in_prefix,
-    shared_prefix,
     show_json,
     show_line,
     show_table,
-    speedup,
 )
 from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
@@ -67,16 +55,15 @@ from roofline_cli.shared.options import (
     register_formats,
     with_user_formats,
 )
-from roofline_model.core.answer import is_comparable
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, findings_text, first_with, short_text
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_speedup, in_prefix, shared_prefix
 from roofline_model.formats.catalog import operands_label
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.options import product_name
 
 if TYPE_CHECKING:
-    from roofline_model.core.answer import Exclusion, Option, Ranking
+    from roofline_model.core.answer import Exclusion, Ranking
 
 COMMANDS = {
     "recommend": ("recommend", "Rank formats for a shape, a model, or by stored runs."),
@@ -361,91 +348,9 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
     return value
 
 
-ANSWER_ROW_COUNT = 5
-"""Rows of the answer's table: the choice, the alternatives, and the options that follow the choice."""
-_ANSWER_COLUMNS = (
-    Column(""),
-    Column("Format"),
-    Column("Ideal", "right"),
-    Column("Expected", "right", hide_empty=True),
-    Column("Gain", "right"),
-    Column("W saved", "right", drop=2),
-    *LOSS_COLUMNS,
-)
-
-
 def print_recommendation(ranking: Ranking) -> None:
     """Print what to take, the first options in a table, up to two caveats, and what to type next: a dozen lines."""
-    question = ranking.question
-    sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
-    show_line(answer_sentence(ranking), "bold")
-    show_line(f"{question.phase} {sizes} on {question.hardware}.", "dim")
-    show_table(_ANSWER_COLUMNS, _answer_rows(ranking), says_what_is_left_out=False)
-    show_line(source_sentence(ranking), "dim")
-    for line in _caveats(ranking)[:CAVEAT_COUNT]:
-        show_line(f"Note: {line}", "yellow")
-    shape = " ".join(f"-{name} {size}" for name, size in question.sizes)
-    show_line(f"Next: roofline compare {shape} measures it on this machine")
-    show_line(more_sentence(ranking, "formats"), "dim")
-
-
-UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
-"""Methods that say no more than the format does."""
-
-
-def answer_sentence(ranking: Ranking) -> str:
-    """Return what to take in one sentence."""
-    choice, baseline = ranking.choice, ranking.baseline
-    assert choice is not None
-    if choice is baseline:
-        return f"Stay with {product_name(choice)}: {ranking.reason}."
-    time, method = choice.estimate, "" if choice.method in UNNAMED_METHODS else f", {choice.method}"
-    interval = ""
-    if time.low_s is not None and time.high_s is not None:
-        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
-    gain = "" if baseline is None else f", {gain_text(choice, baseline)} {baseline.key}"
-    saved = f"; saves {ranking.memory_savings_pct:.0f} % of the weight bytes"
-    return f"Take {product_name(choice)}{method}: {SOURCES[time.source]} {format_time(time.time_s)}{interval}{gain}{saved}."
-
-
-def _answer_rows(ranking: Ranking) -> list[list[Cell]]:
-    """Return the choice, the alternatives, then the first of the other options."""
-    assert ranking.choice is not None
-    roles = {ranking.choice.key: "take", **{each.option.key: ROLES[each.role] for each in ranking.alternatives}}
-    by_key = {option.key: option for option in ranking.options}
-    others = [option for option in ranking.options if option.key not in roles]
-    options = [*(by_key[key] for key in roles), *others[: ANSWER_ROW_COUNT - len(roles)]]
-    ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
-    better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
-    prefix = shared_prefix(ideals_s, better_s)
-    return [
-        [
-            roles.get(option.key, ""),
-            product_name(option),
-            in_prefix(ideal_s, prefix),
-            in_prefix(time_s, prefix),
-            gain_text(option, ranking.baseline),
-            _saved(option),
-            *loss_cells(option),
-        ]
-        for option, ideal_s, time_s in zip(options, ideals_s, better_s, strict=True)
-    ]
-
-
-def _saved(option: Option) -> str:
-    memory = option.memory
-    return MISSING if memory is None or memory.saved_ratio is None else f"{memory.saved_ratio * 100:.0f} %"
-
-
-def _caveats(ranking: Ranking) -> list[str]:
-    """Return what looks better than the choice and is not, then what puts the times in doubt."""
-    choice = ranking.choice
-    better = [item for item in choice.findings if item.code in BETTER_CODES] if choice is not None else []
-    return [short_text(item) for item in (*caveats(ranking), *better)]
-
-
-BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
-"""Reasons of a choice that name an option which looks better."""
+    print_short_answer(product_answer(ranking), more_sentence(ranking, "formats"))
 
 
 def print_details(ranking: Ranking) -> None:
@@ -489,13 +394,13 @@ def print_details(ranking: Ranking) -> None:
                 option.method,
                 option.path,
                 in_prefix(ideal_s, prefix),
-                speedup(option.ideal_speedup_ratio) if has_better else MISSING,
+                format_speedup(option.ideal_speedup_ratio) if has_better else MISSING,
                 time,
                 interval,
                 gain_text(option, ranking.baseline),
                 estimate.provenance or MISSING,
                 MISSING if memory is None else decimal_bytes(memory.total_bytes),
-                _saved(option),
+                saved_text(option),
                 option.bound,
                 loss_text(option.loss),
             ]
@@ -517,13 +422,6 @@ def print_details(ranking: Ranking) -> None:
         show_line(text, "dim")
     if ranking.choice is not None:
         show_line(f"Why {product_name(ranking.choice)}: {ranking.reason}.")
-
-
-def gain_text(option: Option, baseline: Option | None) -> str:
-    """Return the speed-up, marked where only the ideals can be compared."""
-
-    is_alike = baseline is None or is_comparable(option.estimate.source, baseline.estimate.source)
-    return speedup(option.speedup_ratio) if is_alike else f"ideal {speedup(option.speedup_ratio)}"
 
 
 def basis_sentence(ranking: Ranking) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, ROLES, SOURCES, loss_cells
+from reports.formats.short_answer import ROLES, SOURCES
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
     MISSING,
     Cell,
@@ -17,11 +18,10 @@ from roofline_cli.screen.tables import (
     show_line,
     show_notes,
     show_table,
-    speedup,
 )
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, has_code, short_text
-from roofline_model.core.units import counted, sentence
+from roofline_model.core.units import counted, format_speedup, sentence
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
         source = "" if best.is_measured else f"{best.estimate.source} "
         doubt = " !" if best.trust.doubts else ""
         time = f"{source}{common_time([best.estimate.time_s])[0]}{doubt}"
-        rows.append([_short_title(title), best.precision, time, speedup(best.speedup_ratio)])
+        rows.append([_short_title(title), best.precision, time, format_speedup(best.speedup_ratio)])
     show_table(_ANSWERS, rows, says_what_is_left_out=False)
 
 
@@ -382,7 +382,7 @@ def _speedup(row: Option) -> str:
     """Return the speed-up; one that no night measured, or over a baseline in doubt, is marked at the number."""
     from reports.stored.words import speedup_marks
 
-    return speedup(row.speedup_ratio) + speedup_marks(row.trust)
+    return format_speedup(row.speedup_ratio) + speedup_marks(row.trust)
 
 
 def _interval(row: Option) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 KILO = 1e3
 MEGA = 1e6
 GIGA = 1e9
@@ -114,3 +116,58 @@ def format_percent(ratio: float | None, digits: int = 1, signed: bool = False) -
     if ratio is None:
         return "–"
     return f"{ratio * 100:{'+' if signed else ''}z.{digits}f} %"  # z: a zero has no minus
+
+
+LARGEST_SHARED = 999.995
+"""From here on two decimals print as `1000.00`: a table never says 3054.17 µs in one column and 3.222 ms in the next."""
+
+
+def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
+    """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at all.
+
+    That of the smallest time, unless the largest would take four digits before the point: [8.4e-6], [0.19e-3] → µ;
+    [9.7e-6], [1.07e-3] → m.
+    """
+    present = [time for column in columns_s for time in column if time]
+    if not present:
+        return None
+    units = list(DECIMAL_PREFIXES)
+    units = units[units.index(own_prefix(min(present))) : units.index("") + 1]
+    return next((unit for unit in units if max(present) < LARGEST_SHARED * DECIMAL_PREFIXES[unit]), "")
+
+
+def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:
+    """Print a time in a given unit, `0.58 ms`; in its own below a tenth of it (`41.2 µs`) and from four digits on.
+
+    `is_sum`: of a column that adds up, so a small time stays in its unit, with two digits.
+    """
+    if not time_s or prefix is None:
+        return format_time(time_s)
+    value = time_s / DECIMAL_PREFIXES[prefix]
+    if is_sum and 0.00095 <= value < 0.0995:
+        return f"{value:.2g} {prefix}s"
+    return f"{value:.2f} {prefix}s" if 0.0995 <= value < LARGEST_SHARED else format_time(time_s)
+
+
+def format_speedup(ratio: float | None) -> str:
+    """Print a speed-up as the seeds do, `4.0x`; below 1, two decimals; missing → `–`."""
+    if ratio is None:
+        return "–"
+    return f"{ratio:.1f}x" if ratio >= 0.995 else f"{ratio:.2g}x"
+
+
+def own_prefix(time_s: float) -> str:
+    """Return the prefix that prints a time with one to three digits before the point."""
+    chosen = "p"
+    for name in ("p", "n", "µ", "m", ""):
+        # The margin keeps 999.999 ns from printing as "1000.00 ns".
+        if time_s >= DECIMAL_PREFIXES[name] * 0.99995:
+            chosen = name
+    return chosen
+
+
+def format_rate(tokens_per_s: float) -> str:
+    """Print tokens per second with one decimal below a thousand, two below ten."""
+    if tokens_per_s >= 999.95:
+        return f"{tokens_per_s:,.0f}"
+    return f"{tokens_per_s:.1f}" if tokens_per_s >= 9.995 else f"{tokens_per_s:.2f}"

@@ -164,7 +164,7 @@ def fastest_sixteen_bit(device: Device, shape: tuple[int, int, int], times: Case
 def baseline_format(device: Device) -> str | None:
     """Return the 16-bit format that speed-ups refer to on a chip; None where it declares none."""
     try:
-        return product_formats(device, None).formats[0].fmt.key
+        return _fastest_unit(device, ()).key
     except UnsupportedError:
         return None
 

@@ -80,6 +80,11 @@ def drawn(page) -> None:
     raise AssertionError(f"the page still shows {about!r}, its address is {search!r}")
 
 
+def text(page, selector: str) -> str:
+    """Return a text of the page with plain blanks."""
+    return page.text_content(selector).replace("\u00a0", " ")
+
+
 def rows(page) -> dict[str, dict[str, tuple[str, str]]]:
     """Return format → column → (whole value, text) of the table of formats."""
     return page.evaluate(

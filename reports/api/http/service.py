@@ -39,6 +39,8 @@ class Limits:
 
 KEPT_RECOMMENDATIONS = 4_096
 """A few kilobytes each."""
+KEPT_BATCH_CURVES = 64
+"""Of a model on a chip: some ten kilobytes each."""
 KEPT_STORED_ADVICE = 8
 """Of thousands of cases a few megabytes each."""
 MOST_WAITING_SWEEPS = 64
@@ -63,6 +65,7 @@ class Service:
     recommendations: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_RECOMMENDATIONS))
     stored_advice: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_STORED_ADVICE))
     """For who has the turn of `ranking`."""
+    batch_curves: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_BATCH_CURVES))
     read_runs: RunCache = field(default_factory=RunCache)
     sweeping: ComputeLimiter = field(default_factory=lambda: ComputeLimiter("a sweep", MOST_WAITING_SWEEPS))
     """One sweep at a time: it uses a core."""

@@ -1,4 +1,5 @@
-"""POST /api/explorer/reading and /api/explorer/verdicts: what the explorer says of the answers that it shows, in words.
+"""The explorer's own: /api/explorer/reading and /api/explorer/verdicts, what the explorer says of the answers that it shows, in words; and the
+names of all pairs of formats.
 
 The page's own: it hands the numbers of its answers back, as it does for its figure, and places the words. Whoever wants the
 answers themselves has them with their findings.
@@ -6,12 +7,15 @@ answers themselves has them with their findings.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import APIRouter
 from pydantic import Field
 
 from reports.api.base_models import RequestBody
 from reports.api.http.strict_route import StrictRoute
 from reports.text.answer_words import AnswerFacts, ChipFacts, ChosenFormat, Reading, reading, verdicts
+from roofline_model.formats.catalog import FORMATS, attention_name, format_name
 
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 
@@ -30,6 +34,16 @@ class VerdictsRequest(RequestBody):
 
     chips: list[ChipFacts] = Field(min_length=1, max_length=MOST_CHIPS)
     focus: ChosenFormat | None = Field(default=None, description="the format that is looked at")
+
+
+@router.get("/api/explorer/names")
+async def format_names() -> dict[str, dict[str, str]]:
+    """The one name of every pair of formats: of a product's or a model's (weight.activation), and of an attention's (cache.query)."""
+    return {"product": _names(format_name), "attention": _names(attention_name)}
+
+
+def _names(name: Callable[[str, str], str]) -> dict[str, str]:
+    return {f"{first}.{second}": name(first, second) for first in FORMATS for second in FORMATS}
 
 
 @router.post("/api/explorer/reading")

@@ -1,4 +1,4 @@
-"""POST /api/models/{key}/predict and /recommend: one pass of a whole model, and which formats for it; `router` is what the app includes."""
+"""POST /api/models/{key}/predict, /recommend and /batches: one pass of a whole model, which formats for it, and how many at once; `router` is what the app includes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from reports.api.catalog.this_machine import own_chip
 from reports.api.http.problem import naming
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
+from reports.formats.batch_answer import BatchAnswer, batch_answer
 from reports.formats.model_advice import ModelRecommendation, model_advice
 from roofline_model.chips.hardware import Device
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.models.format_plan import AS_PUBLISHED, plan_from_text, wide_head_exceptions
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT
+from roofline_model.predictions.batches import BatchCurves, batch_curves, with_limits
 from roofline_model.predictions.model import PassPrediction, pass_prediction
 from roofline_model.recommend.model import recommend_model
 
@@ -101,6 +103,29 @@ class ModelRecommendRequest(RequestBody):
     )
 
 
+class BatchRequest(RequestBody):
+    """How many sequences at once, in which format, within these limits of time?"""
+
+    model_config = ConfigDict(
+        **RequestBody.model_config,
+        json_schema_extra={"examples": [{"context_tokens": 4096, "max_token_s": 0.05, "max_first_token_s": 2}]},
+    )
+
+    context_tokens: Dimension | None = Field(
+        default=None, description="tokens a sequence has, and a new prompt; default 4096, or the model's longest"
+    )
+    memory_limit_gb: float | None = Field(
+        default=None, gt=0, le=1e9, description="decimal gigabytes (1e9 bytes); default: the chip's memory"
+    )
+    max_loss_pct: float | None = Field(
+        default=None, ge=0, lt=1e6, description="most that quality may lose, percent, measured or published; default: 3"
+    )
+    max_token_s: float | None = Field(default=None, gt=0, le=1e9, description="longest time per token, seconds")
+    max_first_token_s: float | None = Field(
+        default=None, gt=0, le=1e9, description="longest time to the first token, seconds"
+    )
+
+
 @router.post("/api/models/{key}/predict", response_model=PassPrediction, summary="Predict one pass of a model")
 def model_predict(
     request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
@@ -170,3 +195,41 @@ def model_recommendation_json(model: str, chip: str | Device, body: ModelRecomme
             formats=body.formats,
         )
     return answer_bytes(model_advice(ranking, device, shape))
+
+
+@router.post(
+    "/api/models/{key}/batches",
+    response_model=BatchAnswer,
+    summary="Weigh batch against latency",
+)
+async def batches_of_model(
+    request: Request, key: ModelKey, body: BatchRequest, hardware_key: HardwareKey = DEFAULT_CHIP
+) -> Response:
+    """Time per token, time to the first token and tokens/s of every format and batch, and the best within the limits."""
+    from reports.figures.batches import batch_colours, batch_figure
+    from reports.figures.plotly_drawer import plotly_json
+
+    model, chip = find_model(key).name, asked_chip(request, hardware_key)
+    service: Service = request.app.state.service
+    question = ("batches", model, chip, body.context_tokens, body.memory_limit_gb, body.max_loss_pct)
+    curves = service.batch_curves.get(question)
+    if curves is None:  # half a second: not in the event loop
+        curves = await service.workers.run(curves_of_model, model, own_chip(chip) or chip, body)
+        service.batch_curves.put(question, curves)
+    held = with_limits(curves, max_token_s=body.max_token_s, max_first_token_s=body.max_first_token_s)
+    colours = {name: list(colour[:2]) for name, colour in batch_colours(held).items()}
+    figure = {**plotly_json(batch_figure(held), with_texts=True), "colours": colours}
+    return Response(answer_bytes(batch_answer(held, figure)), media_type="application/json")
+
+
+def curves_of_model(model: str, chip: str | Device, body: BatchRequest) -> BatchCurves:
+    """Return the curves of a request, whatever its limits of time."""
+    device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
+    with naming("context_tokens"):
+        return batch_curves(
+            device,
+            shape,
+            context=body.context_tokens,
+            memory_limit_bytes=None if body.memory_limit_gb is None else body.memory_limit_gb * 1e9,
+            max_loss_pct=body.max_loss_pct,
+        )

@@ -1,4 +1,4 @@
-"""Lists of the database page by page: runs, and the cases of a run."""
+"""Lists of the database: runs and the cases of a run page by page, and the fastest cases of a product."""
 
 from __future__ import annotations
 
@@ -42,6 +42,16 @@ class CaseList:
     """Which part of the list this is."""
     cases: tuple[StoredCase, ...]
     """The cases of this page."""
+
+
+@dataclass(frozen=True, slots=True)
+class FastestCases:
+    """The fastest measured case of one product in each pair of formats, in one run."""
+
+    run: RunInfo
+    """The run they are of."""
+    cases: tuple[StoredCase, ...]
+    """A case per pair of formats."""
 
 
 def page_of(total_count: int, offset: int, limit: int) -> Page:

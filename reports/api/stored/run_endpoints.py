@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from reports.api.answer_models import answer_bytes
-from reports.api.base_models import NAME_PATTERN
+from reports.api.base_models import CACHE_TEXT, NAME_PATTERN, CacheName
 from reports.api.http.entity_tag import tagged
 from reports.api.http.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
 from reports.api.http.service import Service
@@ -22,6 +22,7 @@ from reports.api.stored.run_cache import ReadRun
 from reports.api.stored.store_access import without_place
 from reports.text.display_text import shown, stored_text
 from roofline_model.core.errors import UnknownNameError
+from roofline_model.operators.product import MAX_DIMENSION
 
 # What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer to
 # load than everything else of the server together.
@@ -46,6 +47,8 @@ RunName = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, description="most items of the page, count; the server's most is in /api/health")]
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="items to skip, count")]
+Size = Annotated[int, Query(ge=1, le=MAX_DIMENSION, description="size of the product, count")]
+CacheOf = Annotated[CacheName, Query(description=CACHE_TEXT)]
 CaseKeyOf = Annotated[
     str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="the case of this key only: sixteen hex digits")
 ]
@@ -112,6 +115,39 @@ def cases(
         cases=tuple(map(stored_case, summaries[offset : offset + limit])),
     )
     return tagged(request, answer_bytes(answer, stored_text))
+
+
+@router.get(
+    "/api/runs/{run}/fastest",
+    response_model="reports.api.stored.pages:FastestCases",
+    summary="Find the fastest measured case of each pair of formats",
+)
+def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cache: CacheOf = "cold") -> Response:
+    """Of one product in one run; a disturbed time counts only where a pair of formats has no other, and says so by its flags."""
+    from reports.api.stored.pages import FastestCases
+    from reports.formats.run_answer import stored_case
+
+    read = read_run(_service(request), run)
+    fastest: dict[tuple[str, str], CaseSummary] = {}
+    for case in cases_with(read, "", "measured"):
+        stored = case.lead.record.case
+        formats, sizes = dict(stored.formats), dict(stored.shape)
+        is_asked = (sizes.get("M"), sizes.get("N"), sizes.get("K")) == (M, N, K) and stored.cache == cache
+        if not is_asked or case.measured_s is None or not {"a", "b"} <= formats.keys():
+            continue
+        pair = formats["b"], formats["a"]
+        if pair not in fastest or _speed_order(case) < _speed_order(fastest[pair]):
+            fastest[pair] = case
+    answer = FastestCases(run=read.run, cases=tuple(map(stored_case, fastest.values())))
+    return tagged(request, answer_bytes(answer, stored_text))
+
+
+def _speed_order(case: CaseSummary) -> tuple[bool, float]:
+    """Return what the fastest case has least of: disturbance, then time."""
+    from results.verdicts.headline_evidence import DISTURBING_FLAGS
+
+    assert case.measured_s is not None
+    return not set(case.flags).isdisjoint(DISTURBING_FLAGS), case.measured_s
 
 
 @router.get(

@@ -6,9 +6,11 @@ import { byId, capitalized, el, fill, number, sentence, withCode } from "../dom.
 import { bytes, counted, moment, percent, significant, time, times } from "../numbers.js";
 import { formatLabel, typed } from "../operators.js";
 import { chipOf } from "../state.js";
-import { ADVICE, fit, METHODS, named, RANKED_BY, STORED } from "../words.js";
+import { ADVICE, fit, RANKED_BY, STORED } from "../words.js";
 
 const MOST_ROWS = 5;
+/** Kinds of plans whose name does not say their formats. */
+const MIXED = ["strategy", "search"];
 const MOST_STORED_ROWS = 4;
 
 /** Show the API's ranking ({answer} or {problem}) for an operator. */
@@ -18,10 +20,7 @@ export function showAdvice(operator, { answer, problem }) {
   const more = advice.rows.slice(MOST_ROWS);
   return fill(
     byId("advice"),
-    advice.pick ? el("p", { class: "pick" }, advice.pick) : null,
-    advice.notice ? el("p", { class: "notice" }, sentence(advice.notice)) : null,
     el("p", { class: "quiet" }, withCode(advice.basis.filter(Boolean).join(" "))),
-    ...(advice.alternatives ?? []).map((text) => el("p", { class: "quiet" }, text)),
     ranking(advice.rows.slice(0, MOST_ROWS), 1),
     more.length
       ? el("details", {}, el("summary", {}, fit(ADVICE.more, { count: more.length })), ranking(more, MOST_ROWS + 1))
@@ -42,42 +41,24 @@ export function showAdvice(operator, { answer, problem }) {
   );
 }
 
-const labelOf = (row) => formatLabel(`${row.weight_format}.${row.activation_format}`);
 const excludedOf = (answer) => answer.excluded.map((row) => [row.format, row.reason]);
 const rankedBy = ({ phase, ranked_by: kind }) => fit(RANKED_BY[kind], { phase });
 const qualityOf = ({ quality }) => fit(ADVICE.quality, { quality: quality.replace(/\.$/, "") });
 
-/** What to take in bold, with its facts: "Use NVFP4 · native arithmetic · 3.3× FP16". */
-const use = (name, ...facts) => [
-  el("strong", {}, fit(ADVICE.use, { name })),
-  facts.filter(Boolean).map((fact) => ` · ${fact}`),
-];
-
-/** The API's own sentence in bold. */
-const decision = (text) => el("strong", {}, sentence(text));
-
 function ofProduct(answer) {
-  const { best, baseline } = answer;
-  const isMisfit = answer.fits_memory_limit === false; // then the smallest is no advice
-  const gain = fit(ADVICE.gain, { ratio: times(best.speedup_ratio), baseline: labelOf(baseline) });
-  const saved = fit(ADVICE.saved, { share: percent(best.memory_saved_ratio) });
-  const pick = best.method === "none" ? decision(answer.reason) : use(labelOf(best), named(METHODS, best.method), gain, saved);
   return {
-    pick: isMisfit ? null : pick,
-    notice: isMisfit ? answer.summary : null,
-    basis: [rankedBy(answer), qualityOf(best)],
-    rows: answer.candidates.map((row) => ({ ...row, label: labelOf(row), gain: times(row.speedup_ratio), gap: row.kernel_gap })),
+    basis: [rankedBy(answer), qualityOf(answer.best)],
+    rows: answer.candidates.map((row) => ({ ...row, label: row.name, gain: times(row.speedup_ratio), gap: row.kernel_gap })),
     excluded: excludedOf(answer),
   };
 }
 
 function ofAttention(answer) {
   return {
-    pick: decision(answer.summary),
     basis: [fit(ADVICE.query, { format: answer.activation_format }), rankedBy(answer), qualityOf(answer.best)],
     rows: answer.candidates.map((row) => ({
       ...row,
-      label: row.kv_format,
+      label: formatLabel("attention", `${row.kv_format}.${answer.activation_format}`),
       gain: `${times(row.speedup_ratio)} · ${bytes(row.kv_bytes)}`,
       gap: row.kernel_gap,
       reason: row.kernel_gap ? `${row.reason}; ${row.kernel_gap.text}` : row.reason,
@@ -89,11 +70,7 @@ function ofAttention(answer) {
 function ofModel(answer) {
   const chosen = answer.candidates.find((row) => row.plan === answer.chosen);
   return {
-    pick: chosen ? pickOfModel(answer, chosen) : null,
-    alternatives: answer.alternatives.map(({ text }) => sentence(text)),
-    notice: chosen ? null : answer.summary,
     basis: [
-      chosen && `${chosen.formats}.`,
       chosen && fit(ADVICE.loss, { quality: chosen.quality.text }),
       fit(ADVICE.within, { limits: limits(answer.limits), source: answer.time_source }),
     ],
@@ -102,7 +79,7 @@ function ofModel(answer) {
       label: row.name,
       gain: [times(row.speedup_ratio), tokens(row), bytes(row.memory.total_bytes)].join(" · "),
       gap: row.kernel_gap,
-      reason: `${row.plan === row.formats ? "" : `${row.formats}. `}${fit(ADVICE.loss, { quality: row.quality.text })} ${capitalized(row.reason)}`,
+      reason: `${MIXED.includes(row.kind) ? `${row.formats}. ` : ""}${fit(ADVICE.loss, { quality: row.quality.text })} ${capitalized(row.reason)}`,
     })),
     excluded: answer.excluded.map((row) => [row.candidate?.name ?? row.plan, row.reason]),
   };
@@ -110,12 +87,6 @@ function ofModel(answer) {
 
 const tokens = (row) =>
   fit(row.time_source === "ideal" ? ADVICE.idealTokens : ADVICE.tokens, { rate: significant(row.tokens_per_s, 4) });
-
-function pickOfModel(answer, chosen) {
-  if (chosen.kind === "baseline") return decision(answer.summary);
-  const gain = fit(ADVICE.gain, { ratio: times(chosen.speedup_ratio), baseline: answer.wide_format });
-  return use(chosen.name, gain, chosen.is_speedup_ideal && ADVICE.ideal, tokens(chosen), bytes(chosen.memory.total_bytes));
-}
 
 function limits({ max_loss_pct: most, memory_limit_bytes: size }) {
   const loss = fit(ADVICE.limit, { most: significant(most, 3) });
@@ -186,17 +157,17 @@ function questionOf(state, chip) {
 function storedRanking(answer) {
   const [stored] = answer.rankings;
   if (!stored?.rows.some((row) => row.time_source === "measured")) return [];
-  const { rows, changes } = stored;
+  const { rows, changes, gap } = stored;
   const moved = changes.filter((change) => change.before_rank !== null && change.before_rank !== change.after_rank);
   return [
     el("h3", {}, STORED.title),
-    el("p", {}, sentence(stored.summary)),
+    el("p", { class: gap ? "notice" : null }, sentence(stored.summary)),
     el(
       "ol",
       { class: "ranking" },
       rows.slice(0, MOST_STORED_ROWS).map((row) => {
         const confidence = fit(STORED.confidence, { confidence: row.confidence, reason: row.confidence_reason });
-        return rankedRow(row, row.speedup_ratio === null ? null : gain(row), `${confidence} `, evidence(row));
+        return rankedRow(row, gap || row.speedup_ratio === null ? null : gain(row), `${confidence} `, evidence(row));
       }),
     ),
     moved.map((change) => el("p", { class: "quiet" }, sentence(change.sentence))),

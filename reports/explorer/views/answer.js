@@ -6,6 +6,7 @@ import { byteRate, bytes, flopRate, intensity, interval, MISSING, significant, t
 import { formatLabel, operandsOf, OPERATORS } from "../operators.js";
 import { gapOf } from "../reading.js";
 import { formatsOf, MOST_FORMATS } from "../state.js";
+import { showReason } from "./take.js";
 import { ANSWER, FIGURES, fit, FITS, GAPS, KNOWN_BY, PATHS, ROOF_OF, TABLE } from "../words.js";
 
 /** Show the main chip's answer, `reading` of its focused row; `measured` is a case of the chosen run that is the very product asked
@@ -14,6 +15,7 @@ export function showAnswer(state, main, reading, store, measured, isRanked) {
   const focus = focusedRow(main, state.focus);
   if (!focus) return showNothing(main);
   say(byId("answer-title"), fit(ANSWER.title, { question: OPERATORS[state.op].title(focus.answer), chip: focus.chip }));
+  byId("prediction").hidden = false;
   say(byId("headline"), reading.headline);
   say(byId("why"), reading.why);
   fill(byId("figures"), figures(focus, reading));
@@ -29,14 +31,11 @@ function showNothing(main) {
   const shared = [...new Set(main.rows.map((row) => row.error))];
   const isWrong = Object.keys(main.errors).length > 0;
   const reason = shared.length === 1 ? fit(ANSWER.shared, { reason: shared[0] }) : ANSWER.noFormat;
+  const reasons = isWrong || shared.length === 1 ? [] : main.rows.map((row) => `${row.label}: ${row.error}`);
   say(byId("answer-title"), ANSWER.none);
-  say(byId("headline"), isWrong ? ANSWER.mend : (main.problem?.message ?? reason));
-  say(byId("why"), "");
-  fill(byId("figures"));
-  fill(
-    byId("remarks"),
-    isWrong || shared.length === 1 ? [] : main.rows.map((row) => el("li", {}, `${row.label}: ${row.error}`)),
-  );
+  showReason(isWrong ? ANSWER.mend : (main.problem?.message ?? reason), reasons);
+  byId("prediction").hidden = true;
+  for (const id of ["headline", "why", "figures", "remarks"]) fill(byId(id));
   fill(byId("table"), el("p", { class: "quiet" }, ANSWER.nothing));
   return null;
 }
@@ -76,7 +75,7 @@ function figures(row, { largest_part: largest }) {
 
 function showTable(state, main, focus, store, measured, isRanked) {
   const isModel = state.op === "model";
-  const hasMeasured = Object.keys(measured).length > 0;
+  const hasMeasured = main.rows.some((row) => measured[row.format]);
   const against = fit(TABLE.against, { baseline: focus.baseline ?? TABLE.noBaseline });
   const heads = [
     TABLE.format,
@@ -150,6 +149,7 @@ function tableRow(row, { state, main, focus, store, measured, heads, against }) 
       "td",
       { class: "n", "data-head": TABLE.measured },
       own ? number(own.measured_s, time(own.measured_s)) : MISSING,
+      own?.doubts.length ? el("span", { class: "bad gap", title: own.doubts.join(", ") }, TABLE.doubtful) : null,
     ),
     [against]: el(
       "td",
@@ -188,12 +188,11 @@ function rowHead(row, isFocus, store) {
   });
   radio.checked = isFocus;
   radio.disabled = Boolean(row.error);
-  const about = [row.weight !== row.activation && row.operands, row.isAdded && TABLE.recommended].filter(Boolean);
   return el(
     "th",
     { scope: "row" },
     el("label", {}, radio, el("span", { class: "swatch", "data-format": row.label }), el("span", {}, withBreaks(row.label))),
-    about.length ? el("span", { class: "quiet widths" }, about.join(" · ")) : null,
+    row.isAdded ? el("span", { class: "quiet widths" }, TABLE.recommended) : null,
   );
 }
 
@@ -226,7 +225,7 @@ function wideQuery(state, rows, store) {
       el(
         "button",
         { type: "button", class: "small", onclick: () => store.set({ formats: [...chosen, pair].join(",") }) },
-        fit(TABLE.add, { format: formatLabel(pair) }),
+        fit(TABLE.add, { format: formatLabel(state.op, pair) }),
       ),
     ),
   ];

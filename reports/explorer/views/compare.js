@@ -67,7 +67,7 @@ export function showCompare(chips, sentences, store, catalog) {
 function remove(store, key) {
   store.set({
     compare: comparedOf(store.get())
-      .filter((one) => one !== key)
+      .filter((other) => other !== key)
       .join(","),
   });
   byId("compare-add").focus();
@@ -169,7 +169,7 @@ function mark(row) {
 function unknown(key, problem, store, catalog) {
   const others = comparedOf(store.get());
   const near = nearestChips(catalog, problem).filter((chip) => !others.includes(chip.key));
-  const instead = (chip) => store.set({ compare: others.map((one) => (one === key ? chip.key : one)).join(",") });
+  const instead = (chip) => store.set({ compare: others.map((other) => (other === key ? chip.key : other)).join(",") });
   return [
     el("p", { class: "error" }, fit(COMPARE.unknown, { name: key })),
     near.length

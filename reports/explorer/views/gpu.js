@@ -98,9 +98,9 @@ function showReading({ name, reading }, powers) {
 
 /** Draw the power of the last two minutes. */
 function spark(values) {
-  const known = values.filter((value) => value !== null);
-  if (known.length < LEAST_DRAWN) return null;
-  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const readings = values.filter((value) => value !== null);
+  if (readings.length < LEAST_DRAWN) return null;
+  const [low, high] = [Math.min(...readings), Math.max(...readings)];
   const x = (index) => (index / (KEPT_READINGS - 1)) * SPARK.width;
   const y = (value) => SPARK.height - 3 - ((value - low) / (high - low || 1)) * (SPARK.height - 6);
   const shapes = "http://www.w3.org/2000/svg";

@@ -3,7 +3,7 @@
 import { ApiProblem, ask, get, hasToken } from "../api.js";
 import { byId, el, fill, number, options, withCode } from "../dom.js";
 import { counted, count, flopRate, interval, MISSING, moment, percent, signedPercent, time } from "../numbers.js";
-import { operandsOf, typed } from "../operators.js";
+import { pairKey, typed } from "../operators.js";
 import { drawOther, drawRoofline } from "./plot.js";
 import { chipOf } from "../state.js";
 import { fit, MEASURED, TABLE } from "../words.js";
@@ -15,8 +15,9 @@ const MOST_CASES = 500;
 export function startMeasured(store, catalog) {
   let runs = null;
   let listProblem = null;
-  let found = null; // {run, page, cases} of the chosen run
+  let chosenRun = null; // {run, page, cases} of the chosen run
   let caseProblem = null;
+  let fastest = {}; // format → the fastest case of the product asked for, as the server picks it
   let asked = "";
   let picked = null;
   let drawn = null;
@@ -36,6 +37,11 @@ export function startMeasured(store, catalog) {
   }
 
   async function loadCases(state, signal) {
+    await loadRun(state, signal);
+    fastest = chosenRun === null ? {} : await askFastest(chosenRun.run.run_id, state, signal);
+  }
+
+  async function loadRun(state, signal) {
     const wanted = JSON.stringify([state.run, state.words]);
     if (wanted === asked) return;
     let [cases, refused] = [null, null]; // kept apart until they are here: an overtaken question changes nothing
@@ -51,7 +57,7 @@ export function startMeasured(store, catalog) {
         refused = problem;
       }
     }
-    [found, caseProblem, asked, picked] = [cases, refused, wanted, null];
+    [chosenRun, caseProblem, asked, picked] = [cases, refused, wanted, null];
   }
 
   function show(state) {
@@ -73,7 +79,7 @@ export function startMeasured(store, catalog) {
       place,
       controls(state),
       caseProblem ? el("p", { class: "error" }, caseProblem.message) : null,
-      found
+      chosenRun
         ? results(state)
         : state.run === ""
           ? el(
@@ -92,12 +98,12 @@ export function startMeasured(store, catalog) {
   }
 
   /** Whether the chosen run was measured on the chosen chip. */
-  const isOfChip = (state) => found !== null && found.run.hardware === (chipOf(catalog, state.hw)?.key ?? state.hw);
+  const isOfChip = (state) => chosenRun !== null && chosenRun.run.hardware === (chipOf(catalog, state.hw)?.key ?? state.hw);
 
   /** Under the plot that has the point: the main one, or that of a run of another chip. */
   function showPicked(state) {
     const isHere = isOfChip(state);
-    const card = picked ? caseCard(picked, found.run) : [];
+    const card = picked ? caseCard(picked, chosenRun.run) : [];
     fill(byId("picked"), isHere ? card : []);
     if (byId("picked-here")) fill(byId("picked-here"), isHere ? [] : card);
   }
@@ -107,13 +113,13 @@ export function startMeasured(store, catalog) {
       run.run_id,
       `${moment(run.started_at)} · ${run.hardware} · ${run.label || run.run_id.slice(0, 8)}${run.status === "complete" ? "" : ` (${run.status})`}`,
     ]);
-    const chosen = found ? found.run.run_id : state.run; // a link may name a run by label or prefix
-    const isListed = chosen === "" || runs.runs.some((run) => run.run_id === chosen);
-    const choices = [["", MEASURED.none], ...(isListed ? [] : [[chosen, chosen]]), ...named];
+    const name = chosenRun ? chosenRun.run.run_id : state.run; // a link may name a run by label or prefix
+    const isListed = name === "" || runs.runs.some((run) => run.run_id === name);
+    const choices = [["", MEASURED.none], ...(isListed ? [] : [[name, name]]), ...named];
     const select = el(
       "select",
       { id: "run", onchange: () => store.set({ run: select.value, words: "" }) },
-      options(choices, chosen),
+      options(choices, name),
     );
     const words = el("input", {
       id: "words",
@@ -132,7 +138,7 @@ export function startMeasured(store, catalog) {
   }
 
   function results(state) {
-    const { run, page, cases } = found;
+    const { run, page, cases } = chosenRun;
     const here = isOfChip(state);
     const total = counted(page.total_count, "measured case");
     if (cases.length === 0)
@@ -156,7 +162,7 @@ export function startMeasured(store, catalog) {
           chip: chipOf(catalog, state.hw)?.key ?? state.hw,
         }),
       ),
-      cases.some((one) => one.flags.includes("simulated"))
+      cases.some((stored) => stored.flags.includes("simulated"))
         ? el("p", { class: "notice" }, MEASURED.simulated)
         : null,
       here
@@ -173,27 +179,27 @@ export function startMeasured(store, catalog) {
     ];
   }
 
-  const question = (state) => ({ run: found.run.run_id, words: state.words.trim() });
+  const question = (state) => ({ run: chosenRun.run.run_id, words: state.words.trim() });
 
   return {
     loadRuns,
     loadCases,
     show,
     /** Measured cases that belong over the roofs of the chosen chip. */
-    overlay: (state) => (isOfChip(state) ? found.cases : []),
+    overlay: (state) => (isOfChip(state) ? chosenRun.cases : []),
     /** The question that these cases answer. */
     question,
-    /** Cases of that very product, by format of the page. */
-    matching: (state, formats) => (isOfChip(state) ? matchingCases(found.cases, state, formats) : {}),
+    /** The fastest case of that very product, by format of the page. */
+    fastest: (state) => (isOfChip(state) ? fastest : {}),
     /** Chips that runs are stored of. */
     chips: () => [...new Set((runs?.runs ?? []).map((run) => run.hardware))],
     pick(key, state) {
-      picked = found?.cases.find((one) => `case:${one.case_key}` === key) ?? null;
+      picked = chosenRun?.cases.find((stored) => `case:${stored.case_key}` === key) ?? null;
       showPicked(state);
     },
     async draw(state) {
       const place = byId("measured-plot");
-      if (place && found)
+      if (place && chosenRun)
         await drawRoofline(place, { rows: [], focus: null, measured: question(state) }, (key) => {
           this.pick(key, state);
           this.draw(state);
@@ -202,25 +208,18 @@ export function startMeasured(store, catalog) {
   };
 }
 
-function matchingCases(cases, state, formats) {
-  if (state.op !== "product") return {};
-  const found = {};
-  for (const format of formats) {
-    const { weight, activation } = operandsOf(format);
-    const same = cases.filter(
-      (one) =>
-        ["M", "N", "K"].every((name) => one.shape[name] === typed(state[name])) &&
-        one.cache === state.cache &&
-        one.formats.b === weight &&
-        one.formats.a === activation,
-    );
-    const best = same.reduce(
-      (fastest, one) => (fastest === null || one.measured_s < fastest.measured_s ? one : fastest),
-      null,
-    );
-    if (best) found[format] = best;
+/** Ask for the fastest measured case of the product asked for, by format; none of what is no product. */
+async function askFastest(run, state, signal) {
+  const sizes = Object.fromEntries(["M", "N", "K"].map((name) => [name, typed(state[name])]));
+  if (state.op !== "product" || !Object.values(sizes).every(Number.isInteger)) return {};
+  try {
+    const query = new URLSearchParams({ ...sizes, cache: state.cache });
+    const { cases } = await get(`api/runs/${encodeURIComponent(run)}/fastest?${query}`, signal);
+    return Object.fromEntries(cases.map((fast) => [pairKey(fast.formats.b, fast.formats.a), fast]));
+  } catch (problem) {
+    if (!(problem instanceof ApiProblem)) throw problem;
+    return {}; // the form says what is wrong with a size
   }
-  return found;
 }
 
 /** Return the choice among the figures of a run's report, and the place where one is drawn. */
@@ -283,29 +282,29 @@ function reportLink(run) {
   );
 }
 
-function caseCard(one, run) {
+function caseCard(stored, run) {
   const facts = [
     [
       TABLE.measured,
-      number(one.measured_s, time(one.measured_s)),
-      one.interval_half_width_ratio === null ? "" : `± ${percent(one.interval_half_width_ratio, 1)}`,
+      number(stored.measured_s, time(stored.measured_s)),
+      stored.interval_half_width_ratio === null ? "" : `± ${percent(stored.interval_half_width_ratio, 1)}`,
     ],
     [
       TABLE.expected,
-      one.expected_s === null ? MISSING : number(one.expected_s, time(one.expected_s)),
-      one.expected_s === null
+      stored.expected_s === null ? MISSING : number(stored.expected_s, time(stored.expected_s)),
+      stored.expected_s === null
         ? ""
         : fit(MEASURED.offBy, {
-            interval: interval(one.expected_low_s, one.expected_high_s),
-            error: signedPercent(one.error_expected_ratio),
+            interval: interval(stored.expected_low_s, stored.expected_high_s),
+            error: signedPercent(stored.error_expected_ratio),
           }),
     ],
     [
       TABLE.ideal,
-      one.ideal_s === null ? MISSING : number(one.ideal_s, time(one.ideal_s)),
-      one.roof_share_ratio === null ? "" : fit(MEASURED.ofRoof, { share: percent(one.roof_share_ratio) }),
+      stored.ideal_s === null ? MISSING : number(stored.ideal_s, time(stored.ideal_s)),
+      stored.roof_share_ratio === null ? "" : fit(MEASURED.ofRoof, { share: percent(stored.roof_share_ratio) }),
     ],
-    [MEASURED.rate, flopRate(one.achieved_flops_per_s), one.bound ? fit(MEASURED.bound, { bound: one.bound }) : ""],
+    [MEASURED.rate, flopRate(stored.achieved_flops_per_s), stored.bound ? fit(MEASURED.bound, { bound: stored.bound }) : ""],
   ];
   return el(
     "div",
@@ -313,8 +312,8 @@ function caseCard(one, run) {
     el(
       "p",
       {},
-      el("b", {}, one.title),
-      ` · ${one.precision} · ${one.kernel} · ${one.cache} · ${counted(one.process_count, "process", "processes")} · `,
+      el("b", {}, stored.title),
+      ` · ${stored.precision} · ${stored.kernel} · ${stored.cache} · ${counted(stored.process_count, "process", "processes")} · `,
       reportLink(run),
     ),
     el(
@@ -324,28 +323,28 @@ function caseCard(one, run) {
         el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "quiet" }, note)),
       ),
     ),
-    one.doubts.length ? el("p", { class: "notice" }, fit(MEASURED.doubtful, { doubts: one.doubts.join(", ") })) : null,
+    stored.doubts.length ? el("p", { class: "notice" }, fit(MEASURED.doubtful, { doubts: stored.doubts.join(", ") })) : null,
   );
 }
 
 function caseTable(cases, run) {
   const heads = MEASURED.heads;
   const words = ["Case", "Format", "Kernel", "Bound"];
-  const rows = cases.map((one) => {
+  const rows = cases.map((stored) => {
     const cell = (head, value, text) => el("td", { class: "n", "data-head": head }, number(value, text));
     return el(
       "tr",
-      { "data-case": one.case_key },
-      el("th", { scope: "row" }, one.title),
-      el("td", { "data-head": "Format" }, one.precision),
-      el("td", { "data-head": "Kernel" }, `${one.kernel}, ${one.cache}`),
-      cell("Measured", one.measured_s, time(one.measured_s)),
-      cell("±", one.interval_half_width_ratio, percent(one.interval_half_width_ratio, 1)),
-      cell("Expected", one.expected_s, time(one.expected_s)),
-      cell("Error", one.error_expected_ratio, signedPercent(one.error_expected_ratio)),
-      cell("Ideal", one.ideal_s, time(one.ideal_s)),
-      cell("Of roof", one.roof_share_ratio, percent(one.roof_share_ratio)),
-      el("td", { "data-head": "Bound" }, one.bound ?? MISSING),
+      { "data-case": stored.case_key },
+      el("th", { scope: "row" }, stored.title),
+      el("td", { "data-head": "Format" }, stored.precision),
+      el("td", { "data-head": "Kernel" }, `${stored.kernel}, ${stored.cache}`),
+      cell("Measured", stored.measured_s, time(stored.measured_s)),
+      cell("±", stored.interval_half_width_ratio, percent(stored.interval_half_width_ratio, 1)),
+      cell("Expected", stored.expected_s, time(stored.expected_s)),
+      cell("Error", stored.error_expected_ratio, signedPercent(stored.error_expected_ratio)),
+      cell("Ideal", stored.ideal_s, time(stored.ideal_s)),
+      cell("Of roof", stored.roof_share_ratio, percent(stored.roof_share_ratio)),
+      el("td", { "data-head": "Bound" }, stored.bound ?? MISSING),
     );
   });
   return el(

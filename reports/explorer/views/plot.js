@@ -50,10 +50,11 @@ export async function drawRoofline(place, { rows, focus, measured }, onPick) {
 export async function drawOther(place, legend, figure) {
   await plotly();
   if (!place.isConnected) return; // overtaken
+  const isFirst = !drawn.has(place);
   drawn.set(place, { figure, legend, width: place.clientWidth });
   await draw(place, figure);
   fillLegend(legend, figure);
-  followWidth(place);
+  if (isFirst) followWidth(place);
 }
 
 /** Draw what `drawOther` has drawn anew, in the colours that the page has now. */

@@ -24,6 +24,11 @@ def text_of(name: str) -> str:
     return place.read_text(encoding="utf-8")
 
 
+def place_of(path: str):
+    """Return the file of a path of the page."""
+    return resources.files("reports").joinpath(path.replace("figures/", "figures/static/"))
+
+
 def resolved(module: str, importer: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(importer), module))
 
@@ -51,5 +56,7 @@ def test_the_page_loads_its_own_files_only():
             assert not [key for key, _ in attrs if key.startswith("on") or key == "style"]
 
     Links().feed(text_of("index.html"))
-    assert [one for one in found if not FOLDER.joinpath("..", one).is_file()] == ["api/openapi.json"]
+    assert [path for path in found if not place_of(path).is_file()] == ["api/openapi.json"]
+    preloaded = {path.removeprefix("explorer/") for path in found if path.endswith(".js")}
+    assert preloaded == {name for name in MODULES if name != SHARED} | {"figures/figure.js"}
     assert "default-src 'self'" in text_of("index.html")

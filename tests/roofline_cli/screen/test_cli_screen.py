@@ -12,17 +12,15 @@ from roofline_cli.screen.tables import (
     clean_line,
     common_time,
     decimal_bytes,
-    in_prefix,
     intensity,
     paired_times,
     plus_minus,
     screen_width,
-    shared_prefix,
     show_json,
     show_line,
     show_table,
-    speedup,
 )
+from roofline_model.core.units import format_speedup, in_prefix, shared_prefix
 
 COLUMNS = (
     Column("Name"),
@@ -173,6 +171,6 @@ def test_numbers_print_as_the_tables_need_them():
         "1024",
         "–",
     ]
-    assert [speedup(x) for x in (1.0, 3.53, 0.25, 0.0123, None)] == ["1.0x", "3.5x", "0.25x", "0.012x", "–"]
+    assert [format_speedup(x) for x in (1.0, 3.53, 0.25, 0.0123, None)] == ["1.0x", "3.5x", "0.25x", "0.012x", "–"]
     assert [plus_minus(x) for x in (0.0123, 1.4, 208.69, None)] == ["±1.2 %", "±140 %", "±>999 %", "–"]
     assert [decimal_bytes(x) for x in (128e9, 8.4e6, 999, None)] == ["128 GB", "8.4 MB", "999 B", "–"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from explorer_page import FakeGpu, drawn, rows, served, watched
+from explorer_page import FakeGpu, drawn, rows, served, text, watched
 
 from roofline_model.core.units import format_time
 
@@ -218,7 +218,7 @@ def test_advice_is_the_apis_for_caches_and_models_too(page, address):
     drawn(page)
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
     found = httpx.post(f"{address}/api/attention/recommend", json=body).json()
-    assert found["best"]["kv_format"] in page.text_content("#advice .pick strong")
+    assert text(page, "#take") == found["short_answer"]["sentence"]
     assert float(page.locator("#advice .ranking data").first.get_attribute("value")) == found["best"]["time_s"]
     page.check("input[name=operator][value=model]", force=True)
     page.fill("#loss", "100")
@@ -227,7 +227,7 @@ def test_advice_is_the_apis_for_caches_and_models_too(page, address):
     found = httpx.post(
         path, json={"batch_count": 1, "context_tokens": 4096, "phase": "decode", "max_loss_pct": 100}
     ).json()
-    assert page.text_content("#advice .pick strong") == f"Use {found['candidates'][0]['name']}"
+    assert text(page, "#take") == found["short_answer"]["sentence"]
     shown = [float(one.get_attribute("value")) for one in page.locator("#advice .ranking data").all()]
     assert shown == [one["time_s"] for one in found["candidates"]]
     page.fill("#loss", "-3")
@@ -246,7 +246,7 @@ def test_a_format_without_a_kernel_is_marked_and_never_the_fastest(page, address
     assert row.locator(".gap").text_content() == "no kernel"
     assert row.locator(".best").count() == 0
     assert page.locator("#table .best").count() == 1
-    assert "MXFP4" not in page.text_content("#advice .pick")
+    assert page.locator("#options tr.chosen").get_attribute("data-option") != "MXFP4"
     page.check("input[name=focus][value=MXFP4]")
     drawn(page)
     assert "No kernel known on gb10" in page.text_content("#remarks")
@@ -376,7 +376,7 @@ def test_the_keyboard_reaches_everything_in_reading_order(page):
     assert page.input_value("#M") == "2"
     assert "2 ×" in page.text_content("#answer-title")
     page.focus("input[name=focus]:checked")
-    above = page.locator("tr:has(+ tr.chosen)").get_attribute("data-format")
+    above = page.locator("#table tr:has(+ tr.chosen)").get_attribute("data-format")
     page.keyboard.press("ArrowUp")
     drawn(page)
     assert page.evaluate("() => [document.activeElement.name, document.activeElement.value]") == ["focus", above]
@@ -405,6 +405,7 @@ def test_no_serious_fault_of_accessibility_in_light_and_dark(page):
 
 def test_a_phone_needs_no_sideways_scrolling(page):
     page.set_viewport_size({"width": 390, "height": 844})
+    page.click("#asked")
     for operator in ("gemm", "attention", "model"):
         page.check(f"input[name=operator][value={operator}]", force=True)
         if operator == "gemm":

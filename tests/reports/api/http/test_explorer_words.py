@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from explorer_page import drawn, served
+from explorer_page import drawn, served, text
 
 from roofline_model.core.units import format_time
 
@@ -75,14 +75,13 @@ def test_the_best_format_is_that_of_the_ranking(page, address):
     at(page, address, "compare=")
     advice = httpx.post(f"{address}/api/recommend", json={"M": 1, "N": 4096, "K": 4096}).json()
     best = advice["best"]
-    assert best["weight_format"] == best["activation_format"]  # so the page calls it by that one name
     assert page.locator("#table tr:has(.best)").get_attribute("data-format") == best["format"]
-    assert page.text_content("#headline").startswith(f"{best['format']} should take {format_time(best['time_s'])} (")
-    assert page.text_content("#advice .pick strong") == f"Use {best['format']}"
+    assert page.text_content("#headline").startswith(f"{best['name']} should take {format_time(best['time_s'])} (")
+    assert text(page, "#take") == advice["short_answer"]["sentence"]
     at(page, address, "op=attention&Skv=128&compare=")
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 128, "D": 128}
-    summary = httpx.post(f"{address}/api/attention/recommend", json=body).json()["summary"]
-    assert page.text_content("#advice .pick") == f"{summary[0].upper()}{summary[1:]}."
+    advice = httpx.post(f"{address}/api/attention/recommend", json=body).json()
+    assert text(page, "#take") == advice["short_answer"]["sentence"]
 
 
 def test_a_machine_without_a_catalog_entry_is_known_by_its_key_too(page, address):
@@ -105,7 +104,7 @@ def test_a_format_without_an_expected_time_says_why_and_offers_the_pair_that_has
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128, "precision": "INT8"}
     reason = httpx.post(f"{address}/api/attention", json=body).json()["expected_reason"]["text"]
     assert reason in page.text_content("#unknown-times")
-    page.get_by_role("button", name="Add INT8 / FP16").click()
+    page.get_by_role("button", name="Add INT8 KV").click()
     drawn(page)
     assert httpx.URL(page.url).params["formats"] == "FP16,INT8,INT8.FP16"
     assert page.locator("tr[data-format='INT8.FP16'] td[data-head=Expected] data").get_attribute("value") != ""
@@ -117,16 +116,16 @@ def test_chips_are_compared_by_the_recommendation_of_each_first(page, address):
     best = {}
     for chip in ("gb10", "b200"):
         answer = httpx.post(f"{address}/api/recommend?hardware_key={chip}", json={"M": 1, "N": 4096, "K": 4096}).json()
-        best[chip] = answer["best"]["format"], answer["best"]["time_s"]
-    assert best["gb10"][0] == "FP8_E4M3"  # none of the chosen formats: a row of its own
+        best[chip] = answer["best"]["name"], answer["best"]["time_s"]
+    assert best["gb10"][0] == "FP8 (W8A8)"  # none of the chosen formats: a row of its own
     assert page.locator("#table tr:has(.best)").get_attribute("data-format") == "FP8_E4M3"
     first, second = page.locator("#compare > p").all_text_contents()[:2]
     ratio = best["gb10"][1] / best["b200"][1]
     assert first.startswith("Each as recommended: NVIDIA B200")
     assert f"with {best['b200'][0]} " in first
     assert f"is {ratio:.1f}× as fast as NVIDIA GB10" in first
-    assert "with FP8_E4M3 " in first
-    assert second.startswith("All in INT4 / FP16: ")
+    assert "with FP8 (W8A8) " in first
+    assert second.startswith("All in INT4 (W4A16): ")
     widths = page.evaluate("() => [...document.querySelectorAll('#compare .bar')].map((bar) => bar.offsetWidth)")
     assert len(widths) == 6
     assert min(widths) > 10
@@ -140,7 +139,7 @@ def test_a_plan_that_is_no_format_of_the_page_is_the_one_answer(page, address):
     assert (plan["formats"], plan["name"]) == ("FP8_E4M3; cache FP8_E4M3", "FP8 (W8A8) + FP8 KV")
     assert page.text_content("#headline").startswith(f"{plan['name']} should take {format_time(plan['time_s'])} (")
     assert page.text_content("#headline").endswith(", 1.9× as fast as BF16.")
-    assert page.text_content("#advice .pick strong") == f"Use {plan['name']}"
+    assert page.locator("#options tr.chosen th").text_content() == plan["name"]
     assert page.locator("#table tr:has(.best)").get_attribute("data-format") == plan["formats"]
     assert page.locator("#table .best").count() == 1
     assert page.locator("#detail .parts tr").count() > 3
@@ -178,11 +177,11 @@ def test_the_formats_at_first_are_those_of_the_chips_own_16_bit(page, address):
 def test_a_format_without_a_kernel_would_take_its_time(page, address):
     at(page, address, "hw=h100-sxm&compare=&focus=NVFP4")
     said = page.text_content("#headline")
-    assert said.startswith("NVFP4 would take ")
+    assert said.startswith("NVFP4 (W4A4) would take ")
     assert said.endswith("No kernel that could run it on this chip is known.")
     at(page, address, "hw=gb10&op=model&compare=&focus=INT8")
     said = page.text_content("#headline")
-    assert said.startswith("INT8 would take ")
+    assert said.startswith("INT8 (W8A8) would take ")
     assert "torch alone has one" in said
     assert page.text_content("#table tr[data-format=INT8] .gap") == "no engine"
 
@@ -226,7 +225,7 @@ def test_a_wrong_size_is_not_called_a_chip_that_cannot_compute(page, address):
     at(page, address, "N=0&compare=b200")
     assert page.locator(".chip-card").count() == 2
     assert "cannot compute" not in page.text_content("#compare")
-    assert page.text_content("#headline") == "No prediction until the marked input is mended."
+    assert page.text_content("#take") == "No prediction until the marked input is mended."
     at(page, address, "op=model&batch=x&compare=")
     error = page.text_content("#error-batch")
     assert error.startswith("Batch should be ")
