@@ -299,6 +299,9 @@ def get_hardware(name: str | Device | Path) -> Device:
 
     Capitals, dashes, underscores and blanks in a name do not count: `RTX 4090`, `rtx4090`, `rtx-4090`. A `Device` is
     returned unchanged. Raises `UnknownNameError` with the nearest names, or `DefinitionError` for a bad file.
+
+    >>> get_hardware("RTX 4090").bandwidth.value  # bytes/s
+    1008000000000.0
     """
     if isinstance(name, Device):
         return name

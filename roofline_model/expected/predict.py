@@ -77,6 +77,11 @@ def predict_expected(
     - `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
     - `allow_ceilings`: where no kernel was timed, return the lower bound of a calibrated machine's ceilings.
     - `ideal`: the result of `roofline.predict` for the same work, chip and cache state, to save computing it again.
+
+    >>> from roofline_model.operators.product import gemm
+    >>> prediction = predict_expected(gemm(1, 4096, 4096, a="BF16"), "gb10")
+    >>> [round(1e6 * time_s, 1) for time_s in (prediction.low_s, prediction.time_s, prediction.high_s)]
+    [129.7, 149.0, 172.8]
     """
     try:
         return _predicted(

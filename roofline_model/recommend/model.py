@@ -75,6 +75,9 @@ def recommend_model(
 ) -> ModelRanking:
     """Return the ranked plans of a model on a chip, what was excluded and why, and the plan to take.
 
+    >>> recommend_model("h100-sxm", "llama-3.1-8b")
+    <ModelRanking llama-3.1-8b on h100-sxm: FP8 (W8A8) 4.222 ms, 6 options, 9 excluded>
+
     - `phase`, `batch`, `context` (default 4096 tokens, or the model's longest): as in `predict_model`. `traffic` is a mix of
       passes instead.
     - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass, and the loss

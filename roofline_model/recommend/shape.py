@@ -31,6 +31,9 @@ def recommend_quantization(
 ) -> Ranking:
     """Rank the formats for C(M×N) = A(M×K)·B(K×N) on a chip.
 
+    >>> recommend_quantization("gb10", 1, 4096, 4096)
+    <Ranking gemv 1x4096x4096 on gb10: INT4 (W4A16) 31.74 µs, 7 options, 0 excluded>
+
     `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
     decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
     `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each option's case,
