@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bench_cases.models.decoded_gguf import decoded_from
 from bench_cases.quantization.plans.precisions import PRECISIONS
+from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import RooflineError, UnsupportedError
-from roofline_model.core.user_path import shortened, user_path
 from roofline_model.models.hf.config import cached_config, read_config
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape

@@ -15,8 +15,8 @@ from torch import nn
 from bench_cases.models.reference import DEFAULT_MODEL, REPORT_FILE, SEEDED_LLAMAS, SeededLlama
 from bench_cases.quantization.saved.save_load import load_quantized
 from bench_cases.quantization.torchao_library import quiet_imports
+from roofline_model.core.definition_text import shortened
 from roofline_model.core.errors import MissingDependencyError, RooflineError, UnsupportedError, nearest_names
-from roofline_model.core.user_path import shortened
 
 HUB_TIMEOUT_S = 3.0
 

@@ -39,9 +39,9 @@ from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.target import Target, read_target
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Option
+from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import DefinitionError, UnsupportedError
 from roofline_model.core.units import format_memory, format_time
-from roofline_model.core.user_path import user_path
 from roofline_model.models.decoder_step import Workload, check_context
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any
 from bench_cases.models.reference import find_model
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.plans.precisions import parse_precision
+from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.user_path import user_path
 from roofline_model.models.decoder_step import Workload
 
 DEFAULT_CONTEXT_COUNT = {"cpu": 128, "cuda": 512}

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from bench_cases.shapes.calibration import ORIGIN, PRODUCT_SIZES
+from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
-from roofline_model.core.user_path import shortened, user_path
 from roofline_model.models.hf.parameters import attention_matrices
 from roofline_model.models.model_registry import get_model, list_models
 from roofline_model.models.model_shapes import ModelShape

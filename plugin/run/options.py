@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.user_path import shortened, user_path
 from roofline_model.operators.case import MODES
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from reports.ranking.shape_results import ShapeResult, first_regime
 from reports.text.display_text import counted
 from reports.text.labels import regime_title
 from results.records.flags import DOUBTFUL_FLAGS
-from results.verdicts.gain import roughly, times_faster
-from results.verdicts.headline_evidence import gap_of_all
+from results.verdicts.gain import gap_of_all, roughly, times_faster
 from results.verdicts.shape_verdict import are_level, expected_speedup, is_sixteen_bit, speedups
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text

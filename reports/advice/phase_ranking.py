@@ -10,7 +10,7 @@ from reports.cases.rows import option_label, option_precision, weight_saved_rati
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult
 from reports.text.display_text import shown
-from results.verdicts.headline_evidence import gap_of_all
+from results.verdicts.gain import gap_of_all
 from results.verdicts.losses import is_wide, product_loss
 from results.verdicts.model_results import ModelResult
 from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline

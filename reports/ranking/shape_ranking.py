@@ -25,8 +25,7 @@ from reports.text.display_text import shown
 from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
-from results.verdicts.gain import measured_gain
-from results.verdicts.headline_evidence import headline_gap
+from results.verdicts.gain import headline_gap, measured_gain
 from results.verdicts.losses import product_loss
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,

@@ -25,7 +25,7 @@ from reports.text.labels import regime_title
 from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals
-from results.verdicts.headline_evidence import headline_gap
+from results.verdicts.gain import headline_gap
 from results.verdicts.losses import StoredLosses
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
 from roofline_model.chips.hardware import doubt_of_times

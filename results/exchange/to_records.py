@@ -9,7 +9,7 @@ from typing import Any
 
 from results.exchange.foreign import ForeignFile, ForeignRow, Stated
 from results.exchange.model_predictions import model_predictions
-from results.records.json_values import tag
+from results.records.plain_form import tag
 from results.records.records import (
     FOREIGN_COMMAND,
     EnvironmentInfo,

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError, TimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from results.records.json_values import dumps, loads
+from results.records.plain_form import dumps, loads
 from results.store.target import DEFAULT_DATABASE, StoreTarget
 from roofline_model.core.errors import DatabaseAwayError, InvalidValueError, RooflineError, StoreError
 

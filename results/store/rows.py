@@ -21,7 +21,7 @@ from results.records.records import (
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from results.records.stored_findings import read_findings
-from results.store.column_types import pack_samples, unpack_samples
+from results.store.schema import pack_samples, unpack_samples
 from roofline_model.core.finding import stored_form
 from roofline_model.operators.case import Case, short_hash
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
+from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import InvalidValueError, StoreError
-from roofline_model.core.user_path import user_path
 
 DEFAULT_DATABASE = Path(".roofline") / "results.db"
 SPOOL_FOLDER = DEFAULT_DATABASE.parent / "spool"

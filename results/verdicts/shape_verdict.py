@@ -16,7 +16,7 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
-from results.verdicts.headline_evidence import headline_gap
+from results.verdicts.gain import headline_gap
 from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Memory, Option, Times
 from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time

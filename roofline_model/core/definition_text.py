@@ -15,9 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from roofline_model.core.errors import DefinitionError
+from roofline_model.core.errors import DefinitionError, InvalidValueError
 from roofline_model.core.units import format_bytes
-from roofline_model.core.user_path import shortened
 
 MAX_FILE_BYTES = 1024**2
 """Longest definition file that is read. The longest of the registry is a hundred times shorter."""
@@ -130,3 +129,21 @@ def shown(value: object) -> str:
     except RecursionError:  # dotted keys nest without limit
         text = "a deeply nested table"
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+_SHOWN_CHARS = 200
+
+
+def user_path(text: str | Path) -> Path:
+    """Return the path with a leading `~` or `~name` expanded; `InvalidValueError` when nobody here is called so."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InvalidValueError(
+            f"{shortened(str(text))!r} begins with a home folder that is not known here: write the whole path"
+        ) from None
+
+
+def shortened(text: str, most: int = _SHOWN_CHARS) -> str:
+    """Return the text, cut where it is longer than a message can bear."""
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError
-from roofline_model.core.user_path import user_path
 from roofline_model.models.hf.config import cached_config, read_config
 from roofline_model.models.model_shapes import Experts, LatentAttention, ModelShape
 

@@ -9,7 +9,7 @@ from typing import Any
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import find_model
 from bench_cases.quantization.target import Target
-from plugin.run.expected_record import expected_record
+from plugin.run.pending import expected_record
 from results.records.records import EnvironmentInfo, HardwareProfile, Measurement, PredictionRecord, Record, RunInfo
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.models.model_pass import HostTime

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roofline_model.core.definition_text import read_definition_text
+from roofline_model.core.definition_text import read_definition_text, shortened, user_path
 from roofline_model.core.errors import DefinitionError, InvalidValueError
-from roofline_model.core.user_path import shortened, user_path
 from roofline_model.models.hf.architectures import ARCHITECTURES, Config, architecture_of
 from roofline_model.models.model_shapes import MAX_LAYERS, Experts, LatentAttention, ModelShape
 

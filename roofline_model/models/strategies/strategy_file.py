@@ -33,10 +33,10 @@ from roofline_model.core.definition_text import (
     parse_json_definition,
     read_definition_text,
     shown,
+    user_path,
     write_definition_text,
 )
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
-from roofline_model.core.user_path import user_path
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.layer_precisions import LayerPrecisions
 from roofline_model.models.strategies.strategies import get_strategy

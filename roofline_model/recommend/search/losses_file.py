@@ -35,10 +35,10 @@ from roofline_model.core.definition_text import (
     parse_json_definition,
     read_definition_text,
     shown,
+    user_path,
     write_definition_text,
 )
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
-from roofline_model.core.user_path import user_path
 from roofline_model.recommend.search.losses import LossTable, is_loss, named
 from roofline_model.recommend.search.problem import CONFIDENCES
 

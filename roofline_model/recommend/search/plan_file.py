@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from roofline_model.core.definition_text import write_definition_text
+from roofline_model.core.definition_text import user_path, write_definition_text
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.user_path import user_path
 from roofline_model.models.format_plan import FormatPlan, ffn_parts_of, parts_of
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.module_names import spelled_formats

@@ -15,9 +15,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from roofline_model.core.definition_text import only_known_fields, parse_json_definition, read_definition_text, shown
+from roofline_model.core.definition_text import (
+    only_known_fields,
+    parse_json_definition,
+    read_definition_text,
+    shown,
+    user_path,
+)
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
-from roofline_model.core.user_path import user_path
 from roofline_model.models.decoder_step import PHASES
 from roofline_model.recommend.search.model_problem import TrafficShare, traffic_share
 

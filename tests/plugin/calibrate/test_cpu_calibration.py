@@ -22,7 +22,7 @@ from plugin.calibrate.cpu_calibration import (
 from plugin.calibrate.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMNS, CpuReadings, measure_cpu_ceilings
 from plugin.calibrate.cuda_ceilings import GEMM_SHAPES, CudaCeilings, Measured, SmBandwidth
 from plugin.machine.facts import Machine
-from plugin.run.expected_record import expected_record
+from plugin.run.pending import expected_record
 from roofline_model.chips.hardware import DeviceFacts, check_device, doubt_of_ideals, errors_of, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import advice_text, finding, short_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plugin.run.expected_record import expected_record
+from plugin.run.pending import expected_record
 from plugin.terminal.summary import summary_lines
 from results.records.records import Measurement, PredictionRecord, Record
 from roofline_model import gemm, get_hardware, predict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from model_records import model_record, model_run_records
 
-from plugin.run.expected_record import expected_record
+from plugin.run.pending import expected_record
 from plugin.terminal.models import model_lines
 from plugin.terminal.summary import summary_lines
 from results.records.records import PredictionRecord, Record

@@ -25,10 +25,10 @@ from hypothesis import strategies as st
 
 from results.exchange.exported.export import export_run_json
 from results.exchange.exported.load import import_file
-from results.records.json_values import dumps, loads
+from results.records.plain_form import dumps, loads
 from results.records.records import HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.store.column_types import ESCAPED_TEXT, pack_samples, unpack_samples
+from results.store.schema import ESCAPED_TEXT, pack_samples, unpack_samples
 from results.store.store import ResultStore, open_store
 from roofline_model.core.errors import StoreError
 from roofline_model.core.finding import Finding

@@ -12,7 +12,7 @@ from shape_records import record
 from results.exchange.exported.load import read_exports
 from results.statistics.replication import total_intervals
 from results.text.verdict_text import verdict_text
-from results.verdicts.headline_evidence import (
+from results.verdicts.gain import (
     DISTURBING_FLAGS,
     SLOW_EXPECTED_RATIO,
     SLOW_IDEAL_RATIO,

@@ -11,8 +11,7 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo
 from results.statistics.replication import TotalInterval, total_intervals
 from results.text.verdict_text import verdict_text
-from results.verdicts.gain import times_faster
-from results.verdicts.headline_evidence import DISTURBING_FLAGS
+from results.verdicts.gain import DISTURBING_FLAGS, times_faster
 from results.verdicts.shape_verdict import are_level, groups, judge, ranked_options, shape_verdicts
 from roofline_model.core.finding import code_text, short_text
 

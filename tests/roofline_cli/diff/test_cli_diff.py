@@ -66,7 +66,7 @@ def test_the_verdict_comes_first_and_the_exit_code_is_a_gate(database):
     found = diff(database, "three", "slow")
     assert found.exit_code == 1, found.output
     first, *rest = found.stdout.splitlines()
-    assert re.match(r"1 of 10 cases is slower: gemv 1x1027x64-\S+ \+1?[0-9.]+ % \(95 %: \+\S+ % to \+\S+ %\)$", first)
+    assert re.match(r"1 of 10 cases is slower: gemv 1x1027x64-\S+ \+1?[0-9.]+ % \(95 %: \+\S+ % to \+\S+ %\)\.$", first)
     text = "\n".join(rest)
     assert "exit code 1: cases that fail slower: 1" in text
     assert "9 same" in text

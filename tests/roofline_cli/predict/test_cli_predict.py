@@ -188,6 +188,7 @@ def test_recommend_json_and_memory_limit():
         "K",
         "precision",
         "method",
+        "short_answer",
         "summary",
         "reason",
         "fits_memory_limit",
