@@ -1,4 +1,4 @@
-"""May this machine run this case? Every "no" is a reason that is stored with the skipped case.
+"""The path of one case: predict, look for a reason not to run, prepare, measure. Every "no" is stored with the skipped case.
 
 Decided in order: shape rule, compute capability, functions of the installed torch, memory.
 """
@@ -11,9 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from bench_cases.kernels.spec import CaseSpec, Kernel
+import pytest
+
+from bench_cases.kernels.spec import FILL, CaseSpec, Kernel
 from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.units import format_bytes
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -144,3 +148,28 @@ def _free_system_bytes() -> int:
     except OSError:  # no cgroup v2 here
         return free
     return free if limit == "max" else min(free, max(0, int(limit) - int(used)))
+
+
+def measure_case(roofline: Any, spec: CaseSpec) -> None:
+    """Declare, then skip with a reason or measure a case with the `roofline` fixture.
+
+    torch is imported after `declare`, which skips when this machine must not measure: a prediction needs no torch.
+    """
+    roofline.declare(
+        spec.case,
+        spec.work,
+        unavailable=chip_reason(spec.kernel, roofline.hardware) or spec.kernel.reason_against(spec.case),
+        extra={"fill": FILL, **({"origin": spec.origin} if spec.origin else {})},
+    )
+
+    from bench_cases.kernels.products.prepare import prepare
+
+    reason = skip_reason(spec, read_machine_facts(roofline.torch_device))
+    if reason is not None:
+        pytest.skip(reason)
+    try:
+        kernel = prepare(spec, roofline.torch_device)
+    except UnsupportedError as error:  # torch refuses this kernel for these very operands
+        pytest.skip(str(error))
+    with kernel.settings():
+        roofline.measure(kernel.fn, make_args=kernel.make_args, check=kernel.check, tolerance=kernel.tolerance)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from reports.cases.rows import option_label, option_precision
 from reports.ranking.shape_results import ShapeResult, first_regime
-from reports.text.display_text import counted
-from reports.text.labels import regime_title
+from reports.text.display_text import counted, regime_title
 from results.records.flags import DOUBTFUL_FLAGS
 from results.verdicts.gain import gap_of_all, roughly, times_faster
 from results.verdicts.shape_verdict import are_level, expected_speedup, is_sixteen_bit, speedups

@@ -13,8 +13,7 @@ from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.shape_ranking import standing
 from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
-from reports.text.display_text import shown
-from reports.text.labels import regime_title
+from reports.text.display_text import regime_title, shown
 from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import expected_speedup, speedups
 from roofline_model.core.answer import Estimate, Option

@@ -16,8 +16,7 @@ from reports.ranking.case_ranking import CaseRanking, ShapeRanking
 from reports.ranking.model_results import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
-from reports.text.display_text import shown
-from reports.text.labels import regime_title
+from reports.text.display_text import regime_title, shown
 from results.records.records import RunInfo
 from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult

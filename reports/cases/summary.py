@@ -9,8 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow, case_rows
-from reports.text.display_text import counted
-from reports.text.labels import regime_words
+from reports.text.display_text import counted, regime_words
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import Measurement, Record, RunInfo
 from roofline_model.ideal.roofline import error_ratio

@@ -46,8 +46,7 @@ from reports.stored.words import (
     speedup_words,
     summary_of,
 )
-from reports.text.display_text import counted, shown
-from reports.text.labels import regime_words
+from reports.text.display_text import counted, regime_words, shown
 from results.statistics.replication import width_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss, Option, Trust

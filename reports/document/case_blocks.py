@@ -31,8 +31,7 @@ from reports.document.blocks import (
 )
 from reports.document.report import ChipPart, case_column, flag_span, flags_cell
 from reports.formats.figure_files import figure_suffix
-from reports.text.display_text import counted, prefixed, shown
-from reports.text.labels import regime_words
+from reports.text.display_text import counted, prefixed, regime_words, shown
 from results.records.records import Measurement
 from results.records.state_records import KernelAttribution
 from results.statistics.replication import width_text

@@ -37,8 +37,7 @@ from reports.document.case_blocks import (
 )
 from reports.document.model_blocks import models_section
 from reports.document.report import Report, case_column
-from reports.text.display_text import shown
-from reports.text.labels import environment_words
+from reports.text.display_text import environment_words, shown
 from reports.view.run_state import run_timeline
 from reports.view.views import ReportView, utc_minutes
 

@@ -8,8 +8,7 @@ from reports.cases.errors import comparable_rows
 from reports.cases.rows import CaseRow
 from reports.figures.palette import MUTED, Colour, format_colours
 from reports.figures.spec import MOST_DOTS, Axis, LegendEntry, Row, RowFigure, Strip
-from reports.text.display_text import counted, shown
-from reports.text.labels import regime_title
+from reports.text.display_text import counted, regime_title, shown
 from results.records.case_names import pass_name
 
 MOST_GROUPS = 60

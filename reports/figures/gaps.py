@@ -13,8 +13,7 @@ from reports.cases.errors import LABELS, NAMES, case_gap, has_parts
 from reports.cases.summary import CaseSummary
 from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
 from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
-from reports.text.display_text import counted, shown
-from reports.text.labels import regime_title
+from reports.text.display_text import counted, regime_title, shown
 from results.records.case_names import pass_name
 from roofline_model.core.units import format_time
 from roofline_model.expected.gap import PASS_PART, Gap

@@ -10,8 +10,7 @@ from reports.stored.answer import (
     StoredRanking,
     StoredRecommendations,
 )
-from reports.stored.from_store import recommend_from_runs, recommend_from_store
-from reports.stored.of_run import recommend_for_run
+from reports.stored.from_store import recommend_for_run, recommend_from_runs, recommend_from_store
 from reports.stored.question import StoredQuestion
 from reports.stored.words import summary_of
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from reports.stored.answer import LeftOut
 from reports.stored.rows.levels import CaseLevel, SetAside
-from reports.text.display_text import counted, shown
-from reports.text.labels import change_words
+from reports.text.display_text import change_words, counted, shown
 from results.diff.environments import differences, method_difference
 from results.records.flags import FLAGS
 from results.records.records import RunInfo

@@ -20,8 +20,7 @@ from reports.stored.rows.models import model_options
 from reports.stored.rows.night_speedups import NightSpeedups
 from reports.stored.rows.rows import StoredOptions, levels_by_case
 from reports.stored.rows.shapes import shape_options
-from reports.text.display_text import shown
-from reports.text.labels import regime_title
+from reports.text.display_text import regime_title, shown
 from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals

@@ -10,8 +10,7 @@ from reports.ranking.words import ACROSS_RUNS, loss_limit_text, shape_reason, sp
 from reports.stored.answer import RankChange, StoredRanking
 from reports.stored.ordering import level_with, maybe_faster_option
 from reports.stored.rows.baseline_trust import told_gain
-from reports.text.display_text import shown
-from reports.text.labels import change_words
+from reports.text.display_text import change_words, shown
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from results.text.verdict_text import doubtful_side, maybe_faster_text

@@ -1,4 +1,4 @@
-"""Text from outside (labels, reasons, device names) made safe to show: printable, bounded, one line.
+"""Text from outside (labels, reasons, device names) made safe to show, and stored facts in words.
 
 HTML escaping is the template's task; this is about what no escaping mends: control and bidirectional characters
 that break SVG or turn a sentence round, and labels of a hundred kilobytes.
@@ -7,8 +7,9 @@ that break SVG or turn a sentence round, and labels of a hundred kilobytes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from roofline_model.core.units import DECIMAL_PREFIXES, counted
+from roofline_model.core.units import DECIMAL_PREFIXES, counted, format_memory, format_percent
 
 __all__ = ["SHOWN_CHARACTERS", "counted", "prefixed", "shown", "stored_text"]
 
@@ -45,3 +46,99 @@ def prefixed(value: float | None, unit: str, digits: int = 3) -> str:
     chosen = fitting[-1] if fitting else "p"
     text = f"{rounded / DECIMAL_PREFIXES[chosen]:.{digits}g}"
     return f"{float(text):g} {chosen}{unit}" if "e" in text else f"{text} {chosen}{unit}"
+
+
+_CACHE_WORDS = {"cold": "cold", "flushed": "flushed", "warm": "hot (warm)", "none": ""}
+_CACHE_MEANINGS = {
+    "cold": "every call finds operands of its own in memory",
+    "flushed": "the caches are overwritten before each call",
+    "warm": "calls follow each other on the same operands, which stay in cache where they fit",
+}
+_MODE_MEANINGS = {
+    "graph": "replay of a captured CUDA graph: no launch by the host between the calls",
+    "burst": "short, after the chip has recovered: the first milliseconds, at full boost",
+    "sustained": "after power and clock have become flat: what the chip holds for long",
+}
+
+
+def regime_words(cache: str, mode: str) -> str:
+    """Return `cold`, `hot (warm)`, `flushed, graph`, …; eager is not said, and `as it comes` when nothing was arranged."""
+    words = [_CACHE_WORDS.get(cache, shown(cache, 30)), "" if mode == "eager" else shown(mode, 30)]
+    return ", ".join(word for word in words if word) or "as it comes"
+
+
+def regime_title(cache: str, mode: str) -> str:
+    """Return what a title adds to its shape: nothing for the usual regime (cold or as it comes, eager), else the words."""
+    return "" if mode == "eager" and cache in ("cold", "none") else regime_words(cache, mode)
+
+
+def regime_meanings(regimes: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return (word, meaning) of every cache state and mode of some regimes (cache, mode), in their order."""
+    meanings: dict[str, str] = {}
+    for cache, mode in regimes:
+        if cache in _CACHE_MEANINGS:
+            meanings.setdefault(_CACHE_WORDS[cache], _CACHE_MEANINGS[cache])
+        if mode in _MODE_MEANINGS:
+            meanings.setdefault(mode, _MODE_MEANINGS[mode])
+    return tuple(meanings.items())
+
+
+_WORDS = {
+    "cpu": "CPU", "cpu_count": "CPUs", "cpu_cache_bytes": "CPU cache", "memory_bytes": "memory", "os": "operating system", "load_1min": "load before the run (1 minute)",
+    "machine": "architecture", "python": "Python", "method_version": "version of the method", "threads": "threads used", "torch": "PyTorch", "torch_build": "PyTorch build",
+    "torch_commit": "PyTorch commit", "torch_cuda": "CUDA of PyTorch", "numpy": "NumPy", "triton": "Triton", "governor": "CPU governor", "smt": "SMT (two threads per core)",
+    "ecc": "ECC", "ecc_pending": "ECC after the next reset", "mig": "MIG", "vbios": "VBIOS", "cuda_runtime": "CUDA runtime", "cublas": "cuBLAS", "cudnn": "cuDNN",
+    "cusparselt": "cuSPARSELt", "blas": "BLAS", "numa_node_count": "NUMA nodes", "online_cpus": "CPUs online", "allowed_cpus": "CPUs allowed", "isolated_cpus": "CPUs isolated",
+    "cpu_quota_ratio": "CPU quota", "git": "git",
+}  # fmt: skip
+"""Facts whose words are more than their key without underscores."""
+_UNITS = {"bytes": None, "hz": "Hz", "w": "W", "s": "s", "c": "°C", "ratio": None, "count": None}
+"""Unit at the end of a key → unit that is printed; None: printed in another way, or without one."""
+
+
+def environment_words(facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return (key, text) pairs as (words, text for people); what is not understood stays as it is."""
+    return [(fact_words(key), fact_text(key, text)) for key, text in facts]
+
+
+def fact_words(key: str) -> str:
+    """Return a key in plain words, without its unit: `cpu_cache_bytes` → `CPU cache`; parts of a nested key are joined by commas."""
+    parts = []
+    for part in key.split("."):
+        stem, _, unit = part.rpartition("_")
+        words = _WORDS.get(part) or (stem if unit in _UNITS and stem else part).replace("_", " ")
+        parts.append("CPU" + words[3:] if words.startswith("cpu ") else words)
+    return shown(", ".join(parts), 120)
+
+
+def change_words(key: str, before: str, after: str) -> str:
+    """Return what a fact became, for people: `NUMA nodes unknown → 1`."""
+    return f"{fact_words(key)} {fact_text(key, before)} → {fact_text(key, after)}"
+
+
+def fact_text(key: str, text: str) -> str:
+    """Return a value for people: 33554432 bytes → `33.55 MB`, a load → two digits, True → `yes`; text stays text."""
+    if text in ("True", "False"):
+        return "yes" if text == "True" else "no"
+    value = _number(text)
+    if value is None:
+        return text
+    unit = key.rpartition("_")[2]
+    if unit == "bytes":
+        return format_memory(value)
+    if unit == "ratio":
+        return format_percent(value, 0)
+    if key.rpartition(".")[2].startswith("load_"):
+        return f"{value:.2f}"
+    printed = _UNITS.get(unit)
+    if printed in ("Hz", "s"):
+        return prefixed(value, printed, 4)
+    return f"{value:g} {printed}" if printed else text
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value - value == 0 else None  # neither infinite nor not a number

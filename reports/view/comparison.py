@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import counted, shown
-from reports.text.labels import change_words
+from reports.text.display_text import change_words, counted, shown
 from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on

@@ -28,8 +28,7 @@ from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, fla
 from reports.ranking.case_ranking import ShapeRanking
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
-from reports.text.display_text import counted, shown
-from reports.text.labels import regime_meanings, regime_title
+from reports.text.display_text import counted, regime_meanings, regime_title, shown
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, run_state
 from results.exchange.exported.impossible import possible_records

@@ -13,7 +13,7 @@ from reports.document.blocks import Bullets, Heading, TableBlock, plain_text, te
 from reports.document.report import Report
 from reports.page.html import render_page
 from reports.stored import recommend_for_run, recommend_from_store
-from reports.stored.of_run import MOST_SHAPES, question_of_run
+from reports.stored.from_store import MOST_SHAPES, question_of_run
 from reports.view.views import report_view
 from results.store.store import open_store
 from roofline_cli.main import app

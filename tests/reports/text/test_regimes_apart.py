@@ -11,7 +11,7 @@ from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import best_overall, shape_results
-from reports.text.labels import regime_meanings, regime_title, regime_words
+from reports.text.display_text import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
 
