@@ -11,8 +11,7 @@ from statistics import median
 
 from benchmarks.store.sample_record import STARTED_AT, measured_record, run_info
 from benchmarks.timing.rows import Figure, Row
-from reports.page.html import write_report
-from reports.page.page_script import scripts
+from reports.page.html import scripts, write_report
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.store.store import open_store
 from roofline_model import gemm, get_hardware, predict

@@ -1,6 +1,6 @@
 """Write a report: one self-contained HTML page and, beside it, the dual roofline as PNG and SVG.
 
-The page needs no network. Its own policy forbids everything but the two scripts inside it (`reports.page.page_script`), or every
+The page needs no network. Its own policy forbids everything but the two scripts inside it, or every
 script in a static page. Whatever a run holds is text: the template escapes it, the plot draws it as text, and the scripts
 get it as JSON. Equal input gives equal files. Without script, and on paper, the static figures and tables are there.
 """
@@ -8,6 +8,7 @@ get it as JSON. Equal input gives equal files. Without script, and on paper, the
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -41,7 +42,6 @@ from reports.figures.palette import all_colours
 from reports.figures.roofline import roofline_figure
 from reports.formats.figure_files import figure_suffix, report_figures
 from reports.page.page_data import page_data, script_json
-from reports.page.page_script import interactive_css, script_policy, scripts, tight_css
 from reports.text.display_text import shown
 from reports.view.views import ReportView, report_view
 from results.records.records import HardwareProfile, Record, RunInfo
@@ -203,7 +203,7 @@ def print_page(
         view=view,
         content=tuple(_on_paper(report_blocks(Report(view, comparison, stored)), drawings)),
         figures=markup,
-        css=Markup(_read("print.css")),
+        css=Markup(_read("page", "templates", "print.css")),
         policy=STATIC_POLICY,
     )
 
@@ -285,7 +285,8 @@ def _figures(view: ReportView, drawn: dict[str, tuple[Drawing, bytes]]) -> Calla
 def _template(name: str) -> Template:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_read))
+    loader = FunctionLoader(lambda template: _read("page", "templates", template))
+    environment = Environment(autoescape=True, undefined=StrictUndefined, loader=loader)
     environment.filters.update(
         shown=shown,
         rich=rich,
@@ -307,19 +308,19 @@ _CLASSES = {
 """Block and tone → its class, where that is not the tone."""
 
 
-def _read(name: str) -> str:
-    return resources.files("reports.page").joinpath("templates", name).read_text(encoding="utf-8")
-
-
 def _css() -> str:
     """Return the style sheet, with the plot's colours as variables for light and dark pages; print is always light.
 
     Dark is what the system asks for unless the page was set to light, and what the page was set to.
     """
     light = " ".join(f"{ink.variable}: {ink.light};" for ink in all_colours())
-    dark = " ".join(f"{ink.variable}: {ink.dark};" for ink in all_colours()) + "\n" + _read("dark.css")
+    dark = (
+        " ".join(f"{ink.variable}: {ink.dark};" for ink in all_colours())
+        + "\n"
+        + _read("page", "templates", "dark.css")
+    )
     return (
-        f":root {{ {light} }}\n{_read('report.css')}{_read('advice.css')}"
+        f":root {{ {light} }}\n{_read('page', 'templates', 'report.css')}{_read('page', 'templates', 'advice.css')}"
         f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
         f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
         ':root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n'
@@ -470,3 +471,72 @@ def _span(span: Span) -> Markup:
 
 _ELEMENTS = {"code": "code", "bold": "b", "flag": "abbr", "mark": "abbr", "level-of": "abbr"}
 """Look of a span → its element."""
+
+
+OWN = (
+    "words.js",
+    "core.js",
+    "numbers.js",
+    "theme.js",
+    "filters.js",
+    "tooltip.js",
+    "figures.js",
+    "roofline.js",
+    "rows.js",
+    "timeline.js",
+    "pareto.js",
+    "table.js",
+    "page.js",
+)
+"""Our scripts in the order they build on each other; one function each, joined into one script."""
+FIGURE = "figure.js"
+"""The script that page and explorer share; here it is no module."""
+BUNDLE = "plotly-report.min.js"
+
+
+@cache
+def scripts() -> tuple[str, ...]:
+    """Return the texts of the page's script elements: the vendored bundle, then our own."""
+    shared = _read("figures", "static", FIGURE).replace("export function", "function")
+    own = "".join(map(_without_comments, (shared, *(_read("page", "static", name) for name in OWN))))
+    return _read("page", "vendor", BUNDLE), f'(() => {{\n"use strict";\n{own}}})();'
+
+
+@cache
+def script_policy() -> str:
+    """Return the Content-Security-Policy of the page: its own scripts by their hash, inline style, pictures made in the page."""
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts())
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def interactive_css() -> str:
+    """Return the style sheet of the interactive part."""
+    return tight_css(_read("page", "static", "interactive.css"))
+
+
+def tight_css(text: str) -> str:
+    """Return a style sheet without comments, line ends and spaces that mean nothing; what stands in quotes is left as it is."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    pieces = re.split(r'("[^"]*")', text)
+    for at, piece in enumerate(pieces[::2]):
+        pieces[2 * at] = re.sub(r"(?<=[;,{}]) | (?=[{}])|(?<=[\w-]:) ", "", re.sub(r"\s+", " ", piece))
+    return "".join(pieces).replace(";}", "}").strip()
+
+
+def _without_comments(text: str) -> str:
+    """Return a script without indentation and lines that are a comment: a tenth of it. No text of ours goes over several lines."""
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
+
+
+def _digest(text: str) -> str:
+    # A browser hashes the text after it has made every line end a line feed; ours have no others.
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _read(*path: str) -> str:
+    return resources.files("reports").joinpath(*path).read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from loaded_scripts import load_script
 
-from reports.page.page_script import script_policy, scripts
+from reports.page.html import script_policy, scripts
 
 
 @pytest.fixture(scope="module")

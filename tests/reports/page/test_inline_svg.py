@@ -10,8 +10,7 @@ import pytest
 
 from reports.figures.matplotlib_drawer import figure_svg
 from reports.figures.palette import format_colours
-from reports.page.html import inline_svg
-from reports.page.page_script import tight_css
+from reports.page.html import inline_svg, tight_css
 
 HOSTILE = 'a > b <script>alert(1)</script> & style="font-family: x" id="p" d="M 1.23456 2" url(#x)'
 SVG = "{http://www.w3.org/2000/svg}"
