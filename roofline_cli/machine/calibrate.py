@@ -11,7 +11,14 @@ from roofline_cli.screen.output_file import check_output, write_text
 from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, UnsupportedError
-from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops, format_percent, format_time
+from roofline_model.core.units import (
+    counted,
+    format_bandwidth,
+    format_flops,
+    format_memory,
+    format_percent,
+    format_time,
+)
 
 if TYPE_CHECKING:
     from plugin.machine.facts import Machine
@@ -52,6 +59,10 @@ def calibrate(
     forget: Annotated[
         bool, typer.Option("--forget", help="Start again instead of keeping the best value so far.")
     ] = False,
+    if_needed: Annotated[
+        bool,
+        typer.Option("--if-needed", help="Measure nothing where kernels have expected times already, as on a GPU."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine's real ceilings and constants.
@@ -72,6 +83,10 @@ def calibrate(
             raise InvalidValueError(
                 f"{output} cannot be written: there is not a folder {output.parent}; name another file with -o"
             )
+    if if_needed and (output is not None or forget or not kernels or as_json):
+        raise InvalidValueError("--if-needed may measure nothing: leave out -o, --forget, --no-kernels and --json")
+    if if_needed and _has_expected_times(machine, kind):
+        return
     if machine.torch_version is None:
         raise MissingDependencyError("torch", "measure", "calibrating this machine")
     with_kernels = kernels and kind == "cpu"
@@ -97,6 +112,16 @@ def _kind(asked: str | None, machine: Machine) -> str:
     if asked == "cuda" and machine.kind != "cuda":
         raise UnsupportedError(f"--device cuda: this machine has no NVIDIA device ({machine.reason}); use --device cpu")
     return asked or machine.kind
+
+
+def _has_expected_times(machine: Machine, kind: str) -> bool:
+    """Return whether kernels here have expected times: a GPU's come from fitted models, a CPU's from timed kernels."""
+    from plugin.calibrate.cpu_calibration import cached_cpu_device, has_ceilings_only
+
+    if kind == "cuda":
+        return True
+    chip = cached_cpu_device(machine)
+    return chip is not None and not has_ceilings_only(chip)
 
 
 def _report(text: str) -> None:
@@ -202,7 +227,7 @@ def _conditions(calibration: Calibration) -> list[str]:
         if name in calibration.conditions:
             conditions.append(f"{text} {format_percent(float(calibration.conditions[name]))} of the CPUs")
     return conditions + (
-        [] if calibration.cache_capacity_bytes is None else [f"cache {format_bytes(calibration.cache_capacity_bytes)}"]
+        [] if calibration.cache_capacity_bytes is None else [f"cache {format_memory(calibration.cache_capacity_bytes)}"]
     )
 
 

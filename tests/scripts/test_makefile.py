@@ -73,11 +73,13 @@ def test_bench_installs_once_and_ends_with_the_report(project):
     assert first.stdout.splitlines()[-1] == f"{project}/.roofline/report.html"
     assert calls(project) == [
         "install --venv .venv --extra measure --torch ",
+        "-m roofline_cli calibrate --if-needed",
         "-m pytest bench_cases -k gemv --roofline-require-measured",
         "-m roofline_cli report -o .roofline/report.html",
     ]
     make(project, "bench", "BENCH_ARGS=--hw gb10")
     assert calls(project) == [
+        "-m roofline_cli calibrate --if-needed",
         "-m pytest bench_cases -k gemv --roofline-require-measured --hw gb10",
         "-m roofline_cli report -o .roofline/report.html",
     ]

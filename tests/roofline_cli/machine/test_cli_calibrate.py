@@ -119,6 +119,35 @@ def test_kernels_are_timed_kept_and_used(here):
     assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels[0].points["1"][0].looks_s) == 1
 
 
+def test_if_needed_measures_once(here):
+    calls = here()
+    assert run("--if-needed").exit_code == 0
+    measured_count = len(calls)
+    again = run("--if-needed")
+    assert measured_count == len(calls) == 2
+    assert (again.exit_code, again.output) == (0, "")
+
+
+def test_if_needed_times_the_kernels_of_a_cpu_with_ceilings_alone(here):
+    calls = here()
+    run("--no-kernels")
+    run("--if-needed")
+    assert [call[0] for call in calls].count("kernels") == 1
+
+
+def test_if_needed_leaves_a_gpu_alone(here):
+    calls = here(GB10)
+    assert run("--if-needed").exit_code == 0
+    assert calls == []
+
+
+@pytest.mark.parametrize("arguments", [("-o", "chip.toml"), ("--forget",), ("--no-kernels",), ("--json",)])
+def test_if_needed_goes_alone(here, arguments):
+    calls = here()
+    assert run("--if-needed", *arguments).exit_code == 2
+    assert calls == []
+
+
 def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_its_place(here, monkeypatch):
     here()
     quiet = kernel_calibration.time_kernels
