@@ -18,7 +18,7 @@ import pytest
 from bench_cases.kernels.spec import FILL, CaseSpec, Kernel
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.units import format_bytes
+from roofline_model.core.units import format_memory
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -95,8 +95,8 @@ def memory_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
     if needed <= MEMORY_SHARE * facts.free_bytes:
         return None
     return (
-        f"needs about {format_bytes(needed)} ({format_bytes(preparing)} to prepare, {format_bytes(operands)} for two operand sets), "
-        f"{format_bytes(MEMORY_SHARE * facts.free_bytes)} of {format_bytes(facts.free_bytes)} free memory may be used"
+        f"needs about {format_memory(needed)} ({format_memory(preparing)} to prepare, {format_memory(operands)} for two operand sets), "
+        f"{format_memory(MEMORY_SHARE * facts.free_bytes)} of {format_memory(facts.free_bytes)} free memory may be used"
     )
 
 

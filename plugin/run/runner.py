@@ -21,7 +21,7 @@ from plugin.sensors.protocol import Sensors
 from plugin.timers.rotation import CACHE_MULTIPLE, Arguments, Rotation, build_rotation, operand_bytes, sets_needed
 from plugin.timers.timers import Timer
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
-from roofline_model.core.units import format_bytes
+from roofline_model.core.units import format_memory
 
 MAX_CALLS_PER_SAMPLE = 100_000
 BURST_S = 5e-3
@@ -113,8 +113,8 @@ def _require_cold(rotation: Rotation, cache_bytes: float, can_rotate: bool) -> N
     if rotation.defeats(cache_bytes):
         return
     count = len(rotation.sets)
-    sets_text = f"{count} set{'s' if count > 1 else ''} of operands hold {format_bytes(rotation.working_set_bytes)}"
-    needed = f"twice the cache is {format_bytes(CACHE_MULTIPLE * cache_bytes)}"
+    sets_text = f"{count} set{'s' if count > 1 else ''} of operands hold {format_memory(rotation.working_set_bytes)}"
+    needed = f"twice the cache is {format_memory(CACHE_MULTIPLE * cache_bytes)}"
     if can_rotate:
         raise InvalidValueError(f"{sets_text}, {needed}: the sets share memory; make_args must return distinct copies")
     raise UnsupportedError(

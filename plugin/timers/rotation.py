@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.units import format_bytes
+from roofline_model.core.units import format_memory
 
 Arguments = tuple[Any, ...]
 MakeArgs = Callable[[int], Arguments]
@@ -55,11 +55,11 @@ def build_rotation(make_args: MakeArgs, first: Arguments, count: int, free_bytes
     size = operand_bytes(first)
     if count > MAX_SETS:
         raise UnsupportedError(
-            f"cold operands would need {count} copies of {format_bytes(size)}: the case is too small to be cold; measure it warm"
+            f"cold operands would need {count} copies of {format_memory(size)}: the case is too small to be cold; measure it warm"
         )
     if free_bytes is not None and size * count > 0.5 * free_bytes:
         raise UnsupportedError(
-            f"cold operands need {count} × {format_bytes(size)} = {format_bytes(size * count)}, more than half of the {format_bytes(free_bytes)} free"
+            f"cold operands need {count} × {format_memory(size)} = {format_memory(size * count)}, more than half of the {format_memory(free_bytes)} free"
         )
     return Rotation((first, *(tuple(make_args(i)) for i in range(1, count))), size)
 

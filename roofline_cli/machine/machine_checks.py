@@ -15,7 +15,7 @@ from roofline_cli.machine.packages import EXTRAS, PURPOSES, install_command, ins
 from roofline_cli.screen.tables import decimal_bytes
 from roofline_cli.shared.database import reading, shown_target
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
-from roofline_model.core.units import counted, format_bandwidth, format_bytes
+from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_memory
 
 if TYPE_CHECKING:
     from plugin.machine.facts import Machine
@@ -63,7 +63,7 @@ def run_checks(database: str | None, timeout_s: float) -> list[Check]:
 
 def _system(machine: Machine) -> list[Check]:
     is_linux = sys.platform.startswith("linux")
-    cache = f", last-level cache {format_bytes(machine.cache_bytes)}" if machine.cache_bytes else ""
+    cache = f", last-level cache {_both_units(machine.cache_bytes)}" if machine.cache_bytes else ""
     python_ok = sys.version_info >= (3, 11)
     return [
         Check(
@@ -76,7 +76,7 @@ def _system(machine: Machine) -> list[Check]:
         Check(
             "memory",
             "ok",
-            format_bytes(machine.memory_bytes) if machine.memory_bytes else "size not reported by the system",
+            _both_units(machine.memory_bytes) if machine.memory_bytes else "size not reported by the system",
         ),
         Check(
             "python",
@@ -85,6 +85,11 @@ def _system(machine: Machine) -> list[Check]:
             "" if python_ok else "roofline-bench needs Python 3.11 or newer",
         ),
     ]
+
+
+def _both_units(size_bytes: int) -> str:
+    """Return a size in GB, as everywhere, and in GiB as systems report it: `16.77 GB (15.6 GiB)`."""
+    return f"{format_memory(size_bytes)} ({format_bytes(size_bytes)})"
 
 
 def _extra(extra: str) -> Check:

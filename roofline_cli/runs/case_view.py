@@ -19,7 +19,7 @@ from roofline_cli.screen.tables import (
     show_table,
 )
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import format_bytes, format_percent, format_time
+from roofline_model.core.units import format_memory, format_percent, format_time
 
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
@@ -266,7 +266,7 @@ def _print_samples(row: CaseRow, case: CaseSummary) -> None:
     parts += [f"first call {format_time(measurement.first_call_s)}"] if measurement.first_call_s is not None else []
     sets = f"{counted(measurement.rotation_count, 'operand set')} in rotation"
     parts.append(
-        f"{sets}, {format_bytes(measurement.working_set_bytes)}" if measurement.working_set_bytes is not None else sets
+        f"{sets}, {format_memory(measurement.working_set_bytes)}" if measurement.working_set_bytes is not None else sets
     )
     _fact("samples" if case.process_count == 1 else f"process {row.process}", "; ".join(parts))
     if not measurement.samples_s:

@@ -59,7 +59,7 @@ def format_time(time_s: float | None, digits: int = 4) -> str:
 
 
 def format_bytes(size_bytes: float | None, digits: int = 3) -> str:
-    """Print a capacity in binary units (KiB, MiB, GiB), as caches and operands beside them are told; missing → `–`."""
+    """Print a capacity in binary units (KiB, MiB, GiB), as systems and cache datasheets have it; missing → `–`."""
     if size_bytes is None:
         return "–"
     for unit, scale in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
