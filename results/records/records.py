@@ -26,6 +26,7 @@ from results.records.limits import (
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding
+from roofline_model.core.units import format_time
 from roofline_model.ideal.roofline import Prediction, error_ratio
 from roofline_model.operators.case import Case, history_key, short_hash
 
@@ -124,6 +125,9 @@ class RunInfo:
     """Version of roofline-bench that measured."""
     environment: EnvironmentInfo = field(default=EnvironmentInfo({}, {}), metadata=NOT_IN_JSON)
     """The machine and software it happened on."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.short_name}: {self.status}, {self.hardware_key or 'no chip'}, {self.started_at}>"
 
     @property
     def machine(self) -> str:
@@ -318,6 +322,10 @@ class Record:
     telemetry: tuple[TelemetrySample, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else a maker wants to keep (JSON values)."""
+
+    def __repr__(self) -> str:
+        time = "" if self.measurement is None else f" {format_time(self.measurement.median_s)}"
+        return f"<{type(self).__name__} {self.case.case_key[:8]} {self.case.op} {self.case.configuration_label}: {self.status}{time}>"
 
     @property
     def ideal(self) -> PredictionRecord | None:

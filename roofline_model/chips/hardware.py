@@ -70,7 +70,7 @@ from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, subject_text
-from roofline_model.core.units import format_quantity
+from roofline_model.core.units import format_bandwidth, format_quantity
 from roofline_model.formats.catalog import FORMATS, get_format
 
 Status = Literal[
@@ -196,6 +196,9 @@ class Device:
     notes: tuple[str, ...] = ()
     calibration: Calibration | None = None
     """What a machine with this chip measured about itself (`roofline calibrate`); None for a chip of the registry."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.key}: {self.name}, {format_bandwidth(self.bandwidth.value)}>"
 
     def path(self, format_name: str) -> ComputePath:
         """Return how this chip computes with `format_name`; raises `UnsupportedError` when it cannot.

@@ -13,6 +13,7 @@ from typing import Literal
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, findings_text
+from roofline_model.core.units import format_time
 
 Source = Literal["measured", "expected", "ceilings", "ideal"]
 """measured: a clock said it. expected: what a good kernel takes. ceilings: what this machine's measured ceilings allow, a
@@ -260,6 +261,12 @@ class Option:
     findings: tuple[Finding, ...] = ()
     is_ranked_by_ideal: bool = field(default=False, metadata=NOT_IN_JSON)
     """Whether its expected time does not count, because another one beside it has none."""
+
+    def __repr__(self) -> str:
+        time = "no time" if self.times == Times() else f"{self.estimate.source} {format_time(self.estimate.time_s)}"
+        gain = "" if self.speedup_ratio is None else f", {self.speedup_ratio:.1f}x"
+        loss = "" if self.loss.pct is None else f", loss {self.loss.pct:.1f} %"
+        return f"<{type(self).__name__} {self.label or self.key}: {time}{gain}{loss}>"
 
     @property
     def estimate(self) -> Estimate:

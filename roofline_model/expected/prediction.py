@@ -9,6 +9,7 @@ from operator import add
 
 from roofline_model.core.elementwise import Numbers, choose, larger, smaller
 from roofline_model.core.finding import Finding
+from roofline_model.core.units import format_time
 
 NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "dequantize")
 """Terms that run at the same time: the model joins them by a p-norm, so each alone says how long it would take alone."""
@@ -134,6 +135,12 @@ class ExpectedPrediction:
     """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
     is_cache_unsplit: bool = False
     """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs idle."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.kernel} on {self.hardware}: expected {format_time(self.time_s)} "
+            f"({format_time(self.low_s)} to {format_time(self.high_s)}), {self.provenance}>"
+        )
 
 
 def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:

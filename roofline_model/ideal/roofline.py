@@ -22,6 +22,7 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
 from roofline_model.core.seed_names import SeedNames
+from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.operators.product import FormatLike, Operator, compute_format, gemm, gemv, weight_counting
 
@@ -119,6 +120,12 @@ class Prediction(SeedNames):
     """What to know about it, may be empty."""
     model_version: str = MODEL_VERSION
     """Version of the ideal model."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.compute_format or 'copy'} on {self.hardware}: "
+            f"ideal {format_time(self.time_s)}, {self.bound}-bound>"
+        )
 
     @property
     def intensity_flop_per_byte(self) -> float:

@@ -184,7 +184,9 @@ def _page(service: Service, run: str) -> str:
         floors = store.noise_floors(info.environment.class_hash)
     # What a page is drawn from says whether it was drawn before; samples are in no repr, but they may have been pruned.
     samples = [record.measurement and len(record.measurement.samples_s) for record in records]
-    key = hashlib.sha256(repr((info, records, canaries, floors, samples)).encode(errors="replace")).hexdigest()
+    # The prompt shows a run and a record in one line, so their fields are named here.
+    fields = [tuple(getattr(value, name) for name in value.__dataclass_fields__) for value in (info, *records)]
+    key = hashlib.sha256(repr((fields, canaries, floors, samples)).encode(errors="replace")).hexdigest()
     page = _DRAWN.get(key)
     if page is None:
         view = report_view(info, records, profiles, canaries=canaries, floors=floors, most_ranked=ADVICE_LIMIT)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline_model import predict_model, recommend_model, recommend_quantization
+from roofline_model import (
+    gemm,
+    get_hardware,
+    predict_expected,
+    predict_gemm,
+    predict_model,
+    recommend_model,
+    recommend_quantization,
+)
 
 
 def test_an_answer_prints_as_one_line_with_its_choice() -> None:
@@ -15,6 +23,16 @@ def test_an_answer_prints_as_one_line_with_its_choice() -> None:
         assert len(repr(answer)) < 140
         assert "gb10" in repr(answer)
     assert "FP8 (W8A8)" in repr(ranking)
+
+
+def test_a_prediction_an_option_and_a_chip_print_as_one_line() -> None:
+    ideal, expected = predict_gemm("gb10", 64, 4096, 4096), predict_expected(gemm(64, 4096, 4096), "gb10")
+    options = recommend_quantization("gb10", 1, 4096, 4096).options
+    for value in (ideal, expected, get_hardware("gb10"), *options):
+        assert "\n" not in repr(value)
+        assert len(repr(value)) < 140
+    assert "memory-bound" in repr(ideal)
+    assert "GB10" in repr(get_hardware("gb10"))
 
 
 def test_a_notebook_shows_a_row_per_option_and_marks_the_choice() -> None:
