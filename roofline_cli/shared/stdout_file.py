@@ -1,4 +1,4 @@
-"""`-o -`: what a command would write to a file goes to stdout, and what it says goes to stderr."""
+"""`-o -` and `--card -`: what a command would write to a file goes to stdout, and what it says goes to stderr."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from roofline_model.core.errors import InvalidValueError
 
 _ENDINGS = {
     "calibrate": ".toml",
@@ -22,6 +24,8 @@ _ENDINGS = {
     "tiling": ".png",
 }
 """Command → ending of the file that it writes where the user names none. A command that writes a folder has no entry."""
+_CARD = "--card"
+"""Option of the report for a picture."""
 
 
 @contextmanager
@@ -33,7 +37,7 @@ def stdout_as_file(args: Sequence[str]) -> Iterator[list[str]]:
         yield typed
         return
     with tempfile.TemporaryDirectory(prefix="roofline-") as folder:
-        file = Path(folder) / f"output{_ENDINGS[typed[0]]}"
+        file = Path(folder) / f"output{'.png' if typed[place - 1] == _CARD else _ENDINGS[typed[0]]}"
         typed[place] = str(file)
         stdout = sys.stdout
         sys.stdout = _Messages(str(file))  # type: ignore[assignment]
@@ -48,11 +52,16 @@ def stdout_as_file(args: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _place(typed: Sequence[str]) -> int | None:
-    """Return where the `-` of `-o -` stands; None without one."""
+    """Return where the `-` of `-o -` or `--card -` stands; None without one.
+
+    Raises `InvalidValueError` for two of them: stdout holds one file.
+    """
     if not typed or typed[0] not in _ENDINGS:
         return None
-    places = (at for at in range(2, len(typed)) if typed[at] == "-" and typed[at - 1] in ("-o", "--output"))
-    return next(places, None)
+    places = [at for at in range(2, len(typed)) if typed[at] == "-" and typed[at - 1] in ("-o", "--output", _CARD)]
+    if len(places) > 1:
+        raise InvalidValueError("stdout holds one file: give one of -o and --card another name than -")
+    return places[0] if places else None
 
 
 class _Messages:

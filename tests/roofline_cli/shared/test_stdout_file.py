@@ -6,10 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from results import import_any, open_store
 from roofline_cli.main import app
+from roofline_cli.shared import stdout_file
+
+FOLDERS = {"demo", "pipeline"}
+"""Commands whose -o names a folder."""
 
 RUN = Path(__file__).parents[3] / "examples/runs/cpu-amd-epyc-2t/quick.json"
 
@@ -54,3 +59,30 @@ def test_an_error_leaves_stdout_empty(database: str) -> None:
     assert done.exit_code == 2
     assert done.stdout == ""
     assert "unknown run" in done.stderr
+
+
+def test_a_card_is_written_to_stdout(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["report", "--db", database, "--card", "-"])
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout_bytes.startswith(b"\x89PNG")
+    assert (tmp_path / "report.html").exists()
+
+
+def test_stdout_holds_one_file(database: str) -> None:
+    done = CliRunner().invoke(app, ["report", "--db", database, "-o", "-", "--card", "-"])
+    assert done.exit_code == 2
+    assert done.stdout_bytes == b""
+
+
+def leaves(command, path=()):
+    """Return every command below this one, by its words."""
+    if not hasattr(command, "commands"):
+        return {" ".join(path): command}
+    return {key: leaf for name, sub in command.commands.items() for key, leaf in leaves(sub, (*path, name)).items()}
+
+
+def test_every_command_that_writes_a_file_knows_stdout() -> None:
+    commands = leaves(typer.main.get_command(app))
+    writing = {name for name, leaf in commands.items() if any("-o" in option.opts for option in leaf.params)}
+    assert writing - FOLDERS == set(stdout_file._ENDINGS)
