@@ -35,7 +35,7 @@ CAVEAT_COUNT = 2
 MISSING = "–"
 ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role → its name in the first column."""
-SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
+SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (lower bound)", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}
 """Metric of a loss → its column; the last takes every other one."""

@@ -58,7 +58,7 @@ def _print_next(prediction: ModelPrediction, chip: Device, asked: str, more: str
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:
     if expected is None:
-        took = f"ideal {format_time(prediction.time_s)} a pass (upper bound)"
+        took = f"ideal {format_time(prediction.time_s)} a pass (lower bound)"
         tokens = f"At most {_tokens(prediction, prediction.time_s)}"
     else:
         low, high = format_time(expected.low_s), format_time(expected.high_s)
@@ -174,7 +174,7 @@ def _best_sentence(
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
     which = f"{best.plan.name} is {count}" if len(passes) > 1 else best.plan.name
     at = f" at batch {least}" if len(passes) < len(predictions) else ""
-    source = "ideal (upper bound)" if is_ideal else "expected"
+    source = "ideal (lower bound)" if is_ideal else "expected"
     return f"{which}{at}: {source} {_tokens(best, time_s)}, {format_time(time_s)} a pass."
 
 
