@@ -44,7 +44,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
     if expected is not None:
-        show_line(good_kernels_sentence(), "dim")
+        show_line(good_kernels_sentence(expected.provenance), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(prediction, chip))}", "yellow")
     _print_next(prediction, chip, asked, "every operator, launch gaps, notes and sources")
@@ -148,7 +148,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
     ]
     show_table(columns, rows, says_what_is_left_out=False)
     if any(step is not None for step in steps):
-        show_line(good_kernels_sentence(), "dim")
+        show_line(good_kernels_sentence(*(step.provenance for step in steps if step is not None)), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(predictions[0], chip))}", "yellow")
     _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources")
