@@ -35,7 +35,7 @@ CAVEAT_COUNT = 2
 MISSING = "–"
 ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role → its name in the first column."""
-SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (upper bound)", "ceilings": "at best"}
+SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (lower bound)", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}
 """Metric of a loss → its column; the last takes every other one."""
@@ -233,12 +233,14 @@ def source_sentence(ranking: Ranking) -> str:
         return "Times are the best that this machine's measured ceilings allow."
     if source == "measured":
         return "Times are measured."
-    return good_kernels_sentence()
+    used = [option.estimate.provenance for option in (ranking.choice, ranking.baseline) if option is not None]
+    return good_kernels_sentence(*used)
 
 
-def good_kernels_sentence() -> str:
-    """Return whose kernels an expected time of a whole model is of, and what it leaves out."""
-    return sentence(short_text(finding("good-kernels")))
+def good_kernels_sentence(*provenances: str) -> str:
+    """Return whose kernels expected times are of, and what they leave out; `provenances`: where their constants come from."""
+    is_lent = any(provenance.startswith("transferred") for provenance in provenances)
+    return sentence(short_text(finding("good-kernels-elsewhere" if is_lent else "good-kernels")))
 
 
 def caveats(ranking: Ranking) -> list[Finding]:
@@ -396,6 +398,7 @@ def _loss_clause(option: Option) -> str:
         return "it loses nothing"
     if loss.pct is None:
         return "its loss is unknown"
-    kind = "published" if loss.source == "claimed" else loss.source
+    of_whom = "published" if loss.is_of_model else "published for other models"
+    kind = of_whom if loss.source == "claimed" else loss.source
     moves = "falls" if "accuracy" in loss.metric else "rises"
     return f"{loss.metric or 'perplexity'} {moves} by at most {loss.pct:.3g} % ({kind})"

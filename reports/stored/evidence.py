@@ -38,13 +38,18 @@ class StoredEvidence:
     """A/A floors by environment class."""
     whole: WholeRuns = field(default_factory=GivenRuns)
     """The runs with what the question leaves out: no answer about a case depends on what else was asked."""
+    simulated_run_ids: frozenset[str] = frozenset()
+    """Runs whose simulated times are not used, because their chip has real ones."""
 
     def narrowed(self, question: StoredQuestion) -> StoredEvidence:
-        """Return the evidence on the cases that a question is about, on every chip."""
-        records = tuple(
-            record for record in self.records if record.run_id in self.runs and question.is_about(record.case)
+        """Return the evidence on the cases that a question is about, on every chip, without `simulated_beside_real` times."""
+        records = [record for record in self.records if record.run_id in self.runs and question.is_about(record.case)]
+        unused = simulated_beside_real(records, self.runs)
+        return replace(
+            self,
+            records=tuple(record for record in records if record.record_id not in unused),
+            simulated_run_ids=frozenset(record.run_id for record in records if record.record_id in unused),
         )
-        return replace(self, records=records)
 
     def groups(self) -> dict[GroupKey, list[Record]]:
         """Return the records by what competes: a chip's shape in one mode, or its model at one batch and context."""
@@ -72,6 +77,21 @@ class StoredEvidence:
             (profile.name for profile in self.profiles.values() if profile.key == hardware_key and profile.name),
             hardware_key,
         )
+
+
+def simulated_beside_real(records: Iterable[Record], runs: Mapping[str, RunInfo]) -> frozenset[str]:
+    """Return the records of simulated or replayed times on chips of which real times are stored: the two never meet."""
+    simulated: dict[str, set[str]] = {}
+    real_chips = set()
+    for record in records:
+        if record.measurement is None or record.status != "measured":
+            continue
+        chip = chip_of(record, runs[record.run_id])
+        if "simulated" in record.measurement.flags:
+            simulated.setdefault(chip, set()).add(record.record_id)
+        else:
+            real_chips.add(chip)
+    return frozenset(key for chip, keys in simulated.items() if chip in real_chips for key in keys)
 
 
 def group_key(case: Case, hardware_key: str) -> GroupKey:

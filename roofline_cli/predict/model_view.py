@@ -44,7 +44,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
     if expected is not None:
-        show_line(good_kernels_sentence(), "dim")
+        show_line(good_kernels_sentence(expected.provenance), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(prediction, chip))}", "yellow")
     _print_next(prediction, chip, asked, "every operator, launch gaps, notes and sources")
@@ -58,7 +58,7 @@ def _print_next(prediction: ModelPrediction, chip: Device, asked: str, more: str
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:
     if expected is None:
-        took = f"ideal {format_time(prediction.time_s)} a pass (upper bound)"
+        took = f"ideal {format_time(prediction.time_s)} a pass (lower bound)"
         tokens = f"At most {_tokens(prediction, prediction.time_s)}"
     else:
         low, high = format_time(expected.low_s), format_time(expected.high_s)
@@ -148,7 +148,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
     ]
     show_table(columns, rows, says_what_is_left_out=False)
     if any(step is not None for step in steps):
-        show_line(good_kernels_sentence(), "dim")
+        show_line(good_kernels_sentence(*(step.provenance for step in steps if step is not None)), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(predictions[0], chip))}", "yellow")
     _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources")
@@ -174,7 +174,7 @@ def _best_sentence(
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
     which = f"{best.plan.name} is {count}" if len(passes) > 1 else best.plan.name
     at = f" at batch {least}" if len(passes) < len(predictions) else ""
-    source = "ideal (upper bound)" if is_ideal else "expected"
+    source = "ideal (lower bound)" if is_ideal else "expected"
     return f"{which}{at}: {source} {_tokens(best, time_s)}, {format_time(time_s)} a pass."
 
 

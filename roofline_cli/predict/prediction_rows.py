@@ -62,7 +62,7 @@ def print_answer(rows: Sequence[KernelRow], names: Sequence[str], title: str, ch
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
     expected = "Expected: a good kernel with its launch. " if timed else ""
     over = f" Gain: over {short_name(baseline)}." if baseline else ""
-    show_line(f"{expected}Ideal: upper bound.{over}", "dim")
+    show_line(f"{expected}Ideal: lower bound.{over}", "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
     show_line(f"Next: {next_step}")
@@ -81,7 +81,7 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     best = fastest(rows)
     index, expected = rows.index(best), best.expected
     if expected is None:
-        took = f"ideal {times.ideal[index]} (upper bound)"
+        took = f"ideal {times.ideal[index]} (lower bound)"
     else:
         took = f"expected {times.expected[index]} ({times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio

@@ -80,7 +80,7 @@ _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 def print_stored(recommendations: StoredRecommendations) -> None:
     """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines."""
-    rankings = sorted(recommendations.rankings, key=lambda one: one.subject != "model")
+    rankings = sorted(recommendations.rankings, key=lambda each: each.subject != "model")
     if not rankings:
         for text in (*recommendations.notes, *recommendations.missing):
             show_line(f"missing: {text}", "yellow")
@@ -98,15 +98,15 @@ def print_stored(recommendations: StoredRecommendations) -> None:
 
 
 def _print_answers(rankings: Sequence[StoredRanking]) -> None:
-    """Print how many cases gain from a format, and a row for each of the first cases, those of whole models before."""
-    chips = sorted({one.hardware_name for one in rankings})
-    gaining = [one for one in rankings if one.choice is not None and not one.is_baseline(one.choice)]
+    """Print how many cases gain from a format, and a row for each of the first, those that gain before."""
+    chips = sorted({each.hardware_name for each in rankings})
+    gaining = [each for each in rankings if each.choice is not None and not each.is_baseline(each.choice)]
     show_line(
         f"{len(gaining)} of {len(rankings)} stored cases gain from a format; the others stay as they are.", "bold"
     )
     show_line(f"On {', '.join(chips)}. Gain: over the case's own baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
-    for ranking in rankings[:ANSWER_ROW_COUNT]:
+    for ranking in [*gaining, *(each for each in rankings if each not in gaining)][:ANSWER_ROW_COUNT]:
         title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
         best = ranking.choice
         if best is None:
@@ -185,7 +185,7 @@ def _next_command(rankings: Sequence[StoredRanking]) -> str:
     """Return what to type: the question narrowed to one case, or how to measure it again."""
     ranking = rankings[0]
     if len(rankings) > 1:
-        several = len({one.hardware_key for one in rankings}) > 1
+        several = len({each.hardware_key for each in rankings}) > 1
         chip = f" --hw {ranking.hardware_key}" if several else ""
         return f"roofline recommend --stored {_narrowed(ranking)}{chip}"
     if ranking.subject == "model":
@@ -227,15 +227,15 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
             "dim",
         )
         if detailed and any(
-            row.is_measured and row.estimate.half_width_ratio is not None for one in detailed for row in one.options
+            row.is_measured and row.estimate.half_width_ratio is not None for each in detailed for row in each.options
         ):
             show_line(
                 "± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.",
                 "dim",
             )
-        if any(row.is_measured for one in detailed for row in one.options):
+        if any(row.is_measured for each in detailed for row in each.options):
             show_line(f"What was measured is ranked {short_text(finding('order-of-measured'))}.", "dim")
-        if any(not row.is_measured for one in recommendations.rankings for row in one.options):
+        if any(not row.is_measured for each in recommendations.rankings for row in each.options):
             show_line(
                 f"What was not measured is ranked {short_text(finding('order-of-predictions', source='expected'))}.",
                 "dim",
@@ -252,7 +252,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
 
 def _print_overview(recommendations: StoredRecommendations) -> None:
     rows: list[list[Cell]] = []
-    has_chips = len({one.hardware_key for one in recommendations.rankings}) > 1
+    has_chips = len({each.hardware_key for each in recommendations.rankings}) > 1
     for ranking in recommendations.rankings:
         title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
         best = ranking.choice
@@ -274,7 +274,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
                 moved,
             ]
         )
-    chips = sorted({one.hardware_name for one in recommendations.rankings})
+    chips = sorted({each.hardware_name for each in recommendations.rankings})
     show_table(_OVERVIEW, rows, title=f"Recommended on {', '.join(chips)}")
 
 

@@ -92,6 +92,18 @@ def test_the_choice_keeps_the_default_limit_of_loss_and_the_faster_one_keeps_its
     assert alone.choice is None
 
 
+def test_simulated_times_never_meet_real_ones(night, recommend) -> None:
+    real = night(1, {BF16: 22e-6, INT4: 9e-6})
+    newer = night(2, {BF16: 40e-6, INT8: 20e-6}, flags=("simulated",))
+    together, alone = recommend([real, newer]), recommend([real])
+    assert [[option.estimate.time_s for option in each.options] for each in together.rankings] == [
+        [option.estimate.time_s for option in each.options] for each in alone.rankings
+    ]
+    assert any("simulated runs" in note for note in together.notes)
+    [simulated] = recommend([newer]).rankings
+    assert simulated.choice is not None
+
+
 def test_disturbed_times_make_no_result_unless_it_is_forced(night, recommend) -> None:
     runs = [night(1, {BF16: 22e-6, INT8: 9e-6}, flags=("contended",))]
     [ranking] = recommend(runs).rankings

@@ -32,6 +32,13 @@ QUESTIONS = {
     "op=model&hw=mi300x": "--model llama-3.1-8b --hw mi300x",
 }
 """What the page's address asks → the same question to `roofline recommend`."""
+SLOWER = {
+    "hw=mi300x&M=8&N=28672",
+    "limit=0.001",
+    "op=model&model=llama-3.1-70b&hw=h100-sxm&batch=8",
+    "op=model&hw=mi300x",
+}
+"""Asked with the full counts only."""
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 
 
@@ -75,7 +82,9 @@ def shown_rows(page) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("query", QUESTIONS)
+@pytest.mark.parametrize(
+    "query", [pytest.param(query, marks=[pytest.mark.full] if query in SLOWER else []) for query in QUESTIONS]
+)
 def test_the_page_says_what_the_command_line_says_to_the_digit(page, address, query):
     page.goto(f"{address}/?{query}&compare=")
     drawn(page)
