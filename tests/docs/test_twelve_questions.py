@@ -98,6 +98,39 @@ def test_what_fits_is_said_of_every_format(asked) -> None:
     assert len(fits) == 3
 
 
+@pytest.mark.parametrize("question", ["How fast is my attention at 32k tokens?", "Is my kernel slow?"])
+def test_expected_and_ideal_times_of_a_kernel_stand_in_its_rows(question: str, asked) -> None:
+    predictions = document(asked, question)["predictions"]
+    text = "\n".join(first_lines(asked(QUESTIONS[question])))
+    assert len(predictions) >= 2
+    for row in predictions:
+        assert f"{row['time_s'] * 1e6:.2f} µs" in text
+        assert f"{row['expected']['time_s'] * 1e6:.2f} µs" in text
+
+
+def test_what_is_missing_here_is_counted(asked) -> None:
+    done = asked(QUESTIONS["How do I measure my machine?"])
+    states = [line.split() for line in first_lines(done)]
+    assert first_lines(done)[0].startswith("Nothing is broken")
+    assert any("pytest bench_cases -k gemv" in " ".join(words) for words in states)
+
+
+def test_the_gate_closes_with_its_exit_code(asked) -> None:
+    question = "How do I gate a pull request?"
+    done = asked(QUESTIONS[question])
+    assert done.exit_code == 1
+    slower = [case for case in document(asked, question)["cases"] if case["verdict"] == "SLOWER"]
+    assert f"{slower[0]['change_ratio'] * 100:+.1f} %" in " ".join(first_lines(done))
+
+
+def test_the_next_command_quantises_the_chosen_format(asked) -> None:
+    question = "How do I apply a quantisation?"
+    assert document(asked, question)["chosen"] == "FP8_E4M3"
+    lines = first_lines(asked(QUESTIONS[question]))
+    assert lines[0].startswith("Take FP8 (W8A8): ")
+    assert any(line.startswith("Next: roofline pipeline ") for line in lines)
+
+
 def test_the_fastest_chip_comes_first(asked) -> None:
     lines = first_lines(asked(QUESTIONS["What do I gain from a faster chip?"]))
     assert [line.split()[0] for line in lines[2:] if line.split()[0] in ("gb10", "h100-sxm", "rtx-5090")] == [
