@@ -163,7 +163,12 @@ def test_the_measured_choices_are_those_of_the_rankings(asked) -> None:
     question = "Which format do my measurements say to take?"
     rankings = document(asked, question)["rankings"]
     text = " ".join(first_lines(asked(QUESTIONS[question])))
-    gaining = [one for one in rankings if one["rows"] and one["rows"][0]["label"] != one["baseline"]]
+    gaining = [
+        ranking
+        for ranking in rankings
+        for row in ranking["rows"]
+        if row["role"] == "take" and row["label"] != ranking["baseline"]
+    ]
     assert text.startswith(f"{len(gaining)} of {len(rankings)} stored cases gain")
 
 
