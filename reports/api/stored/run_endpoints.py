@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import re
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -28,7 +29,7 @@ from roofline_model.operators.product import MAX_DIMENSION
 # load than everything else of the server together.
 if TYPE_CHECKING:
     from reports.cases.summary import CaseSummary
-    from results.records.records import RunInfo
+    from results.records.records import Record, RunInfo
     from results.store.store import ResultStore
 
 router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
@@ -185,8 +186,9 @@ def _page(service: Service, run: str) -> str:
     # What a page is drawn from says whether it was drawn before; samples are in no repr, but they may have been pruned.
     samples = [record.measurement and len(record.measurement.samples_s) for record in records]
     # The prompt shows a run and a record in one line, so their fields are named here.
-    fields = [tuple(getattr(value, name) for name in value.__dataclass_fields__) for value in (info, *records)]
-    key = hashlib.sha256(repr((fields, canaries, floors, samples)).encode(errors="replace")).hexdigest()
+    drawn: list[RunInfo | Record] = [info, *records]
+    values = [tuple(getattr(value, each.name) for each in fields(value)) for value in drawn]
+    key = hashlib.sha256(repr((values, canaries, floors, samples)).encode(errors="replace")).hexdigest()
     page = _DRAWN.get(key)
     if page is None:
         view = report_view(info, records, profiles, canaries=canaries, floors=floors, most_ranked=ADVICE_LIMIT)
