@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from bench_cases.kernels.attention.reference import AttentionReference, attention_tolerance
+from bench_cases.kernels.attention.reference import AttentionReference, attention_rounding
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, stored_keys, value_size
 from bench_cases.kernels.inputs import uniform
 from bench_cases.kernels.products.prepare import PreparedKernel, Settings, argument_sets, imported
 from bench_cases.kernels.reference import HeldMatrix
 from bench_cases.kernels.spec import CaseSpec
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.formats.rounding import Deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +73,30 @@ def prepare_attention(spec: CaseSpec, device: str) -> PreparedKernel:
         refusal = built.refusal()
     if refusal is not None:
         raise UnsupportedError(f"{kernel.name}: {refusal}")
-    reference = AttentionReference.of(sizes, built.q, built.k, built.v)
-    tolerance = attention_tolerance(kernel, sizes)
+    reference = attention_reference(kernel, sizes, built)
 
-    def check(output: object) -> float:
-        return attention_error(built, reference, output)
+    def check(output: object) -> Deviation:
+        return attention_deviation(built, reference, output)
 
-    return PreparedKernel(built.fn, argument_sets(built.args), check, tolerance, built.settings)
+    return PreparedKernel(built.fn, argument_sets(built.args), check, built.settings)
 
 
-def attention_error(built: BuiltAttention, reference: AttentionReference, output: object) -> float:
-    """Return the error of an output against the reference; NaN for one that is not a tensor in the kernel's format."""
+def attention_reference(
+    kernel: AttentionKernel, sizes: Sizes, built: BuiltAttention, *, is_random: bool = True
+) -> AttentionReference:
+    """Return what a right kernel gives for the operands; `is_random`: they are random numbers."""
+    return AttentionReference.of(sizes, built.q, built.k, built.v, attention_rounding(kernel), is_random=is_random)
+
+
+def attention_deviation(built: BuiltAttention, reference: AttentionReference, output: object) -> Deviation:
+    """Return how far an output is from right; the error is NaN for one that is not a tensor in the kernel's format."""
     if not isinstance(output, Tensor):
-        return math.nan
+        return Deviation(math.nan, 0.0)
     try:
         values = built.decoded(output)
     except TypeError:
-        return math.nan
-    return reference.error(values)
+        return Deviation(math.nan, 0.0)
+    return reference.deviation(values)
 
 
 def build_attention(kernel: AttentionKernel, sizes: Sizes, device: str) -> BuiltAttention:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from bench_cases.kernels.inputs import activation_source, copy_of, weight_source
-from bench_cases.kernels.reference import HeldMatrix, ProductReference, tolerance_for
+from bench_cases.kernels.reference import HALF_SMALLEST, HeldMatrix, ProductReference, rounding_of
 from bench_cases.kernels.spec import CaseSpec, KernelSpec, product_size
+from roofline_model.formats.rounding import Deviation
 
 Settings = Callable[[], AbstractContextManager[Any]]
 
@@ -42,8 +43,8 @@ class PreparedKernel:
 
     fn: Callable[..., Any]
     make_args: Callable[[int], tuple[Tensor, ...]]
-    check: Callable[[Any], float]
-    tolerance: float
+    check: Callable[[Any], Deviation]
+    """Says how far an output is from right, in units of what rounding explains."""
     settings: Settings = nullcontext
 
 
@@ -62,9 +63,18 @@ def prepare_product(spec: CaseSpec, device: str) -> PreparedKernel:
     assert isinstance(kernel, KernelSpec)
     M, N, K = product_size(spec.case)
     built = load_implementation(kernel)(kernel, activation_source(M, K, device), weight_source(N, K, device))
-    reference = ProductReference.of(built.activation, built.weight)
-    return PreparedKernel(
-        built.fn, argument_sets(built.args), reference.error, tolerance_for(kernel, K), built.settings
+    reference = product_reference(kernel, built)
+    return PreparedKernel(built.fn, argument_sets(built.args), reference.deviation, built.settings)
+
+
+def product_reference(kernel: KernelSpec, built: Built, *, is_random: bool = True) -> ProductReference:
+    """Return what a right kernel gives for the operands; `is_random`: they are random numbers."""
+    return ProductReference.of(
+        built.activation,
+        built.weight,
+        rounding_of(kernel),
+        is_random=is_random,
+        floor=HALF_SMALLEST.get(kernel.output, 0.0),
     )
 
 
