@@ -19,7 +19,14 @@ import torch
 from torch import Tensor
 
 from bench_cases.kernels.spec import KernelSpec
-from roofline_model.formats.rounding import Deviation, Rounding, spreads_allowed, unit_roundoff, worst
+from roofline_model.formats.rounding import (
+    Deviation,
+    Rounding,
+    mean_square_allowed,
+    spreads_allowed,
+    unit_roundoff,
+    worst,
+)
 
 MAX_ROWS = 16
 MAX_WEIGHTS = 1 << 25
@@ -96,9 +103,13 @@ class Expected:
     """Of what goes one way."""
     is_random: bool = True
     """Whether the roundings of different numbers are independent, as random operands make them; those of like ones agree."""
+    shared: Tensor | None = None
+    """The part of `spread` that comes of roundings which several numbers share: those of decoded operands."""
+    shared_count: int = 1
+    """How many numbers, at most, share one."""
 
     def deviation(self, output: Tensor, where: str) -> Deviation:
-        """Return the number of `output` that is furthest off, or the gain of all of them where that is further."""
+        """Return the number of `output` that is furthest off, or what is wrong with all of them where that is further."""
         values = output.to(torch.float64)
         error = (values - self.exact).abs_()
         allowed = self.spread * spreads_allowed(self.exact.numel())
@@ -111,7 +122,18 @@ class Expected:
         element = Deviation(
             float(error.flatten()[at]) / size, float(allowed.flatten()[at]) / size, f"{where} {row}, {column}"
         )
-        return worst([element, self._gain(values)]) if self.is_random else element
+        if not self.is_random:
+            return element
+        return worst([element, self._whole(error), self._gain(values)])
+
+    def _whole(self, error: Tensor) -> Deviation:
+        """Return the deviation of all errors together: many that are each allowed, and that no roundings add up to."""
+        excess = (error - self.systematic).clamp_min_(0).square_()
+        share = torch.where(excess == 0, 0.0, excess / (self.spread.square() + self.bound.square()))
+        limit = mean_square_allowed(error.numel() // (1 if self.shared is None else self.shared_count))
+        size = float(self.magnitude.square().mean()) or 1.0
+        found, used = math.sqrt(float(excess.mean()) / size), math.sqrt(float(share.mean()) / limit)
+        return Deviation(found, found / used if used else 0.0, "all")
 
     def _gain(self, values: Tensor) -> Deviation:
         """Return the deviation of the factor between output and exact numbers from 1: a wrong scale, however many hide it."""
@@ -119,7 +141,10 @@ class Expected:
         if power == 0:
             return Deviation(0.0, 0.0)
         gain = float(((values - self.exact) * self.exact).sum()) / power
-        variance = (self.bound.square() + self.spread.square()) * self.exact.square()
+        variance = self.bound.square() + self.spread.square()
+        if self.shared is not None:
+            variance += (self.shared_count - 1) * self.shared.square()
+        variance *= self.exact.square()
         spread = math.sqrt(float(variance.sum())) / power
         systematic = float((self.systematic * self.exact.abs()).sum()) / power
         return Deviation(abs(gain), spreads_allowed(1) * spread + systematic, "gain")
@@ -179,6 +204,8 @@ class ProductReference:
             rounding.result_ratio * values + floor,
             rounding.systematic_ratio(K) * values,
             is_random,
+            rounding.operands_ratio * terms[:count].sqrt() if rounding.operands_ratio else None,
+            count,
         )
         return cls((M, N), rows, columns, expected, signs, exact[count:], terms[count:], rounding, K)
 

@@ -104,6 +104,16 @@ def spreads_allowed(count: int) -> float:
     return math.sqrt(2 * math.log(2 * max(1, count) / FALSE_ALARM_RATIO))
 
 
+def mean_square_allowed(count: int) -> float:
+    """Return what the mean of `count` squared errors may be, each as a ratio of its spread, as rarely exceeded as a single one.
+
+    Source: D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian random vectors", Electron. Commun.
+    Probab. 17, 2012.
+    """
+    rarity = -math.log(FALSE_ALARM_RATIO) / max(1, count)
+    return 1 + 2 * math.sqrt(rarity) + 2 * rarity
+
+
 def worst(deviations: list[Deviation]) -> Deviation:
     """Return the deviation that uses most of its tolerance."""
     return max(deviations, key=lambda deviation: deviation.share_ratio)

@@ -280,9 +280,7 @@ def test_no_right_kernel_fails_on_random_operands(kernel):
             continue
         built = build(kernel, a, w)
         with built.settings():
-            output = (
-                built.fn(*built.args) if is_run_here(kernel) else product(kernel, built.activation, built.weight)
-            )
+            output = built.fn(*built.args) if is_run_here(kernel) else product(kernel, built.activation, built.weight)
         deviation = product_reference(kernel, built).deviation(output)
         if not deviation.is_right:
             failed.append((seed, deviation))
