@@ -167,6 +167,8 @@ class ProductReference:
     """(groups, columns): sums of s² over a group."""
     rounding: Rounding
     K: int
+    floor_value: float
+    """Half the smallest number that the result's format can hold."""
 
     @classmethod
     def of(
@@ -207,7 +209,7 @@ class ProductReference:
             rounding.operands_ratio * terms[:count].sqrt() if rounding.operands_ratio else None,
             count,
         )
-        return cls((M, N), rows, columns, expected, signs, exact[count:], terms[count:], rounding, K)
+        return cls((M, N), rows, columns, expected, signs, exact[count:], terms[count:], rounding, K, floor)
 
     def deviation(self, output: object) -> Deviation:
         """Return how far an output is from right; the error is NaN for a wrong shape, NaN or Inf."""
@@ -233,7 +235,8 @@ class ProductReference:
             squares[:, first : first + step] = self.signs.abs() @ piece.square_()
         r, K = self.rounding, self.K
         factor = r.exact_factor(K) + r.result_ratio**2 + r.systematic_ratio(K) ** 2
-        spread = (factor * squares + r.terms_factor(K) * self.sums_terms).sqrt_()
+        smallest = self.floor_value**2 * self.signs.abs().sum(dim=1, keepdim=True)
+        spread = (factor * squares + r.terms_factor(K) * self.sums_terms + smallest).sqrt_()
         none = torch.zeros_like(spread)
         whole = Expected(self.sums, self.sums_terms.sqrt(), spread, none + 0.0, none, is_random=False)
         return whole.deviation(sums, "sum of rows")
