@@ -34,6 +34,9 @@ MAX_WEIGHTS = 1 << 25
 PIECE_WEIGHTS = 1 << 18
 """Weights that are float64 at one time: 2 MiB, near the cache of a core."""
 
+PIECE_ELEMS = {"cuda": 1 << 24}
+"""Elements of an output that are float64 at one time where it is; on a CPU as many as weights."""
+
 TENSOR_CORE_STEP = 16
 """Terms that a tensor core adds before it cuts the sum off (4 to 16 by generation and format). Source: M. Fasi, N. Higham,
 M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021."""
@@ -189,12 +192,11 @@ class ProductReference:
         most = max(2, MAX_WEIGHTS // K)
         columns: Tensor | slice = slice(0, N) if most >= N else sample_index(N, most)
         signs = None if len(rows) == M else _row_groups(M)
-        left, left_squares = activation.rows64(rows), None
+        left = activation.rows64(rows)
         left_squares = left.square()
         if signs is not None:
-            whole = activation.rows64(slice(0, M))
-            left = torch.cat((left, signs @ whole))
-            left_squares = torch.cat((left_squares, signs.abs() @ whole.square_()))
+            sums, squares = _group_sums(signs, activation)
+            left, left_squares = torch.cat((left, sums)), torch.cat((left_squares, squares))
         exact, terms = _products(left, left_squares, weight, columns)
         count = len(rows)
         values = exact[:count].abs()
@@ -228,11 +230,12 @@ class ProductReference:
     def _sums_deviation(self, output: Tensor) -> Deviation:
         assert self.signs is not None
         sums, squares = torch.empty_like(self.sums), torch.empty_like(self.sums)
-        step = max(1, PIECE_WEIGHTS // self.shape[0])
+        signs = self.signs.to(output.device)
+        step = max(1, PIECE_ELEMS.get(output.device.type, PIECE_WEIGHTS) // self.shape[0])
         for first in range(0, output.shape[1], step):
-            piece = output[:, first : first + step].cpu().to(torch.float64)
-            sums[:, first : first + step] = self.signs @ piece
-            squares[:, first : first + step] = self.signs.abs() @ piece.square_()
+            piece = output[:, first : first + step].to(torch.float64)
+            sums[:, first : first + step] = (signs @ piece).cpu()
+            squares[:, first : first + step] = (signs.abs() @ piece.square_()).cpu()
         r, K = self.rounding, self.K
         factor = r.exact_factor(K) + r.result_ratio**2 + r.systematic_ratio(K) ** 2
         smallest = self.floor_value**2 * self.signs.abs().sum(dim=1, keepdim=True)
@@ -250,6 +253,18 @@ def _row_groups(M: int) -> Tensor:
     index = torch.arange(M)
     groups[index % MAX_ROWS, index] = signs
     return groups
+
+
+def _group_sums(signs: Tensor, activation: HeldMatrix) -> tuple[Tensor, Tensor]:
+    """Return the signed sums of the rows of each group and the sums of their squares, (groups, K), piece by piece."""
+    M, K = activation.shape
+    sums, squares = (torch.zeros(len(signs), K, dtype=torch.float64) for _ in range(2))
+    step = max(1, PIECE_WEIGHTS // K)
+    for first in range(0, M, step):
+        part, piece = signs[:, first : first + step], activation.rows64(slice(first, first + step))
+        sums += part @ piece
+        squares += part.abs() @ piece.square_()
+    return sums, squares
 
 
 def _products(left: Tensor, left_squares: Tensor, weight: HeldMatrix, columns: Tensor | slice) -> tuple[Tensor, Tensor]:
