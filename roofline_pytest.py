@@ -18,9 +18,10 @@ from roofline_pytest_options import OPTIONS
 
 _hooks: pytest.StashKey[Any] = pytest.StashKey()
 _xdist_lines: pytest.StashKey[list[str]] = pytest.StashKey()
+_OPTION_NAMES = tuple(flag.lstrip("-").replace("-", "_") for flag, _ in OPTIONS)
 
 
-class RooflineUsageError(pytest.UsageError):
+class RooflineUsageError(pytest.UsageError):  # type: ignore[misc]  # final for type checkers; nothing else ends so
     """Bad input to one of our options: one line, exit code 2."""
 
 
@@ -75,7 +76,7 @@ class _WithoutBenchmark:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Any:
-    if "ROOFLINE_WORKER" in os.environ:  # started by plugin/isolation/supervisor.py to run single tests
+    if _is_worker(os.environ.get("ROOFLINE_WORKER", "")):
         _own("plugin.isolation.worker").attach(config)
     try:
         return (yield)
@@ -87,7 +88,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Any:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Any:
     try:
-        if any(n.startswith("roofline_") and v is not None for n, v in vars(session.config.option).items()):
+        if any(getattr(session.config.option, name, None) is not None for name in _OPTION_NAMES):
             load(session.config).target  # noqa: B018 - a bad option is said before anything is collected
         return (yield)
     except Exception as error:
@@ -97,7 +98,7 @@ def pytest_sessionstart(session: pytest.Session) -> Any:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Any:
     try:
-        if any("roofline" in getattr(i, "fixturenames", ()) or i.get_closest_marker("roofline") for i in items):
+        if any(map(is_ours, items)):
             load(config)
         return (yield)
     except Exception as error:
@@ -106,12 +107,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    node.config.stash.setdefault(_xdist_lines, []).extend(getattr(node, "workeroutput", {}).get("roofline", ()))
+    node.config.stash.setdefault(_xdist_lines, []).extend(
+        getattr(node, "workeroutput", {}).get("roofline_bench_lines", ())
+    )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    for line in dict.fromkeys(config.stash.get(_xdist_lines, [])):
+    lines = config.stash.get(_xdist_lines, [])
+    for line in dict.fromkeys(lines):
         terminalreporter.write_line(f"roofline: {line}")
 
 
@@ -123,6 +127,20 @@ def load(config: pytest.Config) -> Any:
     return config.stash[_hooks]
 
 
+def is_ours(item: pytest.Item) -> bool:
+    """Return whether an item uses our `roofline` fixture, also through a fixture of that name that wraps ours.
+
+    The name alone says nothing: another suite may have its own fixture, parameter or marker called `roofline`.
+    """
+    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get("roofline", ())
+    for definition in reversed(definitions):  # the nearest override is last
+        if definition.func.__module__ == __name__:
+            return True
+        if "roofline" not in definition.argnames:
+            return False
+    return False
+
+
 def options(config: pytest.Config) -> Any:
     """Return this session's `plugin.run.options.BenchOptions`."""
     return load(config).options
@@ -131,6 +149,12 @@ def options(config: pytest.Config) -> Any:
 def target(config: pytest.Config) -> Any:
     """Return this session's `plugin.run.target.Target`: which chip, which device, may it measure."""
     return load(config).target
+
+
+def _is_worker(value: str) -> bool:
+    """Return whether plugin/isolation/supervisor.py started this process: three descriptors and the parent's number."""
+    parts = value.split(",")
+    return len(parts) == 4 and all(p.isdecimal() for p in parts) and int(parts[3]) == os.getppid()
 
 
 def _as_usage_error(error: Exception) -> Exception:

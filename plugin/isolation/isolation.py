@@ -124,6 +124,7 @@ class PassItem(pytest.Item):
         self.measured_item = measured_item
         self.pass_number = pass_number
         self.fixturenames = list(getattr(measured_item, "fixturenames", ()))
+        self._fixtureinfo = getattr(measured_item, "_fixtureinfo", None)
         self.own_markers.extend(measured_item.own_markers)
         self.keywords.update({mark.name: mark for mark in measured_item.own_markers})
 
@@ -137,14 +138,14 @@ class PassItem(pytest.Item):
         return Path(path), line, self.name
 
 
-def add_passes(items: list[pytest.Item], own_error: Sequence[pytest.Item], process_count: int) -> None:
-    """Append the passes 2 … N of `ours` to a session's items, every second pass in reversed order."""
+def add_passes(items: list[pytest.Item], roofline_items: Sequence[pytest.Item], process_count: int) -> None:
+    """Append the passes 2 … N of `roofline_items` to a session's items, every second pass in reversed order."""
     for number in range(2, process_count + 1):
         again = [
             PassItem.from_parent(
                 _parent(item), name=pass_name(item.name, number), measured_item=item, pass_number=number
             )
-            for item in own_error
+            for item in roofline_items
         ]
         items += again[::-1] if number % 2 == 0 else again
 

@@ -44,6 +44,7 @@ from roofline_model.chips.hardware import ceilings_doubt
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import advice_text, finding, from_stored, short_text
 from roofline_model.core.units import counted
+from roofline_pytest import is_ours
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
 
@@ -112,7 +113,7 @@ class RooflineHooks:
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember what -k left out, to name the nearest when nothing is left."""
-        self._deselected += [item.name for item in items if _is_ours(item)]
+        self._deselected += [item.name for item in items if is_ours(item)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -120,14 +121,14 @@ class RooflineHooks:
 
         pytest-benchmark gets its replaying timer before it makes its fixtures.
         """
-        roofline_items = [item for item in session.items if _is_ours(item)]
+        roofline_items = [item for item in session.items if is_ours(item)]
         if roofline_items and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
             try:
                 add_passes(session.items, roofline_items, self.isolation.process_count or 1)
             except RooflineError as error:
                 raise self.usage_error(str(error)) from None
         for item in session.items:
-            if _is_ours(item):
+            if is_ours(item):
                 self._our_ids.add(item.nodeid)
                 if not isinstance(item, PassItem):
                     benchmark_bridge.attach_timer(item)
@@ -135,7 +136,7 @@ class RooflineHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Open the run before the first test, so that calibration is shown and is nobody's set-up time."""
-        roofline_items = [item for item in session.items if _is_ours(item)]
+        roofline_items = [item for item in session.items if is_ours(item)]
         is_controller = self.config.pluginmanager.hasplugin("dsession")
         if not roofline_items or session.config.option.collectonly or is_controller or self._link is not None:
             return
@@ -171,7 +172,7 @@ class RooflineHooks:
         if not self.target.can_measure:
             self._report(f"predictions only: {self.target.reason}")
         if self.config.pluginmanager.hasplugin("benchmark") and all(
-            _is_ours(i) for i in session.items if "benchmark" in getattr(i, "fixturenames", ())
+            is_ours(i) for i in session.items if "benchmark" in getattr(i, "fixturenames", ())
         ):
             benchmark_bridge.show_few_columns(self.config)
         if self._live_reporter() is not None:
@@ -227,7 +228,7 @@ class RooflineHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Any:
         """Let one case measure at a time on a device that xdist workers may share; watch over a case without a worker."""
-        if not _is_ours(item) or self._link is not None:
+        if not is_ours(item) or self._link is not None:
             return (yield)
         turn: Any = contextlib.nullcontext()
         if _is_xdist_worker(self.config):
@@ -294,7 +295,7 @@ class RooflineHooks:
         if self._baseline is not None and self._baseline.finish(self._session.records) and not exitstatus:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput["roofline"] = self._lines_for_controller()
+            self.config.workeroutput["roofline_bench_lines"] = self._lines_for_controller()
 
     # The summary ---------------------------------------------------------------------------------------------
 
@@ -403,10 +404,6 @@ def _share_machine(config: pytest.Config, options: BenchOptions, target: Target)
     if worker is not None and worker[1] > 1 and target.device == "cpu":
         target.can_measure, target.is_shared_cpu = False, True
         target.reason = advice_text(finding("cpu-shared-by-workers"))
-
-
-def _is_ours(item: pytest.Item) -> bool:
-    return "roofline" in getattr(item, "fixturenames", ())
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)

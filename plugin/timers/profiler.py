@@ -105,15 +105,11 @@ def ncu_command(node_id: str, case: Case | None, options: Sequence[str] = ()) ->
 
 
 def ncu_commands(items: Iterable[pytest.Item]) -> list[str]:
-    """Return the command of each item that uses the `roofline` fixture, in order; other tests are left out.
+    """Return the command of each item, in order.
 
     Paths are relative to the folder pytest was called from, where the commands are meant to be run.
     """
-    return [
-        ncu_command(_node_path(item), case_of(item), _kept_options(vars(item.config.option)))
-        for item in items
-        if "roofline" in getattr(item, "fixturenames", ())
-    ]
+    return [ncu_command(_node_path(item), case_of(item), _kept_options(vars(item.config.option))) for item in items]
 
 
 def case_of(item: pytest.Item) -> Case | None:

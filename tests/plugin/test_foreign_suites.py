@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 
 import pytest
 
@@ -97,3 +98,102 @@ def test_help_imports_nothing_heavy_and_lists_the_options(pytester):
     )
     result = pytester.run(sys.executable, "-m", "pytest", "--help")
     result.stdout.fnmatch_lines(["roofline:*", "*--roofline-hw=NAME|FILE|auto*", "*--hw=*", "HEAVY []"])
+
+
+SAME_NAMES = {
+    "fixture": """
+        @pytest.fixture
+        def roofline():
+            return "theirs"
+
+        def test_it(roofline):
+            assert roofline == "theirs"
+        """,
+    "parameter": """
+        @pytest.mark.parametrize("roofline", ["red", "green"])
+        def test_it(roofline):
+            assert roofline in ("red", "green")
+        """,
+    "indirect parameter": """
+        @pytest.fixture
+        def roofline(request):
+            return request.param
+
+        @pytest.mark.parametrize("roofline", ["red"], indirect=True)
+        def test_it(roofline):
+            assert roofline == "red"
+        """,
+    "fixture beneath another": """
+        @pytest.fixture
+        def roofline():
+            return "theirs"
+
+        @pytest.fixture
+        def house(roofline):
+            return roofline + " too"
+
+        def test_it(house):
+            assert house == "theirs too"
+        """,
+    "marker": """
+        @pytest.mark.roofline("tiles", work=12)
+        def test_it(request):
+            assert request.node.get_closest_marker("roofline").args == ("tiles",)
+        """,
+    "option": """
+        def test_it(request):
+            assert request.config.getoption("--roofline-out") == "tiles.txt"
+        """,
+}
+THEIR_OPTION = "def pytest_addoption(parser):\n    parser.addoption('--roofline-out', default='none')\n"
+
+
+@pytest.mark.parametrize("name", SAME_NAMES)
+def test_a_fixture_parameter_marker_or_option_of_our_name_is_theirs(pytester, monkeypatch, name):
+    monkeypatch.setenv("ROOFLINE_DB", "mysql://nowhere/at-all")  # read by nobody but a session of ours
+    monkeypatch.setenv("ROOFLINE_WORKER", "1")
+    pytester.makeini("[pytest]\naddopts = --strict-markers\nmarkers = roofline: tiles")
+    pytester.makeconftest(
+        THEIR_OPTION + "import sys\ndef pytest_unconfigure():\n"
+        "    print('OURS', sorted({'numpy', 'sqlalchemy', 'plugin.pytest_glue.hooks'} & set(sys.modules)))\n"
+    )
+    pytester.makepyfile("import pytest\n" + textwrap.dedent(SAME_NAMES[name]))
+    result = pytester.run(sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "--roofline-out", "tiles.txt")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["OURS []"])
+    result.stdout.no_fnmatch_line("*roofline:*")
+    assert not list(pytester.path.glob("**/.roofline"))
+
+
+def test_a_fixture_of_that_name_that_wraps_ours_is_ours(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        from roofline_model import OpCost
+
+        @pytest.fixture
+        def roofline(roofline):
+            return lambda kernel: roofline.measure(kernel, work=OpCost(read_bytes=1e6))
+
+        @pytest.fixture
+        def measured(roofline):
+            roofline(lambda: None)
+
+        def test_direct(roofline):
+            roofline(lambda: None)
+
+        def test_through_another(measured):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess("--roofline-hw", "b10", "--roofline-timer", "simulated")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*2 cases*"])
+
+
+def test_a_worker_variable_that_is_not_our_supervisors_is_ignored(pytester, monkeypatch):
+    pytester.makepyfile("def test_theirs():\n    pass\n")
+    for value in ("", "1", "a,b,c,d", "1,2,3,4", "3,4,5,99999999999999999999"):
+        monkeypatch.setenv("ROOFLINE_WORKER", value)
+        result = pytester.runpytest_inprocess()
+        result.assert_outcomes(passed=1)

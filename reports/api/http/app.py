@@ -134,12 +134,12 @@ async def health(request: Request) -> Health:
 
 async def _has_database(service: Service) -> bool | None:
     """Return whether the database can be read; None where that is not known soon. One thread asks, of no other's pool."""
-    if service.look is None or service.look.done():
-        service.look = asyncio.ensure_future(
-            anyio.to_thread.run_sync(service.store.is_readable, limiter=service.looking)
-        )
-    done, _ = await asyncio.wait({service.look}, timeout=HEALTH_WAIT_S)
-    return service.look.result() if done else None
+    look = service.look
+    if look is None or look.done():
+        look = asyncio.ensure_future(anyio.to_thread.run_sync(service.store.is_readable, limiter=service.looking))
+        service.look = look  # who asks after this one's end replaces it while others still wait for it
+    await asyncio.wait({look}, timeout=HEALTH_WAIT_S)
+    return look.result() if look.done() else None
 
 
 @asynccontextmanager

@@ -81,9 +81,8 @@ def test_each_selected_case_gets_a_command_with_the_options_that_chose_it():
         roofline_db="x.db",
         verbose=2,
     )
-    commands = ncu_commands([chosen, item("t.py::test_other", "/p", "/p", fixtures=("tmp_path",))])
-    assert len(commands) == 1
-    _, _, arguments = parsed(commands[0])
+    (command,) = ncu_commands([chosen])
+    _, _, arguments = parsed(command)
     roofline_options = [word for word in arguments if word.startswith("--roofline-") and "=" in word]
     assert roofline_options == ["--roofline-hw=gb10", "--roofline-shapes=llm:a b", "--roofline-mode=graph"]
     assert "--roofline-force-measure" in arguments
