@@ -146,6 +146,8 @@ class RooflineFixture:
         - `work`: an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted.
         - `reference`: the expected output, or a callable that computes it from the same arguments. `check(output)` returns the
           relative error instead.
+        - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times (`plugin.samples.
+          correctness`). Default: what rounding explains.
         - `mutates`: positions of arguments that `fn` overwrites; when it returns nothing, they are checked.
 
         Times are seconds per call. The first call is timed apart (`first_call_s`), so compilation and autotuning never reach

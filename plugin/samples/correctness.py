@@ -1,6 +1,11 @@
 """Is the kernel right? Nothing is timed that was not compared with a reference first, and again after.
 
-The measure is norm-wise: ‖output − reference‖ / ‖reference‖ in float64. NaN and Inf never pass.
+An output is compared in float64, as a whole (‖output − reference‖ / ‖reference‖) and number by number: the largest error of n
+numbers may be `spreads_allowed(n)` times the tolerance, of the number's size or of the typical one's, whichever is more. A number
+wrong by itself is too small for a norm, and an error of all numbers is too small for a single one. NaN and Inf never pass.
+
+A tolerance that nobody gave is what rounding explains (`default_tolerance`). A check of the caller's own may bring tolerances
+itself, as a `Deviation`.
 """
 
 from __future__ import annotations
@@ -11,8 +16,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.rounding import Deviation, spreads_allowed, unit_roundoff, worst
 
-Check = Callable[[Any], float]
+Check = Callable[[Any], float | Deviation]
+
+INTEGER_TOLERANCE = 1e-2
+"""Of integers made from floats: a number between two integers may become either."""
+NARROW_ROUNDINGS = 2
+"""Of 16 bits and fewer, in typical errors: some four roundings to the format, each of which is half a unit roundoff off."""
+WIDE_ROUNDINGS = 16
+"""Of 32 and 64 bits: exponentials and roots of kernels are right to four bits less than the format."""
+_FORMATS = {
+    "float64": "FP64",
+    "float32": "FP32",
+    "bfloat16": "BF16",
+    "float16": "FP16",
+    "float8_e4m3fn": "FP8_E4M3",
+    "float8_e5m2": "FP8_E5M2",
+}
+"""Names of numpy's, ml_dtypes' and torch's float types."""
 
 
 class WrongResultError(AssertionError):
@@ -21,21 +43,35 @@ class WrongResultError(AssertionError):
 
 @dataclass(slots=True)
 class Verifier:
-    """Checks the outputs of one kernel and remembers the largest error seen."""
+    """Checks the outputs of one kernel and remembers what was furthest from right."""
 
     check: Check
-    tolerance: float
-    max_error: float = 0.0
+    default: float
+    """Tolerance of a check that returns a number."""
+    found: Deviation | None = None
+
+    @property
+    def max_error(self) -> float:
+        """Return the error that used most of its tolerance (ratio)."""
+        return 0.0 if self.found is None else self.found.error
+
+    @property
+    def tolerance(self) -> float:
+        """Return the tolerance of that error (ratio)."""
+        return self.default if self.found is None else self.found.tolerance
 
     def verify(self, output: Any, when: str) -> None:
         """Raise `WrongResultError` unless the output is within the tolerance, `InvalidValueError` for no error at all."""
         __tracebackhide__ = True
-        error = _relative_error_of(self.check(output))
+        checked = self.check(output)
+        deviation = checked if isinstance(checked, Deviation) else Deviation(_relative_error_of(checked), self.default)
+        error, tolerance, where = deviation
         if math.isnan(error) or math.isinf(error):
             raise WrongResultError(f"{when}: the output holds NaN or Inf, or cannot be compared")
-        self.max_error = max(self.max_error, error)
-        if error > self.tolerance:
-            raise WrongResultError(f"{when}: relative error {error:.3g} exceeds the tolerance {self.tolerance:.3g}")
+        self.found = deviation if self.found is None else worst([deviation, self.found])
+        if not deviation.is_right:
+            place = f" ({where})" if where else ""
+            raise WrongResultError(f"{when}: relative error {error:.3g} exceeds the tolerance {tolerance:.3g}{place}")
 
 
 def make_verifier(
@@ -44,26 +80,67 @@ def make_verifier(
     """Return the verifier for what the user gave, or None when there is nothing to compare with.
 
     `reference` is the expected output, or a callable that computes it from the same arguments; it is evaluated once,
-    before anything is timed. Default tolerance: 1e-2, right for 16-bit outputs. Raises `InvalidValueError` for a
-    tolerance that no wrong result could exceed (an output of zeros has the error 1) and a reference without a number.
+    before anything is timed. Default tolerance: `default_tolerance`; 1e-2 for a check that returns a number. Raises
+    `InvalidValueError` for a tolerance that no wrong result could exceed (an output of zeros has the error 1) and a reference
+    without a number.
     """
     if check is not None and reference is not None:
         raise InvalidValueError("give either reference= or check=, not both")
-    allowed = 1e-2 if tolerance is None else _checked_tolerance(tolerance)
+    allowed = None if tolerance is None else _checked_tolerance(tolerance)
     if check is not None and not callable(check):
         raise InvalidValueError(
             f"check must be a function of the kernel's output that returns the relative error, got {type(check).__name__}"
         )
     if check is not None:
-        return Verifier(check, allowed)
+        return Verifier(check, INTEGER_TOLERANCE if allowed is None else allowed)
     if reference is None:
         return None
-    expected = _snapshot(reference(*arguments) if callable(reference) else reference)
+    given = reference(*arguments) if callable(reference) else reference
+    expected = _snapshot(given)
     if not any(array.size for array in expected):
         raise InvalidValueError(
             "the reference holds no number, so every output would pass: give the expected output, or a function that returns it"
         )
-    return Verifier(lambda output: _compared(output, expected), allowed)
+    around = [_kind(leaf) for leaf in _leaves((given, tuple(arguments)))]
+    length = max((_size(leaf) for leaf in _leaves(tuple(arguments))), default=1)
+
+    def compared(output: Any) -> Deviation:
+        __tracebackhide__ = True
+        limit = allowed
+        if limit is None:
+            limit = default_tolerance([_kind(leaf) for leaf in _leaves(output)], around, length)
+        return _compared(output, expected, limit)
+
+    return Verifier(compared, 0.0 if allowed is None else allowed)
+
+
+def default_tolerance(output: Sequence[str], around: Sequence[str], length: int) -> float:
+    """Return the typical relative error that rounding explains: of the whole output, or of one number.
+
+    output: names of the output's types; around: those of the arguments and of the reference; length: terms of the longest
+    sum there can be, which is the size of the largest argument. Roundings to the coarsest float type on the way, and √length
+    roundings of a running sum in FP32, or FP64 where everything is. Integers made of integers are exact.
+    """
+    units = [unit_roundoff(_FORMATS[kind]) for kind in (*output, *around) if kind in _FORMATS]
+    if not any(kind in _FORMATS for kind in output):
+        # A reference is FP64 whatever it is about.
+        is_made_of_floats = any(_FORMATS.get(kind, "FP64") != "FP64" for kind in around)
+        return INTEGER_TOLERANCE if is_made_of_floats else 0.0
+    coarsest, wide = max(units), min(max(units), unit_roundoff("FP32"))
+    roundings = NARROW_ROUNDINGS * coarsest if coarsest > wide else 0.0
+    return max(roundings, WIDE_ROUNDINGS * wide) + wide * math.sqrt(length)
+
+
+def _kind(leaf: Any) -> str:
+    """Return the name of the type of a tensor's, array's or plain number's elements."""
+    if isinstance(leaf, bool | int):
+        return "int64"
+    return "float64" if isinstance(leaf, float) else str(getattr(leaf, "dtype", "")).removeprefix("torch.")
+
+
+def _size(leaf: Any) -> int:
+    shape = getattr(leaf, "shape", ())
+    return math.prod(int(extent) for extent in shape)
 
 
 def _checked_tolerance(tolerance: Any) -> float:
@@ -100,8 +177,8 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _compared(output: Any, expected: Sequence[Any]) -> float:
-    """Return `relative_error`; raises `WrongResultError` naming both when the shapes differ."""
+def _compared(output: Any, expected: Sequence[Any], tolerance: float) -> Deviation:
+    """Return what is furthest from right; raises `WrongResultError` naming both shapes when they differ."""
     __tracebackhide__ = True
     if output is None and expected:
         raise WrongResultError(
@@ -110,7 +187,23 @@ def _compared(output: Any, expected: Sequence[Any]) -> float:
     shapes, expected_shapes = ([array.shape for array in _arrays(value)] for value in (output, expected))
     if shapes != expected_shapes:
         raise WrongResultError(f"the output has shape {_shapes(shapes)}, the reference has {_shapes(expected_shapes)}")
-    return relative_error(output, expected)
+    found = [Deviation(relative_error(output, expected), tolerance, "all numbers")]
+    for position, (values, right) in enumerate(zip(_arrays(output), expected, strict=True)):
+        if right.size:
+            found.append(_largest(values, right, tolerance, f"output {position} " if len(expected) > 1 else ""))
+    return worst(found)
+
+
+def _largest(values: Any, right: Any, tolerance: float, which: str) -> Deviation:
+    """Return the error of the number that is furthest off, as a ratio of its size or of the typical one's."""
+    import numpy as np
+
+    size = np.maximum(np.abs(right), np.sqrt(np.mean(np.square(right))))
+    error = np.abs(values - right)
+    ratios = np.divide(error, size, out=np.where(error > 0, np.inf, 0.0), where=size > 0)
+    at = int(np.argmax(ratios))
+    place = ", ".join(str(int(index)) for index in np.unravel_index(at, ratios.shape)) if ratios.shape else "0"
+    return Deviation(float(ratios.flat[at]), tolerance * spreads_allowed(right.size), f"{which}number {place}")
 
 
 def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
@@ -139,13 +232,19 @@ def _snapshot(value: Any) -> Any:
 def _arrays(value: Any) -> Iterator[Any]:
     import numpy as np
 
+    for leaf in _leaves(value):
+        if hasattr(leaf, "detach"):  # a torch tensor, without importing torch
+            leaf = leaf.detach().double().cpu().numpy()
+        yield np.asarray(leaf, dtype=np.float64)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield what a nested structure of outputs or arguments holds, without None."""
     if isinstance(value, dict):
         for key in sorted(value):
-            yield from _arrays(value[key])
+            yield from _leaves(value[key])
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _arrays(item)
+            yield from _leaves(item)
     elif value is not None:
-        if hasattr(value, "detach"):  # a torch tensor, without importing torch
-            value = value.detach().double().cpu().numpy()
-        yield np.asarray(value, dtype=np.float64)
+        yield value

@@ -185,8 +185,10 @@ class Measurement:
     working_set_bytes: NonNegative | None = None
     """Bytes of all rotated operand sets."""
     max_error: NonNegative | None = None
-    """Largest relative error against the high-precision reference (norm-wise), before or after timing."""
+    """Error against the reference where it used most of its tolerance, before or after timing: of one number or of all, as a
+    ratio of their magnitude. Of older records: of all, norm-wise."""
     tolerance: NonNegative | None = None
+    """What was allowed there: what rounding explains, or what the caller gave."""
     power_w: NonNegative | None = None
     energy_j: NonNegative | None = None
     """Energy per call; None when no window was long enough to mean something."""

@@ -98,10 +98,18 @@ def _print_times(case: CaseSummary) -> None:
         f"{', '.join(rate for rate in rates if rate != '–') or '–'}; {format_percent(case.roof_share_ratio, 0)} of the roof",
     )
     if case.lead.max_error is not None:
-        limit = f" (tolerance {case.lead.tolerance:.3g})" if case.lead.tolerance is not None else ""
-        _fact("checked", f"largest error {case.lead.max_error:.3g}{limit}")
+        _fact("checked", _checked_words(case.lead.max_error, case.lead.tolerance))
     for remark in case.remarks:
         _fact("remark", remark)
+
+
+def _checked_words(error: float, tolerance: float | None) -> str:
+    """Return how far the kernel's output was from right, beside what is allowed where it was furthest."""
+    if error == 0:
+        return "exact"
+    if not tolerance:
+        return f"off by {error:.3g}"
+    return f"off by {error:.3g}, {format_percent(error / tolerance, 0)} of the tolerance {tolerance:.3g}"
 
 
 def _basis_words(case: CaseSummary) -> str:

@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 
 from torch import Tensor
 
-from bench_cases.kernels.attention.reference import AttentionReference, attention_tolerance
+from bench_cases.kernels.attention.reference import AttentionReference, attention_rounding
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, stored_keys, value_size
+from bench_cases.kernels.attention.structures import small_sizes, structured_operands
 from bench_cases.kernels.inputs import uniform
 from bench_cases.kernels.products.prepare import PreparedKernel, Settings, argument_sets, imported
 from bench_cases.kernels.reference import HeldMatrix
 from bench_cases.kernels.spec import CaseSpec
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.formats.rounding import Deviation, worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +75,58 @@ def prepare_attention(spec: CaseSpec, device: str) -> PreparedKernel:
         refusal = built.refusal()
     if refusal is not None:
         raise UnsupportedError(f"{kernel.name}: {refusal}")
-    reference = AttentionReference.of(sizes, built.q, built.k, built.v)
-    tolerance = attention_tolerance(kernel, sizes)
+    reference = attention_reference(kernel, sizes, built)
 
-    def check(output: object) -> float:
-        return attention_error(built, reference, output)
+    def check(output: object) -> Deviation:
+        structured = structured_deviation(kernel, sizes, device)
+        return worst([attention_deviation(built, reference, output), structured])
 
-    return PreparedKernel(built.fn, argument_sets(built.args), check, tolerance, built.settings)
+    return PreparedKernel(built.fn, argument_sets(built.args), check, built.settings)
 
 
-def attention_error(built: BuiltAttention, reference: AttentionReference, output: object) -> float:
-    """Return the error of an output against the reference; NaN for one that is not a tensor in the kernel's format."""
+def structured_deviation(kernel: AttentionKernel, sizes: Sizes, device: str) -> Deviation:
+    """Return how far a kernel is from right on the worst of `structured_operands`, once in a process for each kind of case.
+
+    Kernels that torch.compile makes are left out: every size would be compiled anew.
+    """
+    if "torch.compile" in kernel.needs:
+        return Deviation(0.0, 0.0)
+    return _structured_deviation(kernel, tuple(small_sizes(sizes).items()), device)
+
+
+@lru_cache(maxsize=256)
+def _structured_deviation(kernel: AttentionKernel, shape: tuple[tuple[str, int], ...], device: str) -> Deviation:
+    sizes, found = dict(shape), [Deviation(0.0, 0.0)]
+    for name, *operands in structured_operands(sizes):
+        q, k, v = (matrix.to(device) for matrix in operands)
+        built = load_attention(kernel)(
+            kernel, AttentionSources(sizes, q, k, k[:, : value_size(sizes)] if kernel.is_latent else v)
+        )
+        with built.settings():
+            if built.refusal() is not None:  # torch takes the case's size, and not this one
+                continue
+            output = built.fn(*built.args)
+        deviation = attention_deviation(built, attention_reference(kernel, sizes, built, is_random=False), output)
+        found.append(deviation._replace(where=f"{name}: {deviation.where}"))
+    return worst(found)
+
+
+def attention_reference(
+    kernel: AttentionKernel, sizes: Sizes, built: BuiltAttention, *, is_random: bool = True
+) -> AttentionReference:
+    """Return what a right kernel gives for the operands; `is_random`: they are random numbers."""
+    return AttentionReference.of(sizes, built.q, built.k, built.v, attention_rounding(kernel), is_random=is_random)
+
+
+def attention_deviation(built: BuiltAttention, reference: AttentionReference, output: object) -> Deviation:
+    """Return how far an output is from right; the error is NaN for one that is not a tensor in the kernel's format."""
     if not isinstance(output, Tensor):
-        return math.nan
+        return Deviation(math.nan, 0.0)
     try:
         values = built.decoded(output)
     except TypeError:
-        return math.nan
-    return reference.error(values)
+        return Deviation(math.nan, 0.0)
+    return reference.deviation(values)
 
 
 def build_attention(kernel: AttentionKernel, sizes: Sizes, device: str) -> BuiltAttention:
@@ -99,5 +136,10 @@ def build_attention(kernel: AttentionKernel, sizes: Sizes, device: str) -> Built
     q, k = uniform("q", queries, sizes["D"], device), uniform("k", cached, sizes["D"], device)
     width = value_size(sizes)
     v = k[:, :width] if kernel.is_latent else uniform("v", cached, width, device)
+    return load_attention(kernel)(kernel, AttentionSources(sizes, q, k, v))
+
+
+def load_attention(kernel: AttentionKernel) -> Build:
+    """Import the function that builds a kernel."""
     build: Build = imported(kernel.implementation)
-    return build(kernel, AttentionSources(sizes, q, k, v))
+    return build

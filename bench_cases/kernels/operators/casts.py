@@ -13,9 +13,10 @@ from bench_cases.kernels.operators.plain import DTYPES, MAX_ELEMENTS, MAX_ROWS
 from bench_cases.kernels.operators.prepare import BuiltOperator, RowSample, Sizes
 from bench_cases.kernels.operators.spec import OperatorKernel
 from bench_cases.kernels.products.quantizers import rounding
-from bench_cases.kernels.reference import sample_index
+from bench_cases.kernels.reference import Expected, sample_index
 from roofline_model.formats.catalog import get_format
 from roofline_model.formats.codecs.elements.elements import element_of
+from roofline_model.formats.rounding import unit_roundoff
 
 _TINY = 2.0**-100
 """Keeps the scale of an all-zero row finite."""
@@ -23,11 +24,8 @@ STORED = {"INT8": torch.int8, "FP8_E4M3": torch.float8_e4m3fn}
 _LARGEST = {key: element_of(get_format(key)).max_value for key in STORED}
 _ROUNDED = {key: rounding(get_format(key)) for key in STORED}
 
-QUANTIZE_TOLERANCE = {"INT8": 2.0**-9, "FP8_E4M3": 2.0**-7}
-"""The reference is quantised in the same way in float64, so that only ties may fall differently: a few elements in a
-million, by one step. A kernel that rounds from other scales (1 % away, say) quantises every element anew, and is above it."""
-DEQUANTIZE_TOLERANCE = 2.0**-7
-"""One rounding to BF16, with the margin of three that the elementwise kernels have."""
+TIE_RATIO = 4 * unit_roundoff("FP32")
+"""How far a number over its scale may be off before it is rounded to a code: the scale and the quotient are FP32."""
 
 
 def quantize_row(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
@@ -51,8 +49,11 @@ def dequantize_row(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOp
     def call(codes: Tensor, scales: Tensor) -> Tensor:
         return (codes.float() * scales).to(target)
 
+    size, nothing = expected.abs(), torch.zeros_like(expected)
+    bound = (unit_roundoff(kernel.o) + unit_roundoff("FP32")) * size
     shape = sizes["rows"], sizes["width"]
-    return BuiltOperator(call, (codes, scales), RowSample(rows, expected), shape, DEQUANTIZE_TOLERANCE)
+    sample = RowSample(rows, Expected(expected, size, nothing, bound, nothing))
+    return BuiltOperator(call, (codes, scales), sample, shape)
 
 
 def _quantize(kernel: OperatorKernel, sizes: Sizes, device: str, largest: Callable[[Tensor], Tensor]) -> BuiltOperator:
@@ -71,8 +72,11 @@ def _quantize(kernel: OperatorKernel, sizes: Sizes, device: str, largest: Callab
     exact = _picked(x, rows).double()
     scale = _picked(largest(x.double()).expand(sizes["rows"], 1), rows).clamp_min(_TINY) / _LARGEST[target]
     expected = _ROUNDED[target](exact / scale).double() * scale
-    shape = sizes["rows"], sizes["width"]
-    return BuiltOperator(call, (x,), RowSample(rows, expected), shape, QUANTIZE_TOLERANCE[target], decoded)
+    # A number next to the middle of two codes may get either of them; all others must get the reference's.
+    low, high = (_ROUNDED[target](exact / scale * (1 + side * TIE_RATIO)).double() * scale for side in (-1, 1))
+    size, nothing = expected.abs(), torch.zeros_like(expected)
+    sample = RowSample(rows, Expected(expected, size, nothing, (high - low).abs(), TIE_RATIO * size))
+    return BuiltOperator(call, (x,), sample, (sizes["rows"], sizes["width"]), decoded)
 
 
 def _codes(x: Tensor, largest: Tensor, target: str) -> tuple[Tensor, Tensor]:

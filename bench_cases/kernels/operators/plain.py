@@ -9,7 +9,8 @@ from bench_cases.kernels.inputs import uniform
 from bench_cases.kernels.operators.catalog import ROPE_HEAD_SIZE
 from bench_cases.kernels.operators.prepare import BuiltOperator, RowSample, Sizes
 from bench_cases.kernels.operators.spec import OperatorKernel
-from bench_cases.kernels.reference import sample_index
+from bench_cases.kernels.reference import EXP_ROUNDOFF, HALF_SMALLEST, Expected, sample_index
+from roofline_model.formats.rounding import Rounding, spreads_allowed, unit_roundoff
 
 DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 MAX_ROWS = 64
@@ -23,18 +24,19 @@ FFN_ROWS, FFN_COLUMNS = 4, 256
 CHUNK = 1_000_000
 """Weights of a feed-forward block that are float64 at one time."""
 
-_ROUNDING = {"FP32": 2.0**-20, "FP16": 2.0**-9, "BF16": 2.0**-7}
-"""Largest relative error of a row of an elementwise kernel: one to three roundings to the format, FP32 with an
-approximated exponential or root and sums over the row; three times what correct kernels show."""
-_BLOCK_ROUNDING = {"FP32": 2.0**-18, "BF16": 2.0**-6}
-"""The same for a feed-forward block: gate, up, their product and the output are rounded, and FP32 sums are long."""
+PLAIN = unit_roundoff("FP32")
+"""Of what kernels compute between a 16-bit input and output."""
 
 
 def softmax(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     """Build `torch.softmax` over each row."""
     x = _input("x", kernel, sizes, device)
     rows = _sampled(sizes)
-    return _built(kernel, sizes, lambda x: torch.softmax(x, dim=-1), (x,), rows, torch.softmax(_exact(x, rows), dim=-1))
+    exact = _exact(x, rows)
+    # The exponential, its argument (the largest input is taken from it first) and the sum of a row.
+    inside = EXP_ROUNDOFF + 2 * PLAIN * (exact.abs() + exact.amax(dim=1, keepdim=True).abs()) + _sum_ratio(sizes)
+    expected = torch.softmax(exact, dim=-1)
+    return _built(kernel, sizes, lambda x: torch.softmax(x, dim=-1), (x,), rows, expected, systematic=inside * expected)
 
 
 def rmsnorm(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
@@ -48,7 +50,9 @@ def rmsnorm(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     def call(x: Tensor, gain: Tensor) -> Tensor:
         return torch.nn.functional.rms_norm(x, (width,), gain, NORM_EPSILON)
 
-    return _built(kernel, sizes, call, (x, gain), rows, expected)
+    # x over its root mean square may be rounded before the gain is applied, and the root before that.
+    inside = 2 * unit_roundoff(kernel.o) + _sum_ratio(sizes)
+    return _built(kernel, sizes, call, (x, gain), rows, expected, systematic=inside * expected.abs())
 
 
 def residual_add(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
@@ -75,8 +79,11 @@ def rope(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
         rotated = torch.cat((-heads[..., half:], heads[..., :half]), dim=-1)
         return (heads * cos.unsqueeze(1) + rotated * sin.unsqueeze(1)).flatten(1)
 
-    expected = _rotated(_exact(x, rows), _exact(cos, rows), _exact(sin, rows))
-    return _built(kernel, sizes, call, (x, cos, sin), rows, expected)
+    exact, cosines, sines = _exact(x, rows), _exact(cos, rows), _exact(sin, rows)
+    expected = _rotated(exact, cosines, sines)
+    # Both products may be rounded before they are added.
+    products = _rotated(exact.abs(), cosines.abs(), -sines.abs(), both_add=True)
+    return _built(kernel, sizes, call, (x, cos, sin), rows, expected, products=products)
 
 
 def silu_mul(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
@@ -84,7 +91,17 @@ def silu_mul(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator
     gate, up = _input("gate", kernel, sizes, device), _input("up", kernel, sizes, device)
     rows = _sampled(sizes)
     expected = _silu(_exact(gate, rows)) * _exact(up, rows)
-    return _built(kernel, sizes, lambda gate, up: torch.nn.functional.silu(gate) * up, (gate, up), rows, expected)
+    # SiLU may be rounded before it is multiplied.
+    inside = (unit_roundoff(kernel.o) + EXP_ROUNDOFF) * expected.abs()
+    return _built(
+        kernel,
+        sizes,
+        lambda gate, up: torch.nn.functional.silu(gate) * up,
+        (gate, up),
+        rows,
+        expected,
+        systematic=inside,
+    )
 
 
 def swiglu(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
@@ -100,26 +117,70 @@ def swiglu(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
 
     rows, columns = sample_index(sizes["rows"], FFN_ROWS), sample_index(hidden, FFN_COLUMNS)
     exact, step = _exact(x, rows), max(1, CHUNK // hidden)
-    inside = [
-        _silu(exact @ gate[at : at + step].cpu().double().T) * (exact @ up[at : at + step].cpu().double().T)
-        for at in range(0, inner, step)
-    ]
-    expected = torch.cat(inside, dim=1) @ _exact(down, columns).T
-    return BuiltOperator(
-        call,
-        (x, gate, up, down),
-        RowSample(rows, expected, columns),
-        (sizes["rows"], hidden),
-        _BLOCK_ROUNDING[kernel.o],
+    u = unit_roundoff(kernel.o)
+    inside, spreads = [], []
+    for at in range(0, inner, step):
+        chunk, spread = _gated(exact, gate[at : at + step], up[at : at + step], u)
+        inside.append(chunk)
+        spreads.append(spread)
+    held, held_variance = torch.cat(inside, dim=1), torch.cat(spreads, dim=1)
+    last = _exact(down, columns)
+    expected, squares = held @ last.T, last.square().T
+    terms = held.square() @ squares
+    law = Rounding(u, PLAIN, has_partials=kernel.device == "cuda" and u > PLAIN)
+    variance = held_variance @ squares + law.exact_factor(inner) * expected.square() + law.terms_factor(inner) * terms
+    whole = Expected(expected, terms.sqrt(), variance.sqrt(), u * expected.abs(), torch.zeros_like(expected))
+    return BuiltOperator(call, (x, gate, up, down), RowSample(rows, whole, columns), (sizes["rows"], hidden))
+
+
+def _gated(x: Tensor, gate: Tensor, up: Tensor, u: float) -> tuple[Tensor, Tensor]:
+    """Return SiLU(x·gateᵀ)·(x·upᵀ) in float64 and the variance of its roundings in a kernel with unit roundoff u.
+
+    Both products, SiLU and the result are rounded; SiLU's slope is at most 1.1 (at 2.4).
+    """
+    gate64, up64 = gate.cpu().double(), up.cpu().double()
+    g, h = x @ gate64.T, x @ up64.T
+    law, K, squares = Rounding(u, PLAIN, has_partials=u > PLAIN and gate.is_cuda), x.shape[1], x.square()
+    off_g, off_h = (
+        (law.exact_factor(K) + u**2) * value.square() + law.terms_factor(K) * (squares @ matrix.square_().T)
+        for value, matrix in ((g, gate64), (h, up64))
     )
+    active = _silu(g)
+    result = active * h
+    variance = (1.1 * h).square() * off_g + active.square() * off_h + (2 * u**2 + EXP_ROUNDOFF**2) * result.square()
+    return result, variance
 
 
 def _built(
-    kernel: OperatorKernel, sizes: Sizes, call: object, args: tuple[Tensor, ...], rows: Tensor, expected: Tensor
+    kernel: OperatorKernel,
+    sizes: Sizes,
+    call: object,
+    args: tuple[Tensor, ...],
+    rows: Tensor,
+    exact: Tensor,
+    *,
+    systematic: Tensor | None = None,
+    products: Tensor | None = None,
 ) -> BuiltOperator:
+    """Return an elementwise kernel; its result is rounded, and beside that it may be `systematic` off.
+
+    products: magnitude of what is rounded before it is added.
+    """
     assert callable(call)
-    shape = sizes["rows"], sizes["width"]
-    return BuiltOperator(call, args, RowSample(rows, expected), shape, _ROUNDING[kernel.o])
+    u, size = unit_roundoff(kernel.o), exact.abs()
+    bound = (u + 2 * PLAIN) * (size if products is None else size + products)
+    bound += 2 * HALF_SMALLEST.get(
+        kernel.o, 0.0
+    )  # of the result, and of what is rounded before it; operands are below 1
+    nothing = torch.zeros_like(exact)
+    expected = Expected(exact, size, nothing, bound, nothing if systematic is None else systematic)
+    return BuiltOperator(call, args, RowSample(rows, expected), (sizes["rows"], sizes["width"]))
+
+
+def _sum_ratio(sizes: Sizes) -> float:
+    """Return what a sum of one sign over a row may be off in FP32, as a ratio."""
+    width = sizes["width"]
+    return spreads_allowed(MAX_ROWS) * Rounding(sums_ratio=PLAIN).exact_factor(width) ** 0.5
 
 
 def _input(role: str, kernel: OperatorKernel, sizes: Sizes, device: str) -> Tensor:
@@ -138,13 +199,17 @@ def _silu(values: Tensor) -> Tensor:
     return values / (1 + torch.exp(-values))
 
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate the pairs (i, i + half) of each head, written as pairs and not as the kernel writes it."""
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor, *, both_add: bool = False) -> Tensor:
+    """Rotate the pairs (i, i + half) of each head, written as pairs and not as the kernel writes it.
+
+    both_add: the second of a pair gets the difference too, so that magnitudes stay magnitudes.
+    """
+    sign = -1 if both_add else 1
     half = ROPE_HEAD_SIZE // 2
     result = torch.empty_like(x)
     for head in range(0, x.shape[1], ROPE_HEAD_SIZE):
         for i in range(half):
             first, second = x[:, head + i], x[:, head + half + i]
             result[:, head + i] = first * cos[:, i] - second * sin[:, i]
-            result[:, head + half + i] = second * cos[:, half + i] + first * sin[:, half + i]
+            result[:, head + half + i] = second * cos[:, half + i] + sign * first * sin[:, half + i]
     return result

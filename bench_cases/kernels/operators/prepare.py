@@ -12,8 +12,9 @@ from torch import Tensor
 
 from bench_cases.kernels.operators.spec import OperatorKernel
 from bench_cases.kernels.products.prepare import PreparedKernel, argument_sets, imported
-from bench_cases.kernels.reference import largest_row_error
+from bench_cases.kernels.reference import Expected
 from bench_cases.kernels.spec import CaseSpec
+from roofline_model.formats.rounding import Deviation
 
 Sizes = dict[str, int]
 
@@ -24,8 +25,8 @@ class RowSample:
 
     rows: Tensor
     """Indices into the rows of the output."""
-    expected: Tensor
-    """(len(rows), columns) float64 on the CPU."""
+    expected: Expected
+    """(len(rows), columns)."""
     columns: Tensor | None = None
     """Indices into the columns that were evaluated; None: all."""
 
@@ -41,8 +42,6 @@ class BuiltOperator:
     sample: RowSample
     shape: tuple[int, int]
     """Of the decoded output."""
-    tolerance: float
-    """Largest relative error of an output row of a correct kernel."""
     decoded: Callable[[Any], Tensor] = lambda output: output
     """What an output means, as plain numbers (rows × width); may raise for an output of the wrong form."""
 
@@ -58,10 +57,10 @@ def prepare_operator(spec: CaseSpec, device: str) -> PreparedKernel:
     built = build_operator(kernel, dict(spec.case.shape), device)
     fn: Callable[..., Any] = torch.compile(built.fn, dynamic=False) if kernel.is_compiled else built.fn
 
-    def check(output: object) -> float:
-        return operator_error(built, output)
+    def check(output: object) -> Deviation:
+        return operator_deviation(built, output)
 
-    return PreparedKernel(fn, argument_sets(built.args), check, built.tolerance)
+    return PreparedKernel(fn, argument_sets(built.args), check)
 
 
 def build_operator(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
@@ -70,17 +69,16 @@ def build_operator(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOp
     return build(kernel, sizes, device)
 
 
-def operator_error(built: BuiltOperator, output: object) -> float:
-    """Return the largest ‖row − reference‖ / ‖reference‖ of the sample; NaN for a wrong form or shape, NaN or Inf."""
+def operator_deviation(built: BuiltOperator, output: object) -> Deviation:
+    """Return how far an output is from right; the error is NaN for a wrong form or shape, NaN or Inf."""
     try:
         values = built.decoded(output)
     except (AttributeError, RuntimeError, TypeError, ValueError):
-        return math.nan
-    if not isinstance(values, Tensor) or tuple(values.shape) != built.shape:
-        return math.nan
+        return Deviation(math.nan, 0.0)
+    if not isinstance(values, Tensor) or tuple(values.shape) != built.shape or not bool(torch.isfinite(values).all()):
+        return Deviation(math.nan, 0.0)
     sample = built.sample
-    if sample.columns is None:
-        return largest_row_error(values, sample.rows, sample.expected)
-    if not bool(torch.isfinite(values).all()):
-        return math.nan
-    return largest_row_error(values[:, sample.columns.to(values.device)], sample.rows, sample.expected)
+    picked = values[sample.rows.to(values.device)]
+    if sample.columns is not None:
+        picked = picked[:, sample.columns.to(values.device)]
+    return sample.expected.deviation(picked.cpu(), "element")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -12,8 +13,10 @@ import torch
 from torch import Tensor
 
 from bench_cases.kernels.inputs import activation_source, copy_of, weight_source
-from bench_cases.kernels.reference import HeldMatrix, ProductReference, tolerance_for
+from bench_cases.kernels.products.structures import MOST_ROWS, structured_operands
+from bench_cases.kernels.reference import HALF_SMALLEST, HeldMatrix, ProductReference, rounding_of
 from bench_cases.kernels.spec import CaseSpec, KernelSpec, product_size
+from roofline_model.formats.rounding import Deviation, worst
 
 Settings = Callable[[], AbstractContextManager[Any]]
 
@@ -42,8 +45,8 @@ class PreparedKernel:
 
     fn: Callable[..., Any]
     make_args: Callable[[int], tuple[Tensor, ...]]
-    check: Callable[[Any], float]
-    tolerance: float
+    check: Callable[[Any], Deviation]
+    """Says how far an output is from right, in units of what rounding explains."""
     settings: Settings = nullcontext
 
 
@@ -62,9 +65,35 @@ def prepare_product(spec: CaseSpec, device: str) -> PreparedKernel:
     assert isinstance(kernel, KernelSpec)
     M, N, K = product_size(spec.case)
     built = load_implementation(kernel)(kernel, activation_source(M, K, device), weight_source(N, K, device))
-    reference = ProductReference.of(built.activation, built.weight)
-    return PreparedKernel(
-        built.fn, argument_sets(built.args), reference.error, tolerance_for(kernel, K), built.settings
+    reference = product_reference(kernel, built)
+
+    def check(output: object) -> Deviation:
+        return worst([reference.deviation(output), structured_deviation(kernel, min(M, MOST_ROWS), device)])
+
+    return PreparedKernel(built.fn, argument_sets(built.args), check, built.settings)
+
+
+@lru_cache(maxsize=256)
+def structured_deviation(kernel: KernelSpec, rows: int, device: str) -> Deviation:
+    """Return how far a kernel is from right on the worst of `structured_operands`, once in a process for each number of rows."""
+    found = []
+    for name, activation, weight in structured_operands(rows, kernel.output):
+        built = load_implementation(kernel)(kernel, activation.to(device), weight.to(device))
+        reference = product_reference(kernel, built, is_random=False)
+        with built.settings():
+            deviation = reference.deviation(built.fn(*built.args))
+        found.append(deviation._replace(where=f"{name}: {deviation.where}"))
+    return worst(found)
+
+
+def product_reference(kernel: KernelSpec, built: Built, *, is_random: bool = True) -> ProductReference:
+    """Return what a right kernel gives for the operands; `is_random`: they are random numbers."""
+    return ProductReference.of(
+        built.activation,
+        built.weight,
+        rounding_of(kernel),
+        is_random=is_random,
+        floor=HALF_SMALLEST.get(kernel.output, 0.0),
     )
 
 

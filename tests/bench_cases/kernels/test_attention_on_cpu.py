@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS, attention_cases  # noqa: E402
 from bench_cases.kernels.attention.mask import visible  # noqa: E402
-from bench_cases.kernels.attention.reference import AttentionReference  # noqa: E402
+from bench_cases.kernels.attention.reference import AttentionReference, AttentionRounding, attention_rounding  # noqa: E402
 from bench_cases.kernels.attention.spec import AttentionKernel, stored_keys, visible_keys  # noqa: E402
 from bench_cases.kernels.guards import read_machine_facts, skip_reason  # noqa: E402
 from bench_cases.kernels.inputs import uniform  # noqa: E402
@@ -21,6 +21,7 @@ from bench_cases.kernels.reference import HeldMatrix  # noqa: E402
 from bench_cases.kernels.spec import specs_of  # noqa: E402
 from bench_cases.shapes.attention import AttentionShape  # noqa: E402
 from roofline_model.core.errors import UnsupportedError  # noqa: E402
+from roofline_model.formats.rounding import Rounding  # noqa: E402
 
 SHAPES = {
     "decode": AttentionShape(2, 4, 2, 1, 37, 16, False, None, ""),
@@ -48,7 +49,7 @@ def test_every_cpu_kernel_is_right_and_every_rotation_set_gives_the_same(spec):
     kernel = prepare(spec, "cpu")
     with kernel.settings():
         errors = [kernel.check(kernel.fn(*kernel.make_args(index))) for index in range(3)]
-    assert errors[0] <= kernel.tolerance / 1.5  # correct kernels stay well below the limit
+    assert errors[0].is_right
     assert errors[1:] == errors[:1] * 2
 
 
@@ -101,9 +102,9 @@ def test_a_wrong_kernel_is_caught(spec, fault):
     elif fault == "zero":
         output = torch.zeros_like(output)
     error = kernel.check(output)
-    assert math.isnan(error) or error > kernel.tolerance
-    assert kernel.check(right) <= kernel.tolerance
-    assert math.isnan(kernel.check(None))
+    assert not error.is_right
+    assert kernel.check(right).is_right
+    assert math.isnan(kernel.check(None).error)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_another_mask_is_caught(of, instead):
         wrong["window"] = 4
     rows = {role: uniform(role, 400, 32, "cpu") for role in "qkv"}
     rows = {role: HeldMatrix(matrix[:, : shape.head_dim]) for role, matrix in rows.items()}
-    reference = AttentionReference.of(sizes, **rows)
+    reference = AttentionReference.of(sizes, **rows, rounding=attention_rounding(kernel))
     keys = stored_keys(sizes)
     seen = visible(wrong, "cpu")[:, -keys:]
     seen = torch.nn.functional.pad(seen, (keys - seen.shape[1], 0), value=False)
@@ -135,7 +136,7 @@ def test_another_mask_is_caught(of, instead):
         for r in "kv"
     )
     output = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
-    assert reference.error(output) > 0.05
+    assert reference.deviation(output).share_ratio > 3
 
 
 @pytest.mark.parametrize("name", list(SHAPES))
@@ -147,25 +148,30 @@ def test_the_mask_and_the_reference_see_the_same_keys(name):
         assert seen[query].nonzero().flatten().tolist() == list(range(first, last))
 
 
+EXACT = AttentionRounding(0.0, 0.0, 0.0, 0.0, Rounding())
+
+
 def test_the_reference_by_hand():
     """One head, two queries and keys of one element: softmax of (0·0, 0·1) and of (1·0, 1·1) over values 1 and 3."""
     sizes = {"B": 1, "Hq": 1, "Hkv": 1, "Sq": 2, "Skv": 2, "D": 1, "causal": 0, "window": 0}
     column = torch.tensor([[0.0], [1.0]])
     values = HeldMatrix(torch.tensor([[1.0], [3.0]]))
-    reference = AttentionReference.of(sizes, HeldMatrix(column), HeldMatrix(column), values)
+    reference = AttentionReference.of(sizes, HeldMatrix(column), HeldMatrix(column), values, EXACT)
     late = (1 + 3 * math.e) / (1 + math.e)
-    assert reference.expected.flatten().tolist() == pytest.approx([2.0, late])
-    causal = AttentionReference.of({**sizes, "causal": 1}, HeldMatrix(column), HeldMatrix(column), values)
-    assert causal.expected.flatten().tolist() == pytest.approx([1.0, late])
-    assert reference.error(torch.tensor([[[[2.0], [late]]]], dtype=torch.float64)) == pytest.approx(0, abs=1e-15)
-    assert reference.error(torch.tensor([[[[2.0], [late * 1.5]]]])) == pytest.approx(0.5)
+    assert reference.expected.exact.flatten().tolist() == pytest.approx([2.0, late])
+    causal = AttentionReference.of({**sizes, "causal": 1}, HeldMatrix(column), HeldMatrix(column), values, EXACT)
+    assert causal.expected.exact.flatten().tolist() == pytest.approx([1.0, late])
+    right = torch.tensor([[[[2.0], [late]]]], dtype=torch.float64)
+    assert reference.deviation(right).error == pytest.approx(0, abs=1e-15)
+    wrong = reference.deviation(right + 0.5)
+    assert (wrong.tolerance, wrong.share_ratio) == (0.0, math.inf)
 
 
 def test_long_caches_are_sampled_on_few_rows_of_many_heads():
     sizes = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 64, "Skv": 8192, "D": 64, "causal": 1, "window": 0}
     shape = 1, 32, 64, 64
     q, kv = HeldMatrix(torch.rand(32 * 64, 64)), HeldMatrix(torch.rand(8 * 8192, 64))
-    reference = AttentionReference.of(sizes, q, kv, kv)
+    reference = AttentionReference.of(sizes, q, kv, kv, EXACT)
     assert reference.shape == shape
     assert 8 <= len(reference.rows) <= 16
     assert {0, 32 * 64 - 1} <= set(reference.rows.tolist())

@@ -136,10 +136,10 @@ class RecordingFixture:
         if not self.may_measure:
             pytest.skip("this machine is another chip")
 
-    def measure(self, fn, *, make_args, check, tolerance):
+    def measure(self, fn, *, make_args, check):
         assert self.declared, "a case is declared before it is measured"
         self.errors = [check(fn(*make_args(index))) for index in (0, 1)]
-        assert max(self.errors) <= tolerance
+        assert all(deviation.is_right for deviation in self.errors)
 
 
 def spec_of(size, name):

@@ -13,8 +13,7 @@ torch = pytest.importorskip("torch")
 from bench_cases.kernels.inputs import activation_source, copy_of, weight_source  # noqa: E402
 from bench_cases.kernels.packing import unpack_nibbles_low_first  # noqa: E402
 from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
-from bench_cases.kernels.products.prepare import load_implementation  # noqa: E402
-from bench_cases.kernels.reference import ProductReference, tolerance_for  # noqa: E402
+from bench_cases.kernels.products.prepare import load_implementation, product_reference  # noqa: E402
 
 CUDA = [kernel for kernel in KERNELS if kernel.device == "cuda"]
 BLOCK_SCALED = [kernel for kernel in CUDA if kernel.name == "scaled_mm_block"]
@@ -40,13 +39,13 @@ def test_kernels_made_of_portable_calls_are_right(kernel, M):
     if kernel.work(M, 64, 256).op not in kernel.ops:
         M = 20 if "gemm" in kernel.ops else 16
     built = build(kernel, M)
-    reference = ProductReference.of(built.activation, built.weight)
+    reference = product_reference(kernel, built)
     with built.settings():
         output = built.fn(*built.args)
         again = built.fn(*copy_of(built.args))
     assert output.shape == (M, 64)
-    assert reference.error(output) <= tolerance_for(kernel, 256)
-    assert reference.error(again) == reference.error(output)
+    assert reference.deviation(output).is_right
+    assert reference.deviation(again) == reference.deviation(output)
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in PORTABLE if kernel.is_emulated], ids=key)

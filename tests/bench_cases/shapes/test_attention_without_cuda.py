@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 
 from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS  # noqa: E402
 from bench_cases.kernels.attention.fp8 import e4m3_groups  # noqa: E402
-from bench_cases.kernels.attention.prepare import attention_error, build_attention  # noqa: E402
-from bench_cases.kernels.attention.reference import AttentionReference, attention_tolerance  # noqa: E402
+from bench_cases.kernels.attention.prepare import attention_deviation, attention_reference, build_attention  # noqa: E402
+from bench_cases.kernels.attention.reference import attention_rounding  # noqa: E402
 from bench_cases.kernels.inputs import copy_of  # noqa: E402
 from bench_cases.shapes.attention import AttentionShape  # noqa: E402
 from roofline_model.core.errors import UnsupportedError  # noqa: E402
@@ -33,18 +33,18 @@ FA3 = next(kernel for kernel in CUDA if kernel.name == "fa3_fp8")
 def built(kernel, name):
     sizes = dict(kernel.work(SHAPES[name]).shape)
     made = build_attention(kernel, sizes, "cpu")
-    return sizes, made, AttentionReference.of(sizes, made.q, made.k, made.v)
+    return sizes, made, attention_reference(kernel, sizes, made)
 
 
 @pytest.mark.parametrize("kernel", PORTABLE, ids=lambda kernel: kernel.key)
 @pytest.mark.parametrize("name", ["decode", "causal", "decode window"])
 def test_kernels_made_of_portable_calls_are_right(kernel, name):
-    sizes, made, reference = built(kernel, name)
+    _, made, reference = built(kernel, name)
     with made.settings():
         assert made.refusal() is None
-        error = reference.error(made.fn(*made.args))
-        assert reference.error(made.fn(*copy_of(made.args))) == error
-    assert error <= attention_tolerance(kernel, sizes)
+        found = reference.deviation(made.fn(*made.args))
+        assert reference.deviation(made.fn(*copy_of(made.args))) == found
+    assert found.is_right
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -53,9 +53,9 @@ def test_kernels_made_of_portable_calls_are_right(kernel, name):
 def test_the_block_mask_and_the_call_of_flex_are_right(monkeypatch, name, kernel):
     """Without a compiler FlexAttention runs its own plain form, from the same mask function and block mask."""
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    sizes, made, reference = built(kernel, name)
+    _, made, reference = built(kernel, name)
     assert made.args[1].dtype == (torch.bfloat16 if kernel.kv == "BF16" else torch.float8_e4m3fn)
-    assert attention_error(made, reference, made.fn(*made.args)) <= attention_tolerance(kernel, sizes)
+    assert attention_deviation(made, reference, made.fn(*made.args)).is_right
 
 
 @pytest.mark.parametrize("name", ["decode", "causal"])
@@ -69,20 +69,22 @@ def test_flex_in_fp8_gets_the_scales_as_constants_and_its_result_means_attention
         return output.to(v.dtype) if rounds else output
 
     monkeypatch.setattr(torch, "compile", lambda function, **options: exact)
-    sizes, made, reference = built(FLEX_FP8, name)
+    _, made, reference = built(FLEX_FP8, name)
     q, k, v = made.args
     assert q.dtype == k.dtype == v.dtype == torch.float8_e4m3fn
     assert (q.stride(-1), k.stride(-1), v.stride(-2)) == (1, 1, 1)  # the layouts that torch would copy into
     rounds = True
     rounded = made.fn(*copy_of(made.args))
     assert copy_of(made.args)[2].stride() == v.stride()
-    assert 1e-3 < attention_error(made, reference, rounded) <= attention_tolerance(FLEX_FP8, sizes)
-    assert attention_error(made, reference, rounded.roll(1, dims=1)) > attention_tolerance(FLEX_FP8, sizes)
+    found = attention_deviation(made, reference, rounded)
+    assert found.is_right
+    assert found.error > 1e-3
+    assert not attention_deviation(made, reference, rounded.roll(1, dims=1)).is_right
     rounds = False
     meant = made.fn(*made.args) * made.v.tensor_scale
-    assert reference.error(meant) < 1e-12
-    assert math.isnan(attention_error(made, reference, meant))  # not in the kernel's format
-    assert math.isnan(attention_error(made, reference, None))
+    assert reference.deviation(meant).error < 1e-12
+    assert math.isnan(attention_deviation(made, reference, meant).error)  # not in the kernel's format
+    assert math.isnan(attention_deviation(made, reference, None).error)
 
 
 def test_fp8_scales_are_one_per_key_value_head():
@@ -108,9 +110,10 @@ def test_the_fp8_operands_mean_attention(name):
     output = torch.nn.functional.scaled_dot_product_attention(
         query, keys, values, is_causal=bool(sizes["causal"]), enable_gqa=True
     )
-    assert reference.error(output) < 1e-12
-    rounded = output.to(torch.float8_e4m3fn).double()  # the coarsest rounding that the tolerance allows for
-    assert 1e-3 < reference.error(rounded) <= attention_tolerance(FA3, sizes)
+    assert reference.deviation(output).error < 1e-12
+    rounded = reference.deviation(output.to(torch.float8_e4m3fn).double())  # the coarsest rounding that is allowed for
+    assert rounded.is_right
+    assert rounded.error > 1e-3
 
 
 def test_torch_has_the_quantised_operator_with_the_arguments_that_are_passed():
@@ -153,9 +156,16 @@ def test_a_package_without_the_kernels_is_a_reason(monkeypatch):
 
 
 def test_tolerances_belong_to_the_formats():
-    sizes = {"D": 128, "Skv": 4096}
-    limits = {kernel.key: attention_tolerance(kernel, sizes) for kernel in ATTENTION_KERNELS}
+    law = {kernel.key: attention_rounding(kernel) for kernel in ATTENTION_KERNELS}
+    assert law["cuda-FP8_E4M3.FP8_E4M3-fa3_fp8"].weights_ratio == 2.0**-4  # weights are rounded to E4M3
+    assert law["cuda-FP8_E4M3.FP8_E4M3-fa3_fp8"].result_ratio == law["cuda-BF16.BF16-flex"].weights_ratio == 2.0**-8
+    assert law["cuda-FP16.FP16-sdpa_flash"].weights_ratio == 2.0**-11
+    assert law["cpu-FP32.FP32-sdpa_flash"].weights_ratio == 2.0**-20  # flash kernels' exponential
+    assert law["cpu-BF16.BF16-unfused"].scores_ratio == 2.0**-8  # through memory in BF16
+    assert law["cpu-BF16.BF16-sdpa_flash"].scores_ratio == 2.0**-24
     assert (
-        limits["cuda-FP8_E4M3.FP8_E4M3-fa3_fp8"] > limits["cuda-BF16.BF16-flex"] > limits["cuda-FP16.FP16-sdpa_flash"]
+        law["cpu-BF16.INT8-sdpa_flash_widened_emulated"].keys_ratio
+        == 2.0**-8
+        > law["cpu-BF16.BF16-sdpa_flash"].keys_ratio
+        == 0
     )
-    assert limits["cpu-FP32.FP32-sdpa_flash"] == pytest.approx(8 * math.sqrt(4224) / 2**24)

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from plugin.samples.correctness import WrongResultError, make_verifier, relative_error
+from plugin.samples.correctness import WrongResultError, default_tolerance, make_verifier, relative_error
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.rounding import Deviation
 
 
 def test_error_is_norm_wise_by_hand():
@@ -96,3 +97,58 @@ def test_a_tolerance_that_nothing_could_exceed_is_refused(tolerance):
 def test_a_check_that_is_no_function_is_refused():
     with pytest.raises(InvalidValueError, match="check must be a function"):
         make_verifier(None, 0.5, None, ())
+
+
+GENERATOR = np.random.default_rng(7)
+A, B = (GENERATOR.standard_normal((64, 512)).astype(np.float32) for _ in range(2))
+EXACT = A.astype(np.float64) @ B.astype(np.float64).T
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-2], ids=["of the format", "given"])
+@pytest.mark.parametrize("place", [(0, 0), (17, 40), (63, 63)])
+def test_a_single_number_off_by_three_is_caught(tolerance, place):
+    """‖error‖ / ‖reference‖ is 0.002 here, and the typical number 22: a given tolerance of 0.01 leaves any number 1.6."""
+    wrong = A @ B.T
+    wrong[place] += 3.0
+    assert relative_error(wrong, EXACT) < 1e-2
+    with pytest.raises(WrongResultError, match=rf"\(number {place[0]}, {place[1]}\)"):
+        make_verifier(EXACT, None, tolerance, (A, B)).verify(wrong, "now")
+
+
+@pytest.mark.parametrize("factor", [1.01, 0.99, 1.001])
+def test_an_fp32_kernel_off_by_one_per_cent_is_caught(factor):
+    with pytest.raises(WrongResultError, match="all numbers"):
+        make_verifier(EXACT, None, None, (A, B)).verify((A @ B.T) * np.float32(factor), "now")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_right_kernels_are_within_what_rounding_explains(dtype):
+    a, b = A.astype(dtype), B.astype(dtype)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    verifier = make_verifier(exact, None, None, (a, b))
+    verifier.verify((a.astype(np.float64) @ b.astype(np.float64).T).astype(dtype), "now")
+    verifier.verify(a @ b.T, "now")
+    assert 0 <= verifier.max_error <= verifier.tolerance
+
+
+def test_default_tolerances_belong_to_the_types_and_the_longest_sum():
+    assert default_tolerance(["float32"], ["float32", "float64"], 0) == 2.0**-20
+    assert default_tolerance(["float32"], ["float32"], 2**24) == 2.0**-20 + 2.0**-12
+    assert default_tolerance(["bfloat16"], ["bfloat16"], 0) == 2.0**-7
+    assert default_tolerance(["float32"], ["bfloat16"], 0) == 2.0**-7  # may be rounded on the way
+    assert default_tolerance(["float16"], ["float32"], 0) == 2.0**-10
+    assert default_tolerance(["float32"], ["int8", "float16"], 0) == 2.0**-10
+    assert default_tolerance(["float64"], ["float64"], 0) == 2.0**-49
+    assert default_tolerance(["float64"], ["float32"], 0) == 2.0**-20  # a reference in FP32 is no better than that
+    assert default_tolerance(["int32"], ["int8", "float64"], 512) == 0  # integers of integers
+    assert default_tolerance(["int8"], ["float32"], 512) == 1e-2
+
+
+def test_a_check_may_bring_its_own_tolerance():
+    found = [Deviation(0.1, 0.5, "here"), Deviation(0.01, 0.02, "there"), Deviation(0.3, 0.2, "row 4")]
+    verifier = make_verifier(None, lambda output: found[output], None, ())
+    verifier.verify(0, "first")
+    verifier.verify(1, "second")
+    assert (verifier.max_error, verifier.tolerance) == (0.01, 0.02)  # half of what is allowed; the first is a fifth
+    with pytest.raises(WrongResultError, match=r"third: relative error 0.3 exceeds the tolerance 0.2 \(row 4\)"):
+        verifier.verify(2, "third")
