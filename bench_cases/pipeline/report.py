@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from bench_cases.pipeline.recommend import memory_bytes
 from bench_cases.pipeline.records import MeasuredCase
 from bench_cases.pipeline.result import PipelineResult
-from bench_cases.pipeline.state import write_whole
 from bench_cases.pipeline.verdict import MeasuredOption
 from bench_cases.pipeline.words import misses_text, prediction_sentence
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_time
+from roofline_model.core.whole_file import write_whole
 
 _HEADER = (
     "model",

@@ -7,16 +7,15 @@ pipeline out while the first one lives, and goes with the process that holds it.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from bench_cases.pipeline.settings import differences, settings_hash
 from roofline_model.core.errors import DefinitionError, InvalidValueError
+from roofline_model.core.whole_file import write_whole
 
 STATE_FILE = "pipeline.json"
 LOCK_FILE = ".pipeline.lock"
@@ -106,22 +105,6 @@ def one_line_os_errors(folder: Path) -> Iterator[None]:
         raise InvalidValueError(
             f"{folder} cannot be written: {error.strerror or error}; free space or name another folder with -o, then give the same command again"
         ) from None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is whole or not there: beside it first, on the disk, then under its name. Raises `OSError`."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def _check_place(folder: Path) -> None:

@@ -23,6 +23,7 @@ from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import advice_text, finding, short_text
 from roofline_model.core.units import counted
+from roofline_model.core.whole_file import write_whole
 from roofline_model.operators.case import short_hash
 
 CEILINGS_VERSION = 2
@@ -317,9 +318,8 @@ def write_cache(file: Path, calibration: Calibration, report: Report) -> None:
     """Write the calibration for the next run; without a writable home the machine measures each time, with a warning."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}.tmp")
-        partial.write_text(json.dumps({"calibration": calibration.to_dict()}, indent=1))
-        partial.replace(file)  # two runs at once: the last one wins, neither reads a half-written file
+        # Two runs at once: the last one wins, neither reads a half-written file.
+        write_whole(file, json.dumps({"calibration": calibration.to_dict()}, indent=1))
     except OSError as error:
         report(advice_text(finding("calibration-unwritable", folder=str(file.parent), error=error.strerror or "")))
 

@@ -11,9 +11,13 @@ from typing import Any
 
 from roofline_model.core.errors import StoreError
 from roofline_model.core.units import counted
+from roofline_model.core.whole_file import write_whole
 
 SHOWN_DIGITS = 8
 """Of the run's id in the file's name: as many as the terminal shows."""
+
+MAX_NAME_BYTES = 255
+"""Of a file's name, on Linux and most other systems."""
 
 
 def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path, stored_count: int | None) -> str:
@@ -27,7 +31,7 @@ def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path
     first_error: StoreError | None = None
     for path in _places(run_id, database, folder):
         try:
-            write_json(path, document)
+            write_json(path, document, is_private=True)  # the folder of temporary files is everybody's
         except StoreError as error:
             first_error = first_error or error
             continue
@@ -38,17 +42,11 @@ def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path
     return f"({_records(missing)} could not be rescued either: {first_error}{stored_text})"
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
+def write_json(path: Path, document: dict[str, Any], *, is_private: bool = False) -> None:
     """Write a file in one step: the old one stays until the new one is whole. Raises `StoreError`, leaving no part."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-            partial.replace(path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(document, indent=1, allow_nan=False) + "\n", is_private=is_private)
     except OSError as error:
         raise StoreError(f"{path} cannot be written ({error.strerror})") from None
 
@@ -56,8 +54,9 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
 def _places(run_id: str, database: str, folder: Path) -> Iterator[Path]:
     """Yield the files to try; the run's id tells two lost runs on one database apart."""
     is_file = "://" not in database
-    name = f"{Path(database).name}." if is_file else ""
-    name += f"{run_id[:SHOWN_DIGITS]}.rescued.json"
+    ending = f"{run_id[:SHOWN_DIGITS]}.rescued.json"
+    most = MAX_NAME_BYTES - len(ending) - 1
+    name = f"{os.fsencode(Path(database).name)[:most].decode(errors='ignore')}.{ending}" if is_file else ending
     folders = [Path(database).parent] if is_file else []
     for target_folder in dict.fromkeys([*folders, folder, Path(tempfile.gettempdir())]):
         yield target_folder / name

@@ -121,6 +121,8 @@ class BenchSession:
             self._report(f"warning: {error}")
             return
         for delivery in deliveries:
+            if delivery.finding is not None:
+                self._report(f"warning: {advice_text(delivery.finding)}")
             if delivery.outcome == "delivered":
                 self._report(
                     short_text(finding("delivered", record_count=delivery.added_count, file=delivery.path.name))

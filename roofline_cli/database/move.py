@@ -13,6 +13,7 @@ from roofline_cli.shared.database import reading, schema_version, shown_target, 
 from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import advice_text
 from roofline_model.core.units import counted
 
 
@@ -118,12 +119,15 @@ def deliver_results(
                 "record_count": delivery.record_count,
                 "added_count": delivery.added_count,
                 "reason": delivery.reason,
+                "torn_bytes": delivery.torn_bytes,
             }
             for delivery in deliveries
         ]
         show_json({"database": shown, "files": rows})
     else:
         for delivery in deliveries:
+            if delivery.finding is not None:
+                show_line(advice_text(delivery.finding), "yellow")
             if delivery.outcome == "delivered":
                 there = delivery.record_count - delivery.added_count
                 show_line(

@@ -17,6 +17,7 @@ from typing import Any
 
 from roofline_model.core.errors import DefinitionError, InvalidValueError
 from roofline_model.core.units import format_bytes
+from roofline_model.core.whole_file import write_whole
 
 MAX_FILE_BYTES = 1024**2
 """Longest definition file that is read. The longest of the registry is a hundred times shorter."""
@@ -94,18 +95,11 @@ def write_definition_text(file: Path, text: str, what: str) -> Path:
     A link stays a link; a device or a pipe (/dev/stdout) is written to directly: nothing may take its place.
     Returns the path; raises `DefinitionError` when it cannot be written.
     """
-    place = Path(os.path.realpath(file))
-    beside = place.with_name(f".{place.name}.part")
     try:
         if file.exists() and not file.is_file():
             file.write_text(text, encoding="utf-8")
         else:
-            try:
-                beside.write_text(text, encoding="utf-8")
-                beside.replace(place)
-            except OSError:
-                beside.unlink(missing_ok=True)
-                raise
+            write_whole(Path(os.path.realpath(file)), text)
     except OSError as error:
         raise DefinitionError(f"{what} {file} cannot be written: {error.strerror or error}") from None
     return file

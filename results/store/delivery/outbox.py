@@ -126,6 +126,13 @@ class Delivery:
     added_count: int = 0
     """Of these, records that the database did not have yet."""
     reason: str = ""
+    torn_bytes: int = 0
+    """Length of a last line that was cut off: the run was killed while writing it."""
+
+    @property
+    def finding(self) -> Finding | None:
+        """What was lost before it came here, if anything was."""
+        return finding("torn-spool", file=self.path.name, torn_bytes=self.torn_bytes) if self.torn_bytes else None
 
 
 def deliver_waiting(store: ResultStore, folder: Path) -> list[Delivery]:
@@ -155,13 +162,19 @@ def _deliveries(store: ResultStore, paths: Iterable[Path], *, any_place: bool) -
 def _deliver(store: ResultStore, path: Path, any_place: bool) -> Delivery:
     spooled = read_spool(path)
     if spooled.changes and spooled.place != store.place and not any_place:
-        return Delivery(path, "other-database", spooled.record_count, reason=f"it is for {spooled.place}")
+        return Delivery(
+            path,
+            "other-database",
+            spooled.record_count,
+            reason=f"it is for {spooled.place}",
+            torn_bytes=spooled.torn_bytes,
+        )
     added = store.make_changes(spooled.changes) if spooled.changes else 0
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"{path} was delivered and cannot be removed ({error.strerror}): remove it yourself") from None
-    return Delivery(path, "delivered", spooled.record_count, added)
+    return Delivery(path, "delivered", spooled.record_count, added, torn_bytes=spooled.torn_bytes)
 
 
 @contextmanager

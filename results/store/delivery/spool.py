@@ -115,6 +115,8 @@ class SpooledChanges:
 
     place: str
     changes: tuple[Change, ...]
+    torn_bytes: int = 0
+    """Length of a last line that was cut off: its writer was killed while writing it."""
 
     @property
     def record_count(self) -> int:
@@ -134,16 +136,17 @@ def spool_files(folder: Path) -> list[Path]:
 def read_spool(path: Path) -> SpooledChanges:
     """Return the changes of a spool file. Raises `StoreError` naming the line that is none; the file stays as it is.
 
-    A last line without its end was never kept (its writer was killed while writing it) and is left out.
+    A last line that was cut off is left out, and its length said.
     """
     try:
         text = path.read_bytes()
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror})") from None
-    complete = text[: text.rfind(b"\n") + 1]
-    lines = complete.split(b"\n")[:-1]
+    *lines, last = text.split(b"\n")
+    if _is_json(last):  # all but its end
+        lines, last = [*lines, last], b""
     if not lines:
-        return SpooledChanges("", ())
+        return SpooledChanges("", (), len(last))
     head = _object(path, 1, lines[0])
     if head.get("format") != SPOOL_FORMAT or not isinstance(head.get("place"), str):
         raise StoreError(f"{path} holds no results that a run kept back: its first line is of something else")
@@ -152,7 +155,7 @@ def read_spool(path: Path) -> SpooledChanges:
             f"{path} was written by another roofline-bench (spool version {str(head.get('version'))[:20]}, this one reads {SPOOL_VERSION}): pip install --upgrade roofline-bench"
         )
     changes = tuple(_change(path, number, line) for number, line in enumerate(lines[1:], start=2))
-    return SpooledChanges(head["place"], changes)
+    return SpooledChanges(head["place"], changes, len(last))
 
 
 def _line(change: Change) -> str:
@@ -169,6 +172,14 @@ def _change(path: Path, number: int, line: bytes) -> Change:
         return Change(run_id, from_plain(kind, document.get("value"), "value"))
     except FormError as error:
         raise _damaged(path, number, str(error)) from None
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 
+import pytest
 import warm_start
 
 from plugin.run.rescue import rescue
@@ -131,6 +132,15 @@ def test_a_rescue_looks_for_a_place_that_takes_it(tmp_path, monkeypatch):
     assert said.endswith("; the other 2 are in the database)")
     said = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 3})
     assert said == "(all 3 records are in the database; how the run ended is not)"
+
+
+@pytest.mark.parametrize("name", ["r" * 255, "é" * 127, "数" * 85])
+def test_a_database_whose_name_is_as_long_as_one_can_be_is_rescued(tmp_path, name):
+    said = rescue(document(2), run_id="0123456789", database=str(tmp_path / name), folder=tmp_path, stored_count=None)
+    (rescued,) = tmp_path.iterdir()
+    assert said.startswith(f"(2 records are in {rescued};")
+    assert rescued.name.endswith(".01234567.rescued.json")
+    assert rescued.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_rescue_of_a_url_shows_no_password(tmp_path):

@@ -289,14 +289,25 @@ def test_a_file_says_which_database_it_is_for_and_no_secret(tmp_path: Path, make
     assert "bob" not in text
 
 
-def test_a_line_that_was_cut_short_was_never_kept(spooled: Path, store: ResultStore) -> None:
-    whole = read_spool(spooled)
-    assert whole.record_count == 2
-    spooled.write_bytes(spooled.read_bytes()[:-1])
-    assert read_spool(spooled).changes == whole.changes[:-1]
+def test_a_last_line_that_was_cut_off_is_said(spooled: Path, store: ResultStore) -> None:
+    whole, text = read_spool(spooled), spooled.read_bytes()
+    assert (whole.record_count, whole.torn_bytes) == (2, 0)
+    spooled.write_bytes(text[:-1])
+    assert read_spool(spooled) == whole  # only the end of the line is missing
+    spooled.write_bytes(text[:-40])
+    cut = read_spool(spooled)
+    assert cut.changes == whole.changes[:-1]
+    assert cut.torn_bytes == len(text.splitlines()[-1]) - 39
     (delivery,) = deliver_files(store, [spooled])
-    assert (delivery.outcome, delivery.added_count) == ("delivered", 1)
+    assert (delivery.outcome, delivery.added_count, delivery.torn_bytes) == ("delivered", 1, cut.torn_bytes)
+    assert delivery.finding is not None
+    assert delivery.finding.code == "torn-spool"
     assert not spooled.exists()
+
+
+def test_a_first_line_that_was_cut_off_is_said(spooled: Path) -> None:
+    spooled.write_bytes(spooled.read_bytes()[:20])
+    assert (read_spool(spooled).changes, read_spool(spooled).torn_bytes) == ((), 20)
 
 
 @pytest.mark.parametrize(
