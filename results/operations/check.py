@@ -1,21 +1,32 @@
-"""Is a database whole: its pages, its references, its indexes, and every value in it."""
+"""Is a database whole: its pages, its references, its indexes, and every value in it.
+
+What was worked out from other values is worked out again: statistics from samples, keys from what they identify.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, inspect, select, text
 
 from results.exchange.exported.import_checks import check_parts, check_run
+from results.exchange.measured import from_samples
 from results.records.plain_form import FormError
+from results.records.records import Record, RunInfo
+from results.store.rows import case_from
 from results.store.schema import Base
 from results.store.store import ResultStore
-from results.store.write import TABLES
+from results.store.write import CASE, RECORD, TABLES
 from roofline_model.core.errors import StoreError
 
 _MOST = 20
 """Problems of one kind that are listed; more of the same say no more."""
+
+_STATISTICS = ("min_s", "q1_s", "median_s", "q3_s", "max_s", "mean_s", "std_s")
+_ROUNDING_RATIO = 1e-9
+"""Of the largest sample: another order of additions changes the last digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +34,7 @@ class Problem:
     """One thing that is wrong."""
 
     kind: str
-    """storage, reference, index or value."""
+    """storage, reference, index, value, statistic or key."""
     where: str
     """Table, or run."""
     what: str
@@ -37,15 +48,22 @@ def check_store(
 ) -> list[Problem]:
     """Return the faults of a database, none if it is intact; reads only.
 
-    `with_values` reads every value of every run, which takes as long as exporting them all.
+    `with_values` reads every value of every run, which takes as long as exporting them all, and has SQLite compare its
+    indexes with their tables, too.
     """
-    problems = store.query(lambda connection: [*_storage(connection), *_references(connection), *_indexes(connection)])
+    problems = store.query(
+        lambda connection: [*_storage(connection, with_values), *_references(connection), *_indexes(connection)]
+    )
     if with_values:
+        problems += store.query(lambda connection: [*_case_keys(connection)])
         runs = store.runs()
         for number, run in enumerate(runs):
             progress(f"run {run.run_id[:8]}", number, len(runs))
             try:
-                check_run(run, store.records(run.run_id))
+                records = store.records(run.run_id)
+                problems += _statistics(run, records)
+                problems += store.query(partial(_history_keys, run=run, records=records))
+                check_run(run, records)
                 check_parts(store.processes(run.run_id), store.canaries(run.run_id), (), "")
             except FormError as error:
                 problems.append(Problem("value", f"run {run.run_id[:8]}", str(error)))
@@ -54,11 +72,49 @@ def check_store(
     return problems
 
 
-def _storage(connection: Connection) -> Iterator[Problem]:
-    """SQLite looks at every page and index of its file; PostgreSQL checks pages by itself as it reads them."""
+def _storage(connection: Connection, with_indexes: bool) -> Iterator[Problem]:
+    """SQLite looks at every page and constraint of its file; PostgreSQL checks pages by itself as it reads them."""
     if connection.dialect.name == "sqlite":
-        scalars = connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})").scalars()
+        looking = "integrity_check" if with_indexes else "quick_check"  # the same, without comparing indexes with tables
+        scalars = connection.exec_driver_sql(f"PRAGMA {looking}({_MOST})").scalars()
         yield from (Problem("storage", "", line) for line in scalars if line != "ok")
+
+
+def _statistics(run: RunInfo, records: Sequence[Record]) -> Iterator[Problem]:
+    """Find statistics that their samples do not have; pruned samples tell nothing."""
+    for record in records:
+        stored = record.measurement
+        if stored is None or not stored.samples_s:
+            continue
+        computed = from_samples(stored.samples_s, stored.calls_per_sample)
+        most = _ROUNDING_RATIO * computed.max_s
+        for name in _STATISTICS:
+            value, right = getattr(stored, name), getattr(computed, name)
+            if value is not None and right is not None and not abs(value - right) <= most:
+                what = f"{record.record_id[:12]}: {name} is {value:g}, of its samples {right:g}"
+                yield Problem("statistic", f"run {run.run_id[:8]}", what)
+
+
+def _case_keys(connection: Connection) -> Iterator[Problem]:
+    for row in connection.execute(select(CASE)).mappings():
+        try:
+            right = case_from(row).case_key
+        except (ValueError, TypeError, KeyError) as error:
+            yield Problem("value", "case", f"row {row['id']}: {error}")
+            continue
+        if row["case_key"] != right:
+            yield Problem("key", "case", f"row {row['id']}: case_key is {row['case_key'][:40]}, of its values {right}")
+
+
+def _history_keys(connection: Connection, *, run: RunInfo, records: Sequence[Record]) -> list[Problem]:
+    statement = select(RECORD.c.record_id, RECORD.c.history_key).where(RECORD.c.run_id == run.run_id)
+    stored = dict(connection.execute(statement).tuples().all())
+    class_hash = run.environment.class_hash
+    return [
+        Problem("key", f"run {run.run_id[:8]}", f"{record.record_id[:12]}: history_key is not that of its values")
+        for record in records
+        if stored.get(record.record_id) != record.history_key(class_hash)
+    ]
 
 
 def _references(connection: Connection) -> Iterator[Problem]:
