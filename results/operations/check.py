@@ -24,7 +24,8 @@ from roofline_model.core.errors import StoreError
 _MOST = 20
 """Problems of one kind that are listed; more of the same say no more."""
 
-_STATISTICS = ("min_s", "q1_s", "median_s", "q3_s", "max_s", "mean_s", "std_s")
+_STATISTICS = ("median_s", "mean_s", "std_s", "min_s", "q1_s", "q3_s", "max_s")
+"""The first that is wrong is named."""
 _ROUNDING_RATIO = 1e-9
 """Of the largest sample: another order of additions changes the last digits."""
 
@@ -75,7 +76,9 @@ def check_store(
 def _storage(connection: Connection, with_indexes: bool) -> Iterator[Problem]:
     """SQLite looks at every page and constraint of its file; PostgreSQL checks pages by itself as it reads them."""
     if connection.dialect.name == "sqlite":
-        looking = "integrity_check" if with_indexes else "quick_check"  # the same, without comparing indexes with tables
+        looking = (
+            "integrity_check" if with_indexes else "quick_check"
+        )  # the same, without comparing indexes with tables
         scalars = connection.exec_driver_sql(f"PRAGMA {looking}({_MOST})").scalars()
         yield from (Problem("storage", "", line) for line in scalars if line != "ok")
 
@@ -88,11 +91,15 @@ def _statistics(run: RunInfo, records: Sequence[Record]) -> Iterator[Problem]:
             continue
         computed = from_samples(stored.samples_s, stored.calls_per_sample)
         most = _ROUNDING_RATIO * computed.max_s
-        for name in _STATISTICS:
-            value, right = getattr(stored, name), getattr(computed, name)
-            if value is not None and right is not None and not abs(value - right) <= most:
-                what = f"{record.record_id[:12]}: {name} is {value:g}, of its samples {right:g}"
-                yield Problem("statistic", f"run {run.run_id[:8]}", what)
+        pairs = [(name, getattr(stored, name), getattr(computed, name)) for name in _STATISTICS]
+        wrong = [
+            f"{name} is {value:g}, of its samples {right:g}"
+            for name, value, right in pairs
+            if value is not None and right is not None and not abs(value - right) <= most
+        ]
+        if wrong:
+            more = f"; {len(wrong) - 1} more of its statistics are off" if len(wrong) > 1 else ""
+            yield Problem("statistic", f"run {run.run_id[:8]}", f"{record.record_id[:12]}: {wrong[0]}{more}")
 
 
 def _case_keys(connection: Connection) -> Iterator[Problem]:
