@@ -44,7 +44,7 @@ done; echo "error: no Python found; install Python 3.11 or newer, or name one: P
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-full check docs readme format findings wording choices numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-browser test-full check docs readme format findings wording choices numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
@@ -68,8 +68,11 @@ doctor: $(MEASURE) ## say what this machine has, which chip it is, what is missi
 test: $(DEV) ## run the tests (no GPU, no network; at most 10 minutes on two cores)
 	@$(PYTEST_TESTS) --timeout 300 $(TEST_ARGS)
 
-test-full: $(DEV) ## run the tests with the full counts (slow)
-	@ROOFLINE_FULL=1 $(PYTEST_TESTS) --timeout 3000 -m "full or not full" $(TEST_ARGS)
+test-browser: $(DEV) ## run the tests that drive a chromium (skipped where there is none)
+	@$(PYTEST_TESTS) --timeout 300 -m "browser and not full" $(TEST_ARGS)
+
+test-full: $(DEV) ## run all tests, with the full counts (slow)
+	@ROOFLINE_FULL=1 $(PYTEST_TESTS) --timeout 3000 -m "" $(TEST_ARGS)
 
 findings: $(DEV) ## write docs/reference/findings.md anew from the catalog of findings
 	@$(PY) scripts/make_findings.py

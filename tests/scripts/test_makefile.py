@@ -133,9 +133,14 @@ def test_a_choice_of_torch_or_python_is_asked_each_time(project):
     ]
 
 
-def test_full_tests_get_the_full_counts(project):
+def test_full_tests_leave_nothing_out(project):
     make(project, "test-full")
-    assert calls(project)[-1] == f"{AT_A_TIME} --timeout 3000 -m full or not full"
+    assert calls(project)[-1].rstrip() == f"{AT_A_TIME} --timeout 3000 -m"
+
+
+def test_a_browser_is_asked_for(project):
+    make(project, "test-browser")
+    assert calls(project)[-1] == f"{AT_A_TIME} --timeout 300 -m browser and not full"
 
 
 def test_check_runs_every_check_although_one_fails(project):

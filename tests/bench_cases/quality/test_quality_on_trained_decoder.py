@@ -28,6 +28,7 @@ from bench_cases.quality.texts.tiny_decoder import FULL_RUN, TrainingRun  # noqa
 from bench_cases.quantization import apply_quantization  # noqa: E402
 from roofline_model.core.errors import InvalidValueError  # noqa: E402
 
+pytestmark = pytest.mark.full  # the decoder is trained first
 NARROW = ("INT8", "INT4", "INT2")
 
 

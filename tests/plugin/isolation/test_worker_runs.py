@@ -169,7 +169,7 @@ FLAKY = """
 """
 
 
-@pytest.mark.parametrize("choice", ["--lf", "--sw", "--ff"])
+@pytest.mark.parametrize("choice", ["--lf", *(pytest.param(name, marks=pytest.mark.full) for name in ("--sw", "--ff"))])
 def test_what_failed_last_is_measured_again_in_all_its_passes(pytester, choice):
     pytester.makepyfile(test_flaky=FLAKY)
     options = (*SIMULATED, "--roofline-processes", "2")

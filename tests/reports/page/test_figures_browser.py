@@ -14,6 +14,8 @@ from reports.figures.palette import ACCENT, SURFACE
 from results.records.records import TelemetrySample
 from roofline_model.core.units import format_percent, format_time
 
+pytestmark = pytest.mark.browser
+
 
 def with_terms(record):
     """The record with an expected time in parts, as the expected model stores it."""

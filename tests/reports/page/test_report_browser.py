@@ -17,6 +17,8 @@ from results.records.records import EnvironmentInfo
 from roofline_model.core.finding import finding
 from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
 
+pytestmark = pytest.mark.browser
+
 AXE = Path(__file__).parents[2] / "vendor" / "axe-core" / "axe.min.js"
 FORMATS = {
     "measured_s": format_time,

@@ -119,7 +119,7 @@ def test_back_to_back_runs_agree_as_often_as_stated_and_width_buys_nothing(noise
 @pytest.mark.parametrize(
     ("processes", "cases", "most"), [(2, 24, 0.985), (5, 24, 0.985), (3, 5, 0.985), (5, 2, 0.99), (3, 1, 0.995)]
 )
-@pytest.mark.parametrize("noise", ["normal", "heavy"])
+@pytest.mark.parametrize("noise", ["normal", pytest.param("heavy", marks=pytest.mark.full)])
 def test_other_sizes_of_runs_agree_at_least_as_often_as_stated(noise, processes, cases, most):
     share, _ = share_and_width(noise, processes, cases, 0.8, 0.2, pairs=1200 // cases)
     assert 0.92 <= share <= most

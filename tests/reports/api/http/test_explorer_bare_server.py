@@ -12,7 +12,10 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'roofline-bench[api]'")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: install it to drive the page")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: install it to drive the page"),
+]
 
 TOKEN = "a token for this test alone"
 

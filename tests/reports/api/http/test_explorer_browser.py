@@ -20,7 +20,10 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'roofline-bench[api]'")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: install it to drive the page")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: install it to drive the page"),
+]
 
 AXE = Path(__file__).parents[3] / "vendor" / "axe-core" / "axe.min.js"
 RUN_ID = "e7" * 16
