@@ -163,6 +163,7 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
     )
 
     from bench_cases.kernels.products.prepare import prepare
+    from bench_cases.kernels.proof import KernelProof
 
     reason = skip_reason(spec, read_machine_facts(roofline.torch_device))
     if reason is not None:
@@ -171,5 +172,8 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
         kernel = prepare(spec, roofline.torch_device)
     except UnsupportedError as error:  # torch refuses this kernel for these very operands
         pytest.skip(str(error))
+    proof = KernelProof(spec.kernel.name, spec.kernel.proof, lambda: kernel.fn(*kernel.make_args(0)))
     with kernel.settings():
-        roofline.measure(kernel.fn, make_args=kernel.make_args, check=kernel.check)
+        roofline.measure(kernel.fn, make_args=kernel.make_args, check=proof.checked(kernel.check))
+    if proof.facts:
+        roofline.keep(ran=proof.facts)

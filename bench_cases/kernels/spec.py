@@ -23,6 +23,9 @@ CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "flushed": ("flushed",), "bo
 EMULATED_SUFFIX = "_emulated"
 """Kernels without a unit of their own carry it in their name, so that every stored record says it."""
 
+COMPILED_PROOF = ("## Call CompiledFxGraph", "triton_")
+"""How torch's record of a call shows a graph of Inductor, and the Triton kernels in it; the eager code shows operators instead."""
+
 SOURCE_BYTES_PER_ELEMENT = 4
 QUANTIZE_BYTES_PER_ELEMENT = 18
 """Most bytes per weight while it is quantised: FP32 source, scaled copy, its bits twice as int32, codes, scales; for a matrix
@@ -65,6 +68,10 @@ class Kernel(Protocol):
     def prepared_by(self) -> str:
         """`module:function` that takes (CaseSpec, device) and returns a `prepare.PreparedKernel`."""
 
+    @property
+    def proof(self) -> tuple[str, ...]:
+        """Beginnings of names in torch's record of a call, one of which shows that this kernel ran (`proof.KernelProof`)."""
+
     def reason_against(self, case: Case) -> str | None:
         """Return why the kernel cannot run the case's shape, or None."""
 
@@ -87,6 +94,8 @@ class KernelSpec:
     """`module:function`, imported when the case is prepared; see `prepare.Build` for its contract."""
     needs: tuple[str, ...] = ()
     """Functions that torch must have; `a|b` means either."""
+    proof: tuple[str, ...] = ()
+    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take its place."""
     ops: tuple[str, ...] = ("gemv", "gemm")
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None

@@ -33,12 +33,14 @@ _BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleTy
 _FP4 = (*_BLOCK_SCALED, "torch.float4_e2m1fn_x2")
 _DENSE = "bench_cases.kernels.products.dense:matmul"
 _DEQUANTIZE = "bench_cases.kernels.products.dequantize:dequant_matmul"
+_SCALED_PROOF = ("aten::_scaled_mm",)
+_MM_PROOF = ("aten::mm",)
 _N16_K16 = (multiple_of("N", 16), multiple_of("K", 16))
 
 _CPU = (
-    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE),
-    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE),
-    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE),
+    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
     KernelSpec(
         "int_mm",
         "cpu",
@@ -47,6 +49,7 @@ _CPU = (
         "FP32",
         "bench_cases.kernels.products.integers:int_mm",
         ("torch._int_mm",),
+        ("aten::_int_mm",),
         shape_rules=(at_least("K", 2),),
         note="INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1",
     ),
@@ -58,6 +61,7 @@ _CPU = (
         "BF16",
         "bench_cases.kernels.products.integers:int8pack",
         ("torch._weight_int8pack_mm",),
+        ("aten::_weight_int8pack_mm",),
         shape_rules=(multiple_of("K", 16),),
         note="weight only, one BF16 scale per output channel",
     ),
@@ -69,6 +73,7 @@ _CPU = (
         "BF16",
         "bench_cases.kernels.products.integers:int4pack_cpu",
         ("torch._convert_weight_to_int4pack_for_cpu", "torch._weight_int4pack_mm_for_cpu"),
+        ("aten::_weight_int4pack_mm_for_cpu",),
         shape_rules=(multiple_of("N", 16), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
@@ -82,16 +87,17 @@ _CPU = (
         "BF16",
         "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
         (_SCALED_MM,),
+        _SCALED_PROOF,
         shape_rules=(emulated_small,),
         note="decoded in software: a CPU has no FP8 unit",
     ),
 )
 
 _CUDA_PLAIN = (
-    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off"),
-    KernelSpec("matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=(8, 0)),
-    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE),
-    KernelSpec("matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=(8, 0)),
+    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off", proof=_MM_PROOF),
+    KernelSpec("matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=(8, 0), proof=_MM_PROOF),
+    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=(8, 0), proof=_MM_PROOF),
     KernelSpec(
         "scaled_mm",
         "cuda",
@@ -100,6 +106,7 @@ _CUDA_PLAIN = (
         "BF16",
         "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
         (_SCALED_MM,),
+        _SCALED_PROOF,
         min_capability=(8, 9),
         shape_rules=_N16_K16,
         note="one scale per tensor",
@@ -112,6 +119,7 @@ _CUDA_PLAIN = (
         "BF16",
         "bench_cases.kernels.products.dense:scaled_mm_rowwise",
         (_SCALED_MM,),
+        _SCALED_PROOF,
         min_capability=(8, 9),
         shape_rules=_N16_K16,
         note="one scale per row of A and column of B",
@@ -124,6 +132,7 @@ _CUDA_PLAIN = (
         "FP32",
         "bench_cases.kernels.products.integers:int_mm",
         ("torch._int_mm",),
+        ("aten::_int_mm",),
         ops=("gemm",),
         min_capability=(7, 5),
         shape_rules=(more_rows_than(16), multiple_of("N", 8), multiple_of("K", 8)),
@@ -137,6 +146,7 @@ _CUDA_PLAIN = (
         "FP32",
         "bench_cases.kernels.products.integers:int_mm_padded",
         ("torch._int_mm",),
+        ("aten::_int_mm",),
         ops=("gemv",),
         min_capability=(7, 5),
         shape_rules=(multiple_of("N", 8), multiple_of("K", 8)),
@@ -150,6 +160,7 @@ _CUDA_PLAIN = (
         "BF16",
         "bench_cases.kernels.products.integers:int8pack",
         ("torch._weight_int8pack_mm",),
+        ("aten::_weight_int8pack_mm",),
         note="torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9)",
     ),
     KernelSpec(
@@ -160,6 +171,7 @@ _CUDA_PLAIN = (
         "BF16",
         "bench_cases.kernels.products.integers:tinygemm",
         ("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"),
+        ("aten::_weight_int4pack_mm",),
         min_capability=(8, 0),
         shape_rules=(multiple_of("N", 8), multiple_of("K", 128)),
         group_size=128,
@@ -177,6 +189,7 @@ _CUDA_BLOCK_SCALED = (
         "BF16",
         "bench_cases.kernels.products.block_scaled:mxfp8",
         _BLOCK_SCALED,
+        _SCALED_PROOF,
         min_capability=(10, 0),
         shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
     ),
@@ -188,6 +201,7 @@ _CUDA_BLOCK_SCALED = (
         "BF16",
         "bench_cases.kernels.products.block_scaled:mxfp4",
         _FP4,
+        _SCALED_PROOF,
         min_capability=(10, 0),
         max_capability=(10, 9),
         shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
@@ -201,6 +215,7 @@ _CUDA_BLOCK_SCALED = (
         "BF16",
         "bench_cases.kernels.products.block_scaled:nvfp4",
         _FP4,
+        _SCALED_PROOF,
         min_capability=(10, 0),
         shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
         note="block scales and one FP32 scale per tensor",
@@ -224,6 +239,7 @@ def _dequant(weight: str, block: int, *, group_size: int | None = None, zero_bit
         group_size=group_size,
         zero_bits=zero_bits,
         decoded="BF16",
+        proof=_MM_PROOF,
         note=_DEQUANT_NOTE,
     )
 
