@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bench_cases.kernels.spec import FILL, CaseSpec, Kernel
+from bench_cases.kernels.spec import FILL, CaseSpec, Kernel, capability_gap
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.units import format_memory
@@ -55,12 +55,9 @@ def capability_reason(kernel: Kernel, capability: tuple[int, int] | None, who: s
     """Return why a compute capability rules the kernel out, or None; `who` has it."""
     if capability is None:
         return None
-    device_capability = f"{capability[0]}.{capability[1]}"
-    if kernel.min_capability is not None and capability < kernel.min_capability:
-        return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, {who} has {device_capability}"
-    if kernel.max_capability is not None and capability > kernel.max_capability:
-        return f"{kernel.name} with {kernel.chosen_format} exists for compute capability {kernel.max_capability[0]}.x only, {who} has {device_capability}"
-    return None
+    is_too_new = kernel.max_capability is not None and capability > kernel.max_capability
+    name = f"{kernel.name} with {kernel.chosen_format}" if is_too_new else kernel.name
+    return capability_gap(name, (kernel.min_capability or (0, 0), kernel.max_capability), capability, who)
 
 
 def chip_reason(kernel: Kernel, chip: Device) -> str | None:

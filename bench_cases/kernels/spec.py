@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, Protocol
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.kernels.known_kernels import CapabilityRange, capabilities_text, capability_text, is_within
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, gemm
 
@@ -189,6 +190,20 @@ def specs_of(work: Operator, kernel: Kernel, origin: str, cache: str, modes: Seq
     for state in CACHE_AXIS[cache]:
         for mode in modes:
             yield CaseSpec(work.case(kernel.name, cache=state, mode=mode), work, kernel, origin)
+
+
+def capability_gap(name: str, needed: CapabilityRange, here: tuple[int, int], who: str) -> str | None:
+    """Return why a compute capability is outside a range, or None; `who` has it.
+
+    >>> capability_gap("fa3_fp8", ((9, 0), (9, 9)), (12, 1), "gb10")
+    'fa3_fp8 exists for compute capability 9.x only, gb10 has 12.1'
+    """
+    if is_within(here, needed):
+        return None
+    lowest, highest = needed
+    if here < lowest:
+        return f"{name} needs compute capability ≥ {capability_text(lowest)}, {who} has {capability_text(here)}"
+    return f"{name} exists for compute capability {capabilities_text(lowest, highest)} only, {who} has {capability_text(here)}"
 
 
 ShapeRule = Callable[[int, int, int], str | None]

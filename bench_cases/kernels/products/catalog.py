@@ -25,6 +25,7 @@ from bench_cases.kernels.spec import (
 from bench_cases.shapes.products import Shape
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
+from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES
 
 AnyKernel = TypeVar("AnyKernel", bound=Kernel)
 
@@ -36,6 +37,28 @@ _DEQUANTIZE = "bench_cases.kernels.products.dequantize:dequant_matmul"
 _SCALED_PROOF = ("aten::_scaled_mm",)
 _MM_PROOF = ("aten::mm",)
 _N16_K16 = (multiple_of("N", 16), multiple_of("K", 16))
+
+
+def _fp8(name: str, note: str, *, is_fast: bool = False) -> KernelSpec:
+    """Return an FP8 product of CUDA; fast: with `use_fast_accum`."""
+    lowest, highest = TORCH_CAPABILITIES["FP8_E4M3 fast sums" if is_fast else "FP8_E4M3"]
+    return KernelSpec(
+        name,
+        "cuda",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        "BF16",
+        f"bench_cases.kernels.products.dense:{'scaled_mm_tensorwise' if name == 'scaled_mm' else name}",
+        (_SCALED_MM,),
+        _SCALED_PROOF,
+        min_capability=lowest,
+        max_capability=highest,
+        shape_rules=_N16_K16,
+        note=f"{note}; sums stay in the tensor core's registers, as torchao has it" if is_fast else note,
+    )
+
+
+_PER_TENSOR, _PER_ROW = "one scale per tensor", "one scale per row of A and column of B"
 
 _CPU = (
     KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE, proof=_MM_PROOF),
@@ -95,35 +118,17 @@ _CPU = (
 
 _CUDA_PLAIN = (
     KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off", proof=_MM_PROOF),
-    KernelSpec("matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=(8, 0), proof=_MM_PROOF),
+    KernelSpec(
+        "matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=TORCH_CAPABILITIES["TF32"][0], proof=_MM_PROOF
+    ),
     KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
-    KernelSpec("matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=(8, 0), proof=_MM_PROOF),
     KernelSpec(
-        "scaled_mm",
-        "cuda",
-        "FP8_E4M3",
-        "FP8_E4M3",
-        "BF16",
-        "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
-        (_SCALED_MM,),
-        _SCALED_PROOF,
-        min_capability=(8, 9),
-        shape_rules=_N16_K16,
-        note="one scale per tensor",
+        "matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=TORCH_CAPABILITIES["BF16"][0], proof=_MM_PROOF
     ),
-    KernelSpec(
-        "scaled_mm_rowwise",
-        "cuda",
-        "FP8_E4M3",
-        "FP8_E4M3",
-        "BF16",
-        "bench_cases.kernels.products.dense:scaled_mm_rowwise",
-        (_SCALED_MM,),
-        _SCALED_PROOF,
-        min_capability=(8, 9),
-        shape_rules=_N16_K16,
-        note="one scale per row of A and column of B",
-    ),
+    _fp8("scaled_mm", _PER_TENSOR),
+    _fp8("scaled_mm_fast", _PER_TENSOR, is_fast=True),
+    _fp8("scaled_mm_rowwise", _PER_ROW),
+    _fp8("scaled_mm_rowwise_fast", _PER_ROW, is_fast=True),
     KernelSpec(
         "int_mm",
         "cuda",
@@ -134,7 +139,7 @@ _CUDA_PLAIN = (
         ("torch._int_mm",),
         ("aten::_int_mm",),
         ops=("gemm",),
-        min_capability=(7, 5),
+        min_capability=TORCH_CAPABILITIES["INT8"][0],
         shape_rules=(more_rows_than(16), multiple_of("N", 8), multiple_of("K", 8)),
         note="INT32 result, before the scales are applied",
     ),
@@ -148,7 +153,7 @@ _CUDA_PLAIN = (
         ("torch._int_mm",),
         ("aten::_int_mm",),
         ops=("gemv",),
-        min_capability=(7, 5),
+        min_capability=TORCH_CAPABILITIES["INT8"][0],
         shape_rules=(multiple_of("N", 8), multiple_of("K", 8)),
         note="torch._int_mm refuses M ≤ 16: A is padded to 32 rows inside the timed call",
     ),
@@ -172,7 +177,7 @@ _CUDA_PLAIN = (
         "bench_cases.kernels.products.integers:tinygemm",
         ("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"),
         ("aten::_weight_int4pack_mm",),
-        min_capability=(8, 0),
+        min_capability=TORCH_CAPABILITIES["INT4.BF16"][0],
         shape_rules=(multiple_of("N", 8), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
@@ -180,46 +185,29 @@ _CUDA_PLAIN = (
     ),
 )
 
+
+def _block_scaled(fmt: str, function: str, needs: tuple[str, ...], note: str = "") -> KernelSpec:
+    lowest, highest = TORCH_CAPABILITIES[fmt]
+    return KernelSpec(
+        "scaled_mm_block",
+        "cuda",
+        fmt,
+        fmt,
+        "BF16",
+        f"bench_cases.kernels.products.block_scaled:{function}",
+        needs,
+        _SCALED_PROOF,
+        min_capability=lowest,
+        max_capability=highest,
+        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+        note=note,
+    )
+
+
 _CUDA_BLOCK_SCALED = (
-    KernelSpec(
-        "scaled_mm_block",
-        "cuda",
-        "MXFP8_E4M3",
-        "MXFP8_E4M3",
-        "BF16",
-        "bench_cases.kernels.products.block_scaled:mxfp8",
-        _BLOCK_SCALED,
-        _SCALED_PROOF,
-        min_capability=(10, 0),
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
-    ),
-    KernelSpec(
-        "scaled_mm_block",
-        "cuda",
-        "MXFP4",
-        "MXFP4",
-        "BF16",
-        "bench_cases.kernels.products.block_scaled:mxfp4",
-        _FP4,
-        _SCALED_PROOF,
-        min_capability=(10, 0),
-        max_capability=(10, 9),
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
-        note="torch has an MXFP4 × MXFP4 kernel for compute capability 10.x only",
-    ),
-    KernelSpec(
-        "scaled_mm_block",
-        "cuda",
-        "NVFP4",
-        "NVFP4",
-        "BF16",
-        "bench_cases.kernels.products.block_scaled:nvfp4",
-        _FP4,
-        _SCALED_PROOF,
-        min_capability=(10, 0),
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
-        note="block scales and one FP32 scale per tensor",
-    ),
+    _block_scaled("MXFP8_E4M3", "mxfp8", _BLOCK_SCALED),
+    _block_scaled("MXFP4", "mxfp4", _FP4, "torch has an MXFP4 × MXFP4 kernel for compute capability 10.x only"),
+    _block_scaled("NVFP4", "nvfp4", _FP4, "block scales and one FP32 scale per tensor"),
 )
 
 _DEQUANT_NAME = "dequant_emulated"
