@@ -9,18 +9,16 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from bench_cases.kernels.spec import FILL, CaseSpec, Kernel, capability_gap
+from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.units import format_memory
-
-_CGROUP = Path("/sys/fs/cgroup")
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a case may plan to use."""
@@ -102,13 +100,9 @@ def read_machine_facts(device: str) -> MachineFacts:
     import torch
 
     if device != "cuda":
-        return MachineFacts(device, torch.__version__, _has(torch), None, _free_system_bytes())
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    free, _ = torch.cuda.mem_get_info()
-    if getattr(properties, "is_integrated", False):
-        # Memory shared with the CPU (GB10): the driver counts the page cache as used, the system knows better.
-        free = max(free, _free_system_bytes())
-    return MachineFacts(device, torch.__version__, _has(torch), (properties.major, properties.minor), free)
+        return MachineFacts(device, torch.__version__, _has(torch), None, free_system_bytes())
+    free = free_device_bytes(torch.cuda)
+    return MachineFacts(device, torch.__version__, _has(torch), torch.cuda.get_device_capability(), free)
 
 
 def _has(torch: object) -> Callable[[str], bool]:
@@ -133,18 +127,6 @@ def _submodule(path: str, parent: object) -> object | None:
         return importlib.import_module(path)
     except ImportError:
         return None
-
-
-def _free_system_bytes() -> int:
-    """Return the free memory of the machine, or of the container when that is less."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    try:
-        limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
-    except OSError:  # no cgroup v2 here
-        return free
-    return free if limit == "max" else min(free, max(0, int(limit) - int(used)))
 
 
 def measure_case(roofline: Any, spec: CaseSpec) -> None:

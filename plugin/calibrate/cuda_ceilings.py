@@ -16,6 +16,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from plugin.timers.cuda import CudaEventTimer, clock_rate_hz
+from roofline_model.chips.free_memory import free_device_bytes
 from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES, capability_text, is_within
 
 GEMM_SHAPES = ((3712, 3712, 3712), (7424, 7424, 7424), (2944, 7424, 3712))
@@ -190,7 +191,7 @@ def _launch_costs(bench: _Bench, seconds: float) -> tuple[Measured, Measured]:
 def _dram_bandwidth(bench: _Bench, seconds: float) -> dict[str, Measured]:
     """Return the bandwidth of four access mixes on arrays far larger than the cache."""
     torch = bench.torch
-    free_bytes = int(torch.cuda.mem_get_info()[0])
+    free_bytes = free_device_bytes(torch.cuda)
     array_bytes = max(_MIN_ARRAY_BYTES, _DRAM_MULTIPLE * (bench.l2_bytes or 0))
     rows = max(1, min(array_bytes, _MAX_ARRAY_BYTES, free_bytes // 8) // (4 * 4096))
     count = rows * 4096

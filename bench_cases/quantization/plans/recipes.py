@@ -61,9 +61,7 @@ class Recipe:
     def reason_against_target(self, target: Target) -> str | None:
         """Return why this device cannot run the recipe, or None."""
         if self.capabilities is not None:
-            gap = capability_gap(
-                self.config_name, self.capabilities, target.capability or (0, 0), "this GPU"
-            )
+            gap = capability_gap(self.config_name, self.capabilities, target.capability or (0, 0), "this GPU")
             if gap is not None:
                 return gap
         for need in self.needs:
