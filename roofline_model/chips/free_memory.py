@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -53,12 +54,8 @@ def free_system_bytes() -> int | None:
 
 
 def _available_bytes() -> int | None:
-    import psutil
-
-    try:
-        return int(psutil.virtual_memory().available)
-    except (OSError, RuntimeError, NotImplementedError):  # no /proc to read
-        return None
+    match = re.search(r"^MemAvailable:\s*(\d+) kB", _read(MEMINFO) or "", re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def _container_bytes() -> int | None:

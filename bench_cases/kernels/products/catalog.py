@@ -54,7 +54,7 @@ def _fp8(name: str, note: str, *, is_fast: bool = False) -> KernelSpec:
         min_capability=lowest,
         max_capability=highest,
         shape_rules=_N16_K16,
-        note=f"{note}; sums stay in the tensor core's registers, as torchao has it" if is_fast else note,
+        note=f"{note}, fast sums" if is_fast else note,
     )
 
 

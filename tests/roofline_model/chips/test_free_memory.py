@@ -6,7 +6,6 @@ import ast
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from roofline_model.chips import free_memory
@@ -19,18 +18,12 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """A machine whose files a test writes: (available bytes, and of the container limit, used and inactive_file)."""
-    machine = SimpleNamespace(available=None)
-
-    def virtual_memory():
-        if machine.available is None:
-            raise OSError("no /proc here")
-        return machine
-
-    monkeypatch.setattr(psutil, "virtual_memory", virtual_memory)
+    monkeypatch.setattr(free_memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(free_memory, "CGROUP", tmp_path)
 
     def write(available=None, limit=None, used=0, inactive=0):
-        machine.available = available
+        if available is not None:
+            (tmp_path / "meminfo").write_text(f"MemTotal: 9 kB\nMemAvailable:   {available // 1024} kB\n")
         if limit is not None:
             (tmp_path / "memory.max").write_text(f"{limit}\n")
             (tmp_path / "memory.current").write_text(f"{used}\n")
