@@ -138,3 +138,11 @@ def test_a_time_that_is_none_or_of_no_format_is_one_line(arguments: str, words: 
     assert done.exit_code == 2
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "is_narrow"),
+    [("", False), ("--formats FP8", True), ("--formats BF16,FP8", True), ("--formats FP8 --set lm_head=BF16", False)],
+)
+def test_a_narrow_head_is_said_where_the_plan_is_named(options: str, is_narrow: bool) -> None:
+    assert ("Embedding and head included." in " ".join(lines(f"{MODEL} {options}", 120)[:2])) == is_narrow
