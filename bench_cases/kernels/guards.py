@@ -9,18 +9,16 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from bench_cases.kernels.spec import FILL, CaseSpec, Kernel
+from bench_cases.kernels.spec import FILL, CaseSpec, Kernel, capability_gap
+from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.units import format_memory
-
-_CGROUP = Path("/sys/fs/cgroup")
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a case may plan to use."""
@@ -55,12 +53,9 @@ def capability_reason(kernel: Kernel, capability: tuple[int, int] | None, who: s
     """Return why a compute capability rules the kernel out, or None; `who` has it."""
     if capability is None:
         return None
-    device_capability = f"{capability[0]}.{capability[1]}"
-    if kernel.min_capability is not None and capability < kernel.min_capability:
-        return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, {who} has {device_capability}"
-    if kernel.max_capability is not None and capability > kernel.max_capability:
-        return f"{kernel.name} with {kernel.chosen_format} exists for compute capability {kernel.max_capability[0]}.x only, {who} has {device_capability}"
-    return None
+    is_too_new = kernel.max_capability is not None and capability > kernel.max_capability
+    name = f"{kernel.name} with {kernel.chosen_format}" if is_too_new else kernel.name
+    return capability_gap(name, (kernel.min_capability or (0, 0), kernel.max_capability), capability, who)
 
 
 def chip_reason(kernel: Kernel, chip: Device) -> str | None:
@@ -105,13 +100,9 @@ def read_machine_facts(device: str) -> MachineFacts:
     import torch
 
     if device != "cuda":
-        return MachineFacts(device, torch.__version__, _has(torch), None, _free_system_bytes())
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    free, _ = torch.cuda.mem_get_info()
-    if getattr(properties, "is_integrated", False):
-        # Memory shared with the CPU (GB10): the driver counts the page cache as used, the system knows better.
-        free = max(free, _free_system_bytes())
-    return MachineFacts(device, torch.__version__, _has(torch), (properties.major, properties.minor), free)
+        return MachineFacts(device, torch.__version__, _has(torch), None, free_system_bytes())
+    free = free_device_bytes(torch.cuda)
+    return MachineFacts(device, torch.__version__, _has(torch), torch.cuda.get_device_capability(), free)
 
 
 def _has(torch: object) -> Callable[[str], bool]:
@@ -138,18 +129,6 @@ def _submodule(path: str, parent: object) -> object | None:
         return None
 
 
-def _free_system_bytes() -> int:
-    """Return the free memory of the machine, or of the container when that is less."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    try:
-        limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
-    except OSError:  # no cgroup v2 here
-        return free
-    return free if limit == "max" else min(free, max(0, int(limit) - int(used)))
-
-
 def measure_case(roofline: Any, spec: CaseSpec) -> None:
     """Declare, then skip with a reason or measure a case with the `roofline` fixture.
 
@@ -163,6 +142,7 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
     )
 
     from bench_cases.kernels.products.prepare import prepare
+    from bench_cases.kernels.proof import KernelProof
 
     reason = skip_reason(spec, read_machine_facts(roofline.torch_device))
     if reason is not None:
@@ -171,5 +151,8 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
         kernel = prepare(spec, roofline.torch_device)
     except UnsupportedError as error:  # torch refuses this kernel for these very operands
         pytest.skip(str(error))
+    proof = KernelProof(spec.kernel.name, spec.kernel.proof, lambda: kernel.fn(*kernel.make_args(0)))
     with kernel.settings():
-        roofline.measure(kernel.fn, make_args=kernel.make_args, check=kernel.check)
+        roofline.measure(kernel.fn, make_args=kernel.make_args, check=proof.checked(kernel.check))
+    if proof.facts:
+        roofline.keep(ran=proof.facts)

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, Protocol
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.kernels.known_kernels import CapabilityRange, capabilities_text, capability_text, is_within
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, gemm
 
@@ -22,6 +23,9 @@ CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "flushed": ("flushed",), "bo
 
 EMULATED_SUFFIX = "_emulated"
 """Kernels without a unit of their own carry it in their name, so that every stored record says it."""
+
+COMPILED_PROOF = ("## Call CompiledFxGraph", "triton_")
+"""How torch's record of a call shows a graph of Inductor, and the Triton kernels in it; the eager code shows operators instead."""
 
 SOURCE_BYTES_PER_ELEMENT = 4
 QUANTIZE_BYTES_PER_ELEMENT = 18
@@ -65,6 +69,10 @@ class Kernel(Protocol):
     def prepared_by(self) -> str:
         """`module:function` that takes (CaseSpec, device) and returns a `prepare.PreparedKernel`."""
 
+    @property
+    def proof(self) -> tuple[str, ...]:
+        """Beginnings of names in torch's record of a call, one of which shows that this kernel ran (`proof.KernelProof`)."""
+
     def reason_against(self, case: Case) -> str | None:
         """Return why the kernel cannot run the case's shape, or None."""
 
@@ -87,6 +95,8 @@ class KernelSpec:
     """`module:function`, imported when the case is prepared; see `prepare.Build` for its contract."""
     needs: tuple[str, ...] = ()
     """Functions that torch must have; `a|b` means either."""
+    proof: tuple[str, ...] = ()
+    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take its place."""
     ops: tuple[str, ...] = ("gemv", "gemm")
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
@@ -180,6 +190,20 @@ def specs_of(work: Operator, kernel: Kernel, origin: str, cache: str, modes: Seq
     for state in CACHE_AXIS[cache]:
         for mode in modes:
             yield CaseSpec(work.case(kernel.name, cache=state, mode=mode), work, kernel, origin)
+
+
+def capability_gap(name: str, needed: CapabilityRange, here: tuple[int, int], who: str) -> str | None:
+    """Return why a compute capability is outside a range, or None; `who` has it.
+
+    >>> capability_gap("fa3_fp8", ((9, 0), (9, 9)), (12, 1), "gb10")
+    'fa3_fp8 exists for compute capability 9.x only, gb10 has 12.1'
+    """
+    if is_within(here, needed):
+        return None
+    lowest, highest = needed
+    if here < lowest:
+        return f"{name} needs compute capability ≥ {capability_text(lowest)}, {who} has {capability_text(here)}"
+    return f"{name} exists for compute capability {capabilities_text(lowest, highest)} only, {who} has {capability_text(here)}"
 
 
 ShapeRule = Callable[[int, int, int], str | None]

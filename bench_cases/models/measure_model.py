@@ -66,6 +66,8 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
 def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     if importlib.util.find_spec("transformers") is None:
         raise MissingDependencyError("transformers", "quant", "measuring a whole model")
+    from bench_cases.kernels.proof import KernelProof
+    from bench_cases.kernels.spec import COMPILED_PROOF
     from bench_cases.models.held_models import MODELS
     from bench_cases.models.host_time import host_time, loaded_reference
     from bench_cases.models.model_step import compiled, make_step, step_ids, vocabulary_size
@@ -97,7 +99,10 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
         roofline.refine(replace(work, host=host))
     with compiled(model) if case.is_compiled else nullcontext():
         roofline.keep(memory=memory_facts(held_model, step, measure_memory(step.fn, device), is_saved=case.is_saved))
-        roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
+        proof = KernelProof(case.kernel, COMPILED_PROOF if case.is_compiled else (), step.fn)
+        roofline.measure(step.fn, check=proof.checked(step.check), tolerance=step.tolerance)
+    if proof.facts:
+        roofline.keep(ran=proof.facts)
 
 
 def _executed_work(case: ModelCase, held_model: HeldModel, target: Target) -> ModelPass | None:

@@ -85,13 +85,24 @@ def make_step(model: nn.Module, ids: Tensor, workload: Workload, kv: str) -> Mod
 def compiled(model: nn.Module, *, backend: Any = "inductor") -> Iterator[None]:
     """Let calls of the model go through torch.compile inside the block; the model itself is left as it was.
 
-    `backend` as of `torch.compile`. Raises `UnsupportedError` where there is no compiler.
+    One graph for the sizes of this case: what earlier cases compiled is forgotten, and would have made sizes symbolic here.
+    `backend` as of `torch.compile`. Raises `UnsupportedError` where there is no compiler, and for a model that it cannot take as
+    one graph.
     """
+    from torch._dynamo.exc import (
+        FailOnRecompileLimitHit,
+        TorchDynamoException,
+    )  # seconds to import, for compiled cases only
+
     need_compiler(model)
     before = model._compiled_call_impl
-    model.compile(backend=backend)
+    torch.compiler.reset()
+    model.compile(backend=backend, dynamic=False, fullgraph=True)
     try:
         yield
+    except (TorchDynamoException, FailOnRecompileLimitHit) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise UnsupportedError(f"torch.compile cannot take {type(model).__name__} as one graph: {first}") from error
     finally:
         model._compiled_call_impl = before
 

@@ -14,6 +14,7 @@ from bench_cases.models.sources import LoadedModel, load_model
 from bench_cases.pipeline.records import ModelFacts
 from bench_cases.quantization.held_bytes import model_bytes
 from bench_cases.quantization.survey import find_non_finite, survey_linears
+from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import get_format
@@ -75,14 +76,9 @@ def _check_room(model: ModelReference, device: str) -> None:
     """Raise `UnsupportedError` where a model of known shape does not fit into the memory that is free."""
     if model.shape is None:
         return
-    if device == "cuda":
-        free_bytes = torch.cuda.mem_get_info()[0]
-    else:
-        import psutil
-
-        free_bytes = psutil.virtual_memory().available
+    free_bytes = free_device_bytes(torch.cuda) if device == "cuda" else free_system_bytes()
     needed_bytes = parameter_counts(model.shape).total_count * get_format(model.wide).traffic_bytes_per_element
-    if needed_bytes > free_bytes:
+    if free_bytes is not None and needed_bytes > free_bytes:
         raise UnsupportedError(
             f"{model.name} needs {needed_bytes / 1e9:.3g} GB to be loaded, {free_bytes / 1e9:.3g} GB are free; take a smaller model"
         )

@@ -15,9 +15,10 @@ from typing import Any
 
 from plugin.calibrate.cpu_ceilings import CpuReadings, measure_cpu_ceilings
 from plugin.machine.cpu_state import cpu_facts
-from plugin.machine.facts import Machine, available_memory_bytes
+from plugin.machine.facts import Machine
 from plugin.machine.load import LoadWatch
 from roofline_model.chips.curve import TimedCall, kernel_curves
+from roofline_model.chips.free_memory import free_system_bytes
 from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError
@@ -84,7 +85,7 @@ def cpu_device(
                 machine.cache_bytes,
                 report,
                 budget_s,
-                free_bytes=available_memory_bytes(),
+                free_bytes=free_system_bytes(),
                 with_scaling=with_scaling,
             )
         calibration = _calibration(machine, readings, load)

@@ -16,6 +16,8 @@ from statistics import median, quantiles
 from typing import Any
 
 from plugin.timers.cuda import CudaEventTimer, clock_rate_hz
+from roofline_model.chips.free_memory import free_device_bytes
+from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES, capability_text, is_within
 
 GEMM_SHAPES = ((3712, 3712, 3712), (7424, 7424, 7424), (2944, 7424, 3712))
 """(M, N, K), multiples of 128 for every format's alignment, and none of them a benchmark shape."""
@@ -189,7 +191,7 @@ def _launch_costs(bench: _Bench, seconds: float) -> tuple[Measured, Measured]:
 def _dram_bandwidth(bench: _Bench, seconds: float) -> dict[str, Measured]:
     """Return the bandwidth of four access mixes on arrays far larger than the cache."""
     torch = bench.torch
-    free_bytes = int(torch.cuda.mem_get_info()[0])
+    free_bytes = free_device_bytes(torch.cuda)
     array_bytes = max(_MIN_ARRAY_BYTES, _DRAM_MULTIPLE * (bench.l2_bytes or 0))
     rows = max(1, min(array_bytes, _MAX_ARRAY_BYTES, free_bytes // 8) // (4 * 4096))
     count = rows * 4096
@@ -241,18 +243,20 @@ def _matmul_rates(bench: _Bench, report: Report, seconds: float) -> dict[str, Me
 
 
 def _best_product(bench: _Bench, key: str, seconds: float) -> Measured:
-    make, min_capability = _PRODUCTS[key]
     capability = tuple(bench.torch.cuda.get_device_capability())
-    if capability < min_capability:
+    lowest, _ = TORCH_CAPABILITIES.get(key, ((0, 0), None))
+    if capability < lowest:
         raise ValueError(
-            f"{key} needs compute capability ≥ {min_capability[0]}.{min_capability[1]}, this is {capability[0]}.{capability[1]}"
+            f"{key} needs compute capability ≥ {capability_text(lowest)}, this is {capability_text(capability)}"
         )
     rates = []
     with _fp32_precision(bench.torch, "high" if key == "TF32" else "highest"):
         for m, n, k in GEMM_SHAPES:
-            rates.append(bench.rate(2.0 * m * n * k, make(bench.torch, m, n, k), seconds / len(GEMM_SHAPES)))
-            if bench.timer.last_clock_hz is not None:
-                bench.clocks.append(bench.timer.last_clock_hz)
+            calls = _PRODUCTS[key](bench.torch, m, n, k)
+            for call in calls:
+                rates.append(bench.rate(2.0 * m * n * k, call, seconds / len(GEMM_SHAPES) / len(calls)))
+                if bench.timer.last_clock_hz is not None:
+                    bench.clocks.append(bench.timer.last_clock_hz)
     return max(rates, key=lambda rate: rate.value)
 
 
@@ -260,34 +264,41 @@ def _uniform(torch: Any, rows: int, columns: int, dtype: Any) -> Any:
     return torch.empty(rows, columns, dtype=torch.float32, device="cuda").uniform_(-1, 1).to(dtype)
 
 
-def _plain_product(dtype_name: str, torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:
+def _plain_product(dtype_name: str, torch: Any, m: int, n: int, k: int) -> Calls:
     dtype = getattr(torch, dtype_name)
-    return partial(torch.mm, _uniform(torch, m, k, dtype), _uniform(torch, n, k, dtype).t())
+    return (partial(torch.mm, _uniform(torch, m, k, dtype), _uniform(torch, n, k, dtype).t()),)
 
 
-def _fp8_product(torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:
+def _fp8_products(torch: Any, m: int, n: int, k: int) -> Calls:
+    """Return the product with exact and with fast sums: deployed kernels have the fast ones where the chip knows them."""
     dtype = torch.float8_e4m3fn
     a, b = _uniform(torch, m, k, dtype), _uniform(torch, n, k, dtype).t()
     ones = torch.ones((), dtype=torch.float32, device="cuda")
     functional = torch.nn.functional
     if not hasattr(functional, "scaled_mm"):  # before torch 2.10
-        return partial(torch._scaled_mm, a, b, ones, ones, out_dtype=torch.bfloat16)
-    recipe = functional.ScalingType.TensorWise
-    return partial(functional.scaled_mm, a, b, ones, recipe, ones, recipe, output_dtype=torch.bfloat16)
+        multiply = partial(torch._scaled_mm, a, b, ones, ones, out_dtype=torch.bfloat16)
+    else:
+        recipe = functional.ScalingType.TensorWise
+        multiply = partial(functional.scaled_mm, a, b, ones, recipe, ones, recipe, output_dtype=torch.bfloat16)
+    is_known = is_within(tuple(torch.cuda.get_device_capability()), TORCH_CAPABILITIES["FP8_E4M3 fast sums"])
+    return tuple(partial(multiply, use_fast_accum=is_fast) for is_fast in (False, True)[: 1 + is_known])
 
 
-def _int8_product(torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:
+def _int8_product(torch: Any, m: int, n: int, k: int) -> Calls:
     a, b = ((64 * _uniform(torch, rows, k, torch.float32)).to(torch.int8) for rows in (m, n))
-    return partial(torch._int_mm, a, b.t())
+    return (partial(torch._int_mm, a, b.t()),)
 
 
-_PRODUCTS: dict[str, tuple[Callable[[Any, int, int, int], Callable[[], Any]], tuple[int, int]]] = {
-    "FP32": (partial(_plain_product, "float32"), (0, 0)),
-    "TF32": (partial(_plain_product, "float32"), (8, 0)),
-    "BF16": (partial(_plain_product, "bfloat16"), (8, 0)),
-    "FP16": (partial(_plain_product, "float16"), (0, 0)),
-    "FP8_E4M3": (_fp8_product, (8, 9)),
-    "INT8": (_int8_product, (7, 5)),
+Calls = tuple[Callable[[], Any], ...]
+"""Ways to the same product; the fastest counts."""
+
+_PRODUCTS: dict[str, Callable[[Any, int, int, int], Calls]] = {
+    "FP32": partial(_plain_product, "float32"),
+    "TF32": partial(_plain_product, "float32"),
+    "BF16": partial(_plain_product, "bfloat16"),
+    "FP16": partial(_plain_product, "float16"),
+    "FP8_E4M3": _fp8_products,
+    "INT8": _int8_product,
 }
 
 

@@ -130,12 +130,6 @@ def last_level_cache_bytes() -> int | None:
     return max(sizes)[1] if sizes else None
 
 
-def available_memory_bytes() -> int | None:
-    """Return the memory that can be used without swapping, now."""
-    match = re.search(r"^MemAvailable:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
-    return int(match[1]) * 1024 if match else None
-
-
 def _memory_bytes() -> int | None:
     match = re.search(r"^MemTotal:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
     return int(match[1]) * 1024 if match else None

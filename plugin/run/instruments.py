@@ -13,7 +13,7 @@ from typing import Any
 
 import plugin
 from plugin.machine.canary import CALLS, CanaryKeeper, make_canary_kernel
-from plugin.machine.facts import available_memory_bytes, find_machine
+from plugin.machine.facts import find_machine
 from plugin.run.options import BenchOptions
 from plugin.run.target import Target
 from plugin.samples.plan import MeasurePlan
@@ -30,6 +30,7 @@ from plugin.timers.replay import ReplayTimer
 from plugin.timers.timers import MonotonicTimer, Timer
 from results.records.records import Method
 from results.records.state_records import CanaryReading
+from roofline_model.chips.free_memory import free_system_bytes
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
@@ -220,10 +221,10 @@ class Instruments:
     def free_bytes(self) -> float | None:
         """Return the memory that operands may come from."""
         if self.runs_on_gpu:
-            from plugin.timers.cuda import free_device_bytes
+            from plugin.timers.cuda import free_bytes
 
-            return free_device_bytes()
-        return available_memory_bytes()
+            return free_bytes()
+        return free_system_bytes()
 
     def _flusher(self) -> Callable[[], None]:
         """Return the one flush of this session: its buffer is twice the cache and made once."""

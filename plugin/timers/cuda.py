@@ -18,6 +18,7 @@ from typing import Any
 
 from plugin.timers.cuda_blocker import MIN_BLOCK_S, Blocker
 from plugin.timers.timers import Kernel, Schedule
+from roofline_model.chips.free_memory import free_device_bytes
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 _MAX_BLOCK_S = 50e-3
@@ -222,8 +223,8 @@ def l2_cache_bytes() -> int | None:
     return int(size) or None
 
 
-def free_device_bytes() -> int:
-    """Return the device memory that is free now."""
+def free_bytes() -> int:
+    """Return the device memory that can still be used (`free_device_bytes`)."""
     import torch
 
-    return int(torch.cuda.mem_get_info()[0])
+    return free_device_bytes(torch.cuda)

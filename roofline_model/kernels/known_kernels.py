@@ -31,14 +31,24 @@ from roofline_model.operators.product import Operator, compute_format
 
 Capability = tuple[int, int]
 
-BOTH_OPERANDS_CAPABILITY: Final[Mapping[str, tuple[Capability, Capability | None]]] = {
+CapabilityRange = tuple[Capability, Capability | None]
+"""Lowest and highest compute capability; None: any newer one."""
+
+TORCH_CAPABILITIES: Final[Mapping[str, CapabilityRange]] = {
+    "BF16": ((8, 0), None),
+    "TF32": ((8, 0), None),
+    "INT8": ((7, 5), None),
+    "INT4.BF16": ((8, 0), None),
     "FP8_E4M3": ((8, 9), None),
+    "FP8_E4M3 fast sums": ((8, 9), (9, 9)),
     "MXFP8_E4M3": ((10, 0), None),
     "NVFP4": ((10, 0), None),
     "MXFP4": ((10, 0), (10, 9)),
 }
-"""Weights and activations in this format → lowest and highest compute capability of torch's kernel. Source: torch 2.13,
-`torch.nn.functional.scaled_mm` and its checks, as in `bench_cases/kernels/products/catalog.py`; 2026-11-22."""
+"""What torch multiplies on CUDA, by the label of its formats (one format: both operands). The kernels that are measured, torchao's
+recipes, GPU calibration and the documentation take their ranges from here. Source: torch 2.13, `torch.nn.functional.scaled_mm` and its
+checks (`_check_mxfp4_support` wants major == 10), `_int_mm`, `_weight_int4pack_mm`; 2026-11-22. Fast sums (`use_fast_accum`): torch
+documents them for Hopper, cuBLASLt for FP8 on tensor cores without full FP32 sums; Blackwell has those."""
 
 CPU_PAIRS: Final = frozenset(
     {
@@ -76,21 +86,21 @@ def kernel_gap(device: Device, weight_format: str, activation_format: str) -> Fi
     if device.kind == "cpu":
         return None if _has_cpu_kernel(weight_format, activation_format) else gap
     is_both = weight_format == activation_format
-    needed = BOTH_OPERANDS_CAPABILITY.get(weight_format) if is_both else None
+    needed = TORCH_CAPABILITIES.get(weight_format) if is_both and is_narrow_format(weight_format) else None
     here = device.match.capability
     if is_both and weight_format in NO_LIBRARY and not device.is_placeholder and (here or device.vendor == "amd"):
         return gap
     if needed is None or here is None:
         return None
     lowest, highest = needed
-    if lowest <= here and (highest is None or here <= highest):
+    if is_within(here, needed):
         return None
     return finding(
         "kernel-gap",
         gap.subject,
         hardware=device.key,
         capability=capability_text(here),
-        kernel="torch scaled_mm",
+        kernel=f"torch {'_int_mm' if weight_format == 'INT8' else 'scaled_mm'}",
         capabilities=capabilities_text(lowest, highest),
     )
 
@@ -98,6 +108,12 @@ def kernel_gap(device: Device, weight_format: str, activation_format: str) -> Fi
 def pair_label(weights: str, activations: str) -> str:
     """Return the label of a product's formats: `INT4.BF16`, or `FP8_E4M3` where both operands have it."""
     return weights if weights == activations else f"{weights}.{activations}"
+
+
+def is_within(capability: Capability, needed: CapabilityRange) -> bool:
+    """Return whether a compute capability is in a range."""
+    lowest, highest = needed
+    return lowest <= capability and (highest is None or capability <= highest)
 
 
 def capability_text(capability: Capability) -> str:
@@ -145,11 +161,11 @@ class ServingKernel:
 
     def runs_on(self, capability: Capability) -> bool:
         """Return whether a compute capability is within the kernel's range."""
-        return self.lowest <= capability and (self.highest is None or capability <= self.highest)
+        return is_within(capability, (self.lowest, self.highest))
 
 
 _VLLM_TABLE = "docs.vllm.ai, features/quantization, Supported Hardware"
-_TORCH_BOTH_OPERANDS = frozenset({"INT8", *BOTH_OPERANDS_CAPABILITY})
+_TORCH_BOTH_OPERANDS = frozenset(TORCH_CAPABILITIES)
 """Weights and activations in this format: torch multiplies them (`_int_mm`, `scaled_mm`) on NVIDIA where `kernel_gap` has none."""
 _HOPPER_LAST, _DATA_CENTRE_BLACKWELL = (9, 9), ((10, 0), (10, 9))
 

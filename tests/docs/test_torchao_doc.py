@@ -10,6 +10,7 @@ import pytest
 
 from bench_cases.quantization.plans.precisions import PRECISIONS
 from bench_cases.quantization.plans.recipes import FALLBACKS, RECIPES
+from roofline_model.kernels.known_kernels import capabilities_text
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "torchao.md").read_text(encoding="utf-8")
 TABLE = TEXT[TEXT.index("| precision | CPU | CUDA |") :].partition("\n\n")[0]
@@ -29,8 +30,9 @@ def test_the_table_of_precisions(precision):
         for recipe in recipes:
             assert recipe.config_name in cell or "the same" in cell
             assert ("emulated" in cell) or not recipe.is_emulated or "the same" in cell
-            if recipe.min_capability is not None and recipe.min_capability > (7, 0):
-                assert f"≥ {recipe.min_capability[0]}.{recipe.min_capability[1]}" in cell
+            if recipe.capabilities is not None:
+                text = capabilities_text(*recipe.capabilities)
+                assert (f"≥ {text.removesuffix('+')}" if text.endswith("+") else text) in cell
     assert fallback == (f"`{FALLBACKS[precision]}`" if precision in FALLBACKS else "16 bit")
 
 

@@ -62,6 +62,7 @@ class FakeGpuTorch:
             "bfloat16": 800e12,
             "float16": 790e12,
             "float8_e4m3fn": 1500e12,
+            "float8_exact_sums": 1100e12,
             "int8": 1400e12,
         }
         self.precision = "highest"
@@ -115,9 +116,9 @@ class FakeGpuTorch:
         assert a.dtype == b.dtype == "int8"
         self.multiply(a, b, "int8")
 
-    def _scaled_mm(self, a, b, scale_a, recipe_a, scale_b, recipe_b, output_dtype):
+    def _scaled_mm(self, a, b, scale_a, recipe_a, scale_b, recipe_b, output_dtype, use_fast_accum=False):
         assert output_dtype == "bfloat16"
-        self.multiply(a, b, "float8_e4m3fn")
+        self.multiply(a, b, "float8_e4m3fn" if use_fast_accum else "float8_exact_sums")
 
     def get_float32_matmul_precision(self):
         return self.precision

@@ -19,6 +19,7 @@ from bench_cases.kernels.attention.rules import (
 )
 from bench_cases.kernels.attention.spec import AttentionKernel
 from bench_cases.kernels.shape_cases import shape_cases
+from bench_cases.kernels.spec import COMPILED_PROOF
 
 _SDPA = "bench_cases.kernels.attention.sdpa:"
 _FLASH, _MATH = f"{_SDPA}flash", f"{_SDPA}math"
@@ -30,6 +31,15 @@ _UNFUSED = "bench_cases.kernels.attention.unfused:unfused"
 _WIDENED = "bench_cases.kernels.attention.widened:widened_flash"
 _CHOICE = ("torch.nn.attention.sdpa_kernel",)
 _COMPILED_FLEX = ("torch.nn.attention.flex_attention.flex_attention", "torch.compile", "triton")
+
+_PROOF = {
+    "flash": ("aten::_scaled_dot_product_flash_attention",),
+    "math": ("aten::_scaled_dot_product_attention_math",),
+    "efficient": ("aten::_scaled_dot_product_efficient_attention",),
+    "cudnn": ("aten::_scaled_dot_product_cudnn_attention",),
+    "unfused": ("aten::bmm", "aten::baddbmm"),
+}
+"""What torch dispatches for each backend of SDPA, and for attention without fusion."""
 
 _MATH_NOTE = (
     "torch's reference path: scores in FP32, several kernels, counted as fused attention like every other backend"
@@ -62,6 +72,7 @@ def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
         "BF16",
         _WIDENED,
         _CHOICE,
+        _PROOF["flash"],
         min_capability=(8, 0) if is_cuda else None,
         rules=(*(_FLASH_RULES if is_cuda else (equal_values,)), *blocks),
         decoded="BF16",
@@ -82,6 +93,7 @@ def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: s
         wide,
         f"{_LATENT}{'widened_' if is_widened else ''}{name}",
         _CHOICE if is_fused else (),
+        _PROOF[name],
         min_capability=(8, 0) if device == "cuda" else None,
         rules=(one_query,),
         values=("latent",),
@@ -94,11 +106,20 @@ def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: s
 
 _CPU = (
     *(
-        AttentionKernel("sdpa_flash", "cpu", key, key, key, _FLASH, _CHOICE, rules=(equal_values,))
+        AttentionKernel("sdpa_flash", "cpu", key, key, key, _FLASH, _CHOICE, _PROOF["flash"], rules=(equal_values,))
         for key in ("FP32", "BF16", "FP16")
     ),
     AttentionKernel(
-        "sdpa_flash_padded", "cpu", "BF16", "BF16", "BF16", _PADDED, _CHOICE, values=("narrow",), note=_PADDED_NOTE
+        "sdpa_flash_padded",
+        "cpu",
+        "BF16",
+        "BF16",
+        "BF16",
+        _PADDED,
+        _CHOICE,
+        _PROOF["flash"],
+        values=("narrow",),
+        note=_PADDED_NOTE,
     ),
     AttentionKernel(
         "sdpa_math",
@@ -108,6 +129,7 @@ _CPU = (
         "BF16",
         _MATH,
         _CHOICE,
+        _PROOF["math"],
         score_bytes_per_pair=MATH_SCORE_BYTES,
         note=_MATH_NOTE,
     ),
@@ -118,6 +140,7 @@ _CPU = (
         "BF16",
         "BF16",
         _UNFUSED,
+        proof=_PROOF["unfused"],
         is_fused=False,
         score_bytes_per_pair=UNFUSED_SCORE_BYTES,
         note=_UNFUSED_NOTE,
@@ -130,10 +153,28 @@ _CPU = (
 
 _CUDA = (
     AttentionKernel(
-        "sdpa_flash", "cuda", "BF16", "BF16", "BF16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES
+        "sdpa_flash",
+        "cuda",
+        "BF16",
+        "BF16",
+        "BF16",
+        _FLASH,
+        _CHOICE,
+        _PROOF["flash"],
+        min_capability=(8, 0),
+        rules=_FLASH_RULES,
     ),
     AttentionKernel(
-        "sdpa_flash", "cuda", "FP16", "FP16", "FP16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES
+        "sdpa_flash",
+        "cuda",
+        "FP16",
+        "FP16",
+        "FP16",
+        _FLASH,
+        _CHOICE,
+        _PROOF["flash"],
+        min_capability=(8, 0),
+        rules=_FLASH_RULES,
     ),
     AttentionKernel(
         "sdpa_cudnn",
@@ -143,6 +184,7 @@ _CUDA = (
         "BF16",
         _CUDNN,
         (*_CHOICE, "torch.nn.attention.SDPBackend.CUDNN_ATTENTION"),
+        _PROOF["cudnn"],
         min_capability=(8, 0),
         rules=_FLASH_RULES,
     ),
@@ -155,6 +197,7 @@ _CUDA = (
             key,
             _EFFICIENT,
             _CHOICE,
+            _PROOF["efficient"],
             min_capability=(8, 0) if key == "BF16" else (5, 0),
             rules=(equal_heads,),
         )
@@ -168,6 +211,7 @@ _CUDA = (
         "BF16",
         _MATH,
         _CHOICE,
+        _PROOF["math"],
         min_capability=(8, 0),
         score_bytes_per_pair=MATH_SCORE_BYTES,
         note=_MATH_NOTE,
@@ -180,13 +224,23 @@ _CUDA = (
         "BF16",
         _PADDED,
         _CHOICE,
+        _PROOF["flash"],
         min_capability=(8, 0),
         rules=_PADDED_RULES,
         values=("narrow",),
         note=_PADDED_NOTE,
     ),
     AttentionKernel(
-        "flex", "cuda", "BF16", "BF16", "BF16", _FLEX, _COMPILED_FLEX, min_capability=(8, 0), note=_FLEX_NOTE
+        "flex",
+        "cuda",
+        "BF16",
+        "BF16",
+        "BF16",
+        _FLEX,
+        _COMPILED_FLEX,
+        COMPILED_PROOF,
+        min_capability=(8, 0),
+        note=_FLEX_NOTE,
     ),
     AttentionKernel(
         "flex",
@@ -196,6 +250,7 @@ _CUDA = (
         "BF16",
         _FLEX,
         _COMPILED_FLEX,
+        COMPILED_PROOF,
         min_capability=(8, 9),
         note=f"{_FLEX_NOTE}; the kernel widens an FP8 cache of scale 1 itself",
     ),
@@ -207,6 +262,7 @@ _CUDA = (
         "FP8_E4M3",
         _FLEX,
         _COMPILED_FLEX,
+        COMPILED_PROOF,
         min_capability=(8, 9),
         note=f"{_FLEX_NOTE}; FP8 products, one scale per tensor, and an FP8 result in the values' scale",
     ),
@@ -222,6 +278,7 @@ _CUDA = (
             "torch.nn.attention.activate_flash_attention_impl",
             "flash_attn_interface",
         ),
+        _PROOF["flash"],
         min_capability=(9, 0),
         max_capability=(9, 9),
         rules=_FLASH_RULES,
@@ -234,6 +291,7 @@ _CUDA = (
         "BF16",
         "BF16",
         _UNFUSED,
+        proof=_PROOF["unfused"],
         min_capability=(8, 0),
         is_fused=False,
         score_bytes_per_pair=UNFUSED_SCORE_BYTES,

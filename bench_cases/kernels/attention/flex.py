@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttenti
 from bench_cases.kernels.attention.sdpa import DTYPES
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, mask_kind, stored_keys
 from bench_cases.kernels.products.quantizers import fp8_tensor
+from bench_cases.kernels.proof import compiled_alone
 from bench_cases.kernels.reference import HeldMatrix
 
 STORED = {**DTYPES, "FP8_E4M3": torch.float8_e4m3fn}
@@ -31,7 +31,7 @@ def flex(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
     hold = _quantized if is_fp8 else _stored
     q, k, v = hold(sources.q, kernel.q), hold(sources.k, kernel.kv), hold(sources.v, kernel.kv)
     scale = q.tensor_scale * k.tensor_scale / math.sqrt(sizes["D"])
-    compiled: Any = torch.compile(flex_attention, dynamic=False)
+    compiled = compiled_alone(flex_attention)
     block_mask = None if mask_kind(sizes) == "none" else block_mask_of(sizes, sources.q.device)
     grouped = sizes["Hq"] != sizes["Hkv"]
 

@@ -38,6 +38,8 @@ class AttentionKernel:
     implementation: str
     """`module:function`, imported when the case is prepared; see `prepare_attention.Build` for its contract."""
     needs: tuple[str, ...] = ()
+    proof: tuple[str, ...] = ()
+    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take its place."""
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
     rules: tuple[AttentionRule, ...] = ()

@@ -11,6 +11,7 @@ from typing import Literal
 
 from bench_cases.kernels.operators.spec import OperatorKernel, whole_heads
 from bench_cases.kernels.shape_cases import shape_cases
+from bench_cases.kernels.spec import COMPILED_PROOF
 
 ROPE_HEAD_SIZE = 128
 """Elements that are rotated together; traffic and arithmetic are the same for any head size."""
@@ -29,6 +30,12 @@ _PLAIN = {
     "ffn": ("eager", "swiglu"),
 }
 
+_FUSED_OPERATORS = {
+    "softmax": ("aten::_softmax",),
+    "rmsnorm": ("aten::_fused_rms_norm",),
+    "residual_add": ("aten::add",),
+}
+
 
 def _plain(op: str, device: Literal["cpu", "cuda"], fmt: str) -> OperatorKernel:
     name, function = _PLAIN[op]
@@ -40,6 +47,7 @@ def _plain(op: str, device: Literal["cpu", "cuda"], fmt: str) -> OperatorKernel:
         fmt,
         _OPERATORS + function,
         needs=("torch.nn.functional.rms_norm",) if op == "rmsnorm" else (),
+        proof=_FUSED_OPERATORS.get(op, ()),
         min_capability=(8, 0) if device == "cuda" and fmt == "BF16" else None,
         rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
     )
@@ -55,6 +63,7 @@ def _compiled(op: str) -> OperatorKernel:
         _OPERATORS + _PLAIN[op][1],
         is_compiled=True,
         needs=_COMPILER,
+        proof=COMPILED_PROOF,
         min_capability=(8, 0),
         rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
     )
@@ -74,6 +83,7 @@ def _cast(
         scale=scale,
         is_compiled=is_compiled,
         needs=_COMPILER if is_compiled else (),
+        proof=COMPILED_PROOF if is_compiled else (),
         min_capability=(8, 0) if device == "cuda" else None,
         note=f"one FP32 scale per {scale}, found in the same call"
         if op == "quantize"

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bench_cases.kernels.operators.spec import OperatorKernel
 from bench_cases.kernels.products.prepare import PreparedKernel, argument_sets, imported
+from bench_cases.kernels.proof import compiled_alone
 from bench_cases.kernels.reference import Expected
 from bench_cases.kernels.spec import CaseSpec
 from roofline_model.formats.rounding import Deviation
@@ -55,7 +56,7 @@ def prepare_operator(spec: CaseSpec, device: str) -> PreparedKernel:
     kernel = spec.kernel
     assert isinstance(kernel, OperatorKernel)
     built = build_operator(kernel, dict(spec.case.shape), device)
-    fn: Callable[..., Any] = torch.compile(built.fn, dynamic=False) if kernel.is_compiled else built.fn
+    fn: Callable[..., Any] = compiled_alone(built.fn) if kernel.is_compiled else built.fn
 
     def check(output: object) -> Deviation:
         return operator_deviation(built, output)

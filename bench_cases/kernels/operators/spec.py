@@ -39,6 +39,8 @@ class OperatorKernel:
     is_compiled: bool = False
     """The same eager code through torch.compile: one fused kernel instead of several."""
     needs: tuple[str, ...] = ()
+    proof: tuple[str, ...] = ()
+    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take its place."""
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
     rules: tuple[OperatorRule, ...] = ()

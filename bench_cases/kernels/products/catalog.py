@@ -25,6 +25,7 @@ from bench_cases.kernels.spec import (
 from bench_cases.shapes.products import Shape
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
+from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES
 
 AnyKernel = TypeVar("AnyKernel", bound=Kernel)
 
@@ -33,12 +34,36 @@ _BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleTy
 _FP4 = (*_BLOCK_SCALED, "torch.float4_e2m1fn_x2")
 _DENSE = "bench_cases.kernels.products.dense:matmul"
 _DEQUANTIZE = "bench_cases.kernels.products.dequantize:dequant_matmul"
+_SCALED_PROOF = ("aten::_scaled_mm",)
+_MM_PROOF = ("aten::mm",)
 _N16_K16 = (multiple_of("N", 16), multiple_of("K", 16))
 
+
+def _fp8(name: str, note: str, *, is_fast: bool = False) -> KernelSpec:
+    """Return an FP8 product of CUDA; fast: with `use_fast_accum`."""
+    lowest, highest = TORCH_CAPABILITIES["FP8_E4M3 fast sums" if is_fast else "FP8_E4M3"]
+    return KernelSpec(
+        name,
+        "cuda",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        "BF16",
+        f"bench_cases.kernels.products.dense:{'scaled_mm_tensorwise' if name == 'scaled_mm' else name}",
+        (_SCALED_MM,),
+        _SCALED_PROOF,
+        min_capability=lowest,
+        max_capability=highest,
+        shape_rules=_N16_K16,
+        note=f"{note}; sums stay in the tensor core's registers, as torchao has it" if is_fast else note,
+    )
+
+
+_PER_TENSOR, _PER_ROW = "one scale per tensor", "one scale per row of A and column of B"
+
 _CPU = (
-    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE),
-    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE),
-    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE),
+    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
     KernelSpec(
         "int_mm",
         "cpu",
@@ -47,6 +72,7 @@ _CPU = (
         "FP32",
         "bench_cases.kernels.products.integers:int_mm",
         ("torch._int_mm",),
+        ("aten::_int_mm",),
         shape_rules=(at_least("K", 2),),
         note="INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1",
     ),
@@ -58,6 +84,7 @@ _CPU = (
         "BF16",
         "bench_cases.kernels.products.integers:int8pack",
         ("torch._weight_int8pack_mm",),
+        ("aten::_weight_int8pack_mm",),
         shape_rules=(multiple_of("K", 16),),
         note="weight only, one BF16 scale per output channel",
     ),
@@ -69,6 +96,7 @@ _CPU = (
         "BF16",
         "bench_cases.kernels.products.integers:int4pack_cpu",
         ("torch._convert_weight_to_int4pack_for_cpu", "torch._weight_int4pack_mm_for_cpu"),
+        ("aten::_weight_int4pack_mm_for_cpu",),
         shape_rules=(multiple_of("N", 16), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
@@ -82,40 +110,25 @@ _CPU = (
         "BF16",
         "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
         (_SCALED_MM,),
+        _SCALED_PROOF,
         shape_rules=(emulated_small,),
         note="decoded in software: a CPU has no FP8 unit",
     ),
 )
 
 _CUDA_PLAIN = (
-    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off"),
-    KernelSpec("matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=(8, 0)),
-    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE),
-    KernelSpec("matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=(8, 0)),
+    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off", proof=_MM_PROOF),
     KernelSpec(
-        "scaled_mm",
-        "cuda",
-        "FP8_E4M3",
-        "FP8_E4M3",
-        "BF16",
-        "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
-        (_SCALED_MM,),
-        min_capability=(8, 9),
-        shape_rules=_N16_K16,
-        note="one scale per tensor",
+        "matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=TORCH_CAPABILITIES["TF32"][0], proof=_MM_PROOF
     ),
+    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
     KernelSpec(
-        "scaled_mm_rowwise",
-        "cuda",
-        "FP8_E4M3",
-        "FP8_E4M3",
-        "BF16",
-        "bench_cases.kernels.products.dense:scaled_mm_rowwise",
-        (_SCALED_MM,),
-        min_capability=(8, 9),
-        shape_rules=_N16_K16,
-        note="one scale per row of A and column of B",
+        "matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=TORCH_CAPABILITIES["BF16"][0], proof=_MM_PROOF
     ),
+    _fp8("scaled_mm", _PER_TENSOR),
+    _fp8("scaled_mm_fast", _PER_TENSOR, is_fast=True),
+    _fp8("scaled_mm_rowwise", _PER_ROW),
+    _fp8("scaled_mm_rowwise_fast", _PER_ROW, is_fast=True),
     KernelSpec(
         "int_mm",
         "cuda",
@@ -124,8 +137,9 @@ _CUDA_PLAIN = (
         "FP32",
         "bench_cases.kernels.products.integers:int_mm",
         ("torch._int_mm",),
+        ("aten::_int_mm",),
         ops=("gemm",),
-        min_capability=(7, 5),
+        min_capability=TORCH_CAPABILITIES["INT8"][0],
         shape_rules=(more_rows_than(16), multiple_of("N", 8), multiple_of("K", 8)),
         note="INT32 result, before the scales are applied",
     ),
@@ -137,8 +151,9 @@ _CUDA_PLAIN = (
         "FP32",
         "bench_cases.kernels.products.integers:int_mm_padded",
         ("torch._int_mm",),
+        ("aten::_int_mm",),
         ops=("gemv",),
-        min_capability=(7, 5),
+        min_capability=TORCH_CAPABILITIES["INT8"][0],
         shape_rules=(multiple_of("N", 8), multiple_of("K", 8)),
         note="torch._int_mm refuses M ≤ 16: A is padded to 32 rows inside the timed call",
     ),
@@ -150,6 +165,7 @@ _CUDA_PLAIN = (
         "BF16",
         "bench_cases.kernels.products.integers:int8pack",
         ("torch._weight_int8pack_mm",),
+        ("aten::_weight_int8pack_mm",),
         note="torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9)",
     ),
     KernelSpec(
@@ -160,7 +176,8 @@ _CUDA_PLAIN = (
         "BF16",
         "bench_cases.kernels.products.integers:tinygemm",
         ("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"),
-        min_capability=(8, 0),
+        ("aten::_weight_int4pack_mm",),
+        min_capability=TORCH_CAPABILITIES["INT4.BF16"][0],
         shape_rules=(multiple_of("N", 8), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
@@ -168,43 +185,29 @@ _CUDA_PLAIN = (
     ),
 )
 
+
+def _block_scaled(fmt: str, function: str, needs: tuple[str, ...], note: str = "") -> KernelSpec:
+    lowest, highest = TORCH_CAPABILITIES[fmt]
+    return KernelSpec(
+        "scaled_mm_block",
+        "cuda",
+        fmt,
+        fmt,
+        "BF16",
+        f"bench_cases.kernels.products.block_scaled:{function}",
+        needs,
+        _SCALED_PROOF,
+        min_capability=lowest,
+        max_capability=highest,
+        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+        note=note,
+    )
+
+
 _CUDA_BLOCK_SCALED = (
-    KernelSpec(
-        "scaled_mm_block",
-        "cuda",
-        "MXFP8_E4M3",
-        "MXFP8_E4M3",
-        "BF16",
-        "bench_cases.kernels.products.block_scaled:mxfp8",
-        _BLOCK_SCALED,
-        min_capability=(10, 0),
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
-    ),
-    KernelSpec(
-        "scaled_mm_block",
-        "cuda",
-        "MXFP4",
-        "MXFP4",
-        "BF16",
-        "bench_cases.kernels.products.block_scaled:mxfp4",
-        _FP4,
-        min_capability=(10, 0),
-        max_capability=(10, 9),
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
-        note="torch has an MXFP4 × MXFP4 kernel for compute capability 10.x only",
-    ),
-    KernelSpec(
-        "scaled_mm_block",
-        "cuda",
-        "NVFP4",
-        "NVFP4",
-        "BF16",
-        "bench_cases.kernels.products.block_scaled:nvfp4",
-        _FP4,
-        min_capability=(10, 0),
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
-        note="block scales and one FP32 scale per tensor",
-    ),
+    _block_scaled("MXFP8_E4M3", "mxfp8", _BLOCK_SCALED),
+    _block_scaled("MXFP4", "mxfp4", _FP4, "torch has an MXFP4 × MXFP4 kernel for compute capability 10.x only"),
+    _block_scaled("NVFP4", "nvfp4", _FP4, "block scales and one FP32 scale per tensor"),
 )
 
 _DEQUANT_NAME = "dequant_emulated"
@@ -224,6 +227,7 @@ def _dequant(weight: str, block: int, *, group_size: int | None = None, zero_bit
         group_size=group_size,
         zero_bits=zero_bits,
         decoded="BF16",
+        proof=_MM_PROOF,
         note=_DEQUANT_NOTE,
     )
 

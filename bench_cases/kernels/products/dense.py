@@ -35,35 +35,46 @@ def _copied(source: Tensor, dtype: torch.dtype) -> Tensor:
     return source.to(dtype, copy=True)  # never the shared source itself
 
 
-def scaled_mm_tensorwise(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
+def scaled_mm_tensorwise(
+    kernel: KernelSpec, activation: Tensor, weight: Tensor, *, use_fast_accum: bool = False
+) -> Built:
     """Build the scaled product with one scale per operand."""
     a, w = fp8_tensor(activation), fp8_tensor(weight)
     assert a.scales is not None
     assert w.scales is not None
     scale_a, scale_w = a.scales[0, 0].clone(), w.scales[0, 0].clone()
-    return Built(scaled_product("TensorWise"), (a.codes, w.codes.t(), scale_a, scale_w), a, w)
+    call = scaled_product("TensorWise", use_fast_accum=use_fast_accum)
+    return Built(call, (a.codes, w.codes.t(), scale_a, scale_w), a, w)
 
 
-def scaled_mm_rowwise(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
+def scaled_mm_rowwise(kernel: KernelSpec, activation: Tensor, weight: Tensor, *, use_fast_accum: bool = False) -> Built:
     """Build the scaled product with scales (M, 1) and (1, N)."""
     a, w = fp8_rows(activation), fp8_rows(weight)
     assert a.scales is not None
     assert w.scales is not None
-    return Built(scaled_product("RowWise"), (a.codes, w.codes.t(), a.scales, w.scales.t().contiguous()), a, w)
+    call = scaled_product("RowWise", use_fast_accum=use_fast_accum)
+    return Built(call, (a.codes, w.codes.t(), a.scales, w.scales.t().contiguous()), a, w)
 
 
-def scaled_product(recipe_name: str) -> Callable[..., Tensor]:
+scaled_mm_fast = partial(scaled_mm_tensorwise, use_fast_accum=True)
+"""The same, with sums that are not promoted to FP32 on the way: torchao's default (`Float8MMConfig`), not torch's."""
+scaled_mm_rowwise_fast = partial(scaled_mm_rowwise, use_fast_accum=True)
+
+
+def scaled_product(recipe_name: str, *, use_fast_accum: bool = False) -> Callable[..., Tensor]:
     """Return the public call of torch ≥ 2.10, or the private one it replaces."""
     functional = torch.nn.functional
     if not hasattr(functional, "scaled_mm"):
 
         def old(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:
-            return torch._scaled_mm(a, w_t, scale_a, scale_w, out_dtype=torch.bfloat16)
+            return torch._scaled_mm(a, w_t, scale_a, scale_w, out_dtype=torch.bfloat16, use_fast_accum=use_fast_accum)
 
         return old
     recipe = getattr(functional.ScalingType, recipe_name)
 
     def public(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:
-        return functional.scaled_mm(a, w_t, scale_a, recipe, scale_w, recipe, output_dtype=torch.bfloat16)
+        return functional.scaled_mm(
+            a, w_t, scale_a, recipe, scale_w, recipe, output_dtype=torch.bfloat16, use_fast_accum=use_fast_accum
+        )
 
     return public

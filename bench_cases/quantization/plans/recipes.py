@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from bench_cases.kernels.spec import capability_gap
 from bench_cases.quantization.target import DA8W4_KERNEL, Target
 from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES, CapabilityRange
 
 _FLOATS = ("float32", "bfloat16", "float16")
 _DTYPE_BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
@@ -49,7 +51,8 @@ class Recipe:
     weight_dtypes: tuple[str, ...] = _FLOATS
     n_multiple_elems: int = 1
     k_multiple_elems: int = 1
-    min_capability: tuple[int, int] | None = None
+    capabilities: CapabilityRange | None = None
+    """Lowest and highest CUDA compute capability; None: any."""
     needs: tuple[str, ...] = ()
     """Kernel packages (see `Target.packages`)."""
     padding: str = ""
@@ -57,9 +60,10 @@ class Recipe:
 
     def reason_against_target(self, target: Target) -> str | None:
         """Return why this device cannot run the recipe, or None."""
-        if self.min_capability is not None and (target.capability or (0, 0)) < self.min_capability:
-            major, minor = self.min_capability
-            return f"{self.config_name} needs compute capability ≥ {major}.{minor}, this is {target}"
+        if self.capabilities is not None:
+            gap = capability_gap(self.config_name, self.capabilities, target.capability or (0, 0), "this GPU")
+            if gap is not None:
+                return gap
         for need in self.needs:
             if need not in target.packages:
                 return f"{self.config_name} needs {need}, which is not installed"
@@ -243,7 +247,7 @@ RECIPES: tuple[Recipe, ...] = (
         zero_bits=8,
         n_multiple_elems=8,
         k_multiple_elems=8,
-        min_capability=(7, 5),
+        capabilities=TORCH_CAPABILITIES["INT8"],
     ),
     Recipe(
         "INT4",
@@ -257,7 +261,7 @@ RECIPES: tuple[Recipe, ...] = (
         zero_bits=16,
         group_sizes=(32, 64, 128, 256),
         weight_dtypes=("bfloat16",),
-        min_capability=(8, 0),
+        capabilities=TORCH_CAPABILITIES["INT4.BF16"],
         padding="K is padded to a multiple of 1024 and N to one of 8 (tinygemm tiles)",
     ),
     Recipe(
@@ -287,7 +291,7 @@ RECIPES: tuple[Recipe, ...] = (
         group_sizes=(128,),
         weight_dtypes=("bfloat16",),
         k_multiple_elems=128,
-        min_capability=(9, 0),
+        capabilities=((9, 0), None),
         needs=("mslk",),
         padding="a second level of row scales",
     ),
@@ -314,7 +318,7 @@ RECIPES: tuple[Recipe, ...] = (
         weight_dtypes=("bfloat16",),
         n_multiple_elems=16,
         k_multiple_elems=16,
-        min_capability=(8, 9),
+        capabilities=TORCH_CAPABILITIES["FP8_E4M3"],
     ),
     Recipe(
         "NVFP4.BF16",
@@ -341,7 +345,7 @@ RECIPES: tuple[Recipe, ...] = (
         weight_dtypes=("float32", "bfloat16"),
         n_multiple_elems=16,
         k_multiple_elems=16,
-        min_capability=(10, 0),
+        capabilities=TORCH_CAPABILITIES["NVFP4"],
         padding=_SWIZZLE,
     ),
     Recipe(
@@ -355,7 +359,7 @@ RECIPES: tuple[Recipe, ...] = (
         weight_dtypes=("bfloat16",),
         n_multiple_elems=16,
         k_multiple_elems=32,
-        min_capability=(10, 0),
+        capabilities=TORCH_CAPABILITIES["MXFP8_E4M3"],
         padding=_SWIZZLE,
     ),
     Recipe(
@@ -382,7 +386,7 @@ RECIPES: tuple[Recipe, ...] = (
         weight_dtypes=("bfloat16",),
         n_multiple_elems=16,
         k_multiple_elems=32,
-        min_capability=(10, 0),
+        capabilities=TORCH_CAPABILITIES["MXFP4"],
         padding=_SWIZZLE,
     ),
     Recipe(

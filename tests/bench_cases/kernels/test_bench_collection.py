@@ -129,7 +129,7 @@ class RecordingFixture:
     hardware = get_hardware("b10")
 
     def __init__(self, may_measure: bool = True):
-        self.may_measure, self.declared, self.errors = may_measure, [], []
+        self.may_measure, self.declared, self.errors, self.kept = may_measure, [], [], {}
 
     def declare(self, case, work, *, unavailable=None, extra=None):
         self.declared.append((case, work, extra))
@@ -140,6 +140,10 @@ class RecordingFixture:
         assert self.declared, "a case is declared before it is measured"
         self.errors = [check(fn(*make_args(index))) for index in (0, 1)]
         assert all(deviation.is_right for deviation in self.errors)
+
+    def keep(self, **facts):
+        assert self.errors, "facts about a call are known after it"
+        self.kept |= facts
 
 
 def spec_of(size, name):
@@ -156,6 +160,10 @@ def test_a_case_is_declared_prepared_and_measured(name):
     measure_case(fixture, spec)
     assert fixture.declared == [(spec.case, spec.work, {"fill": FILL, "origin": "test"})]
     assert len(fixture.errors) == 2
+    operators = {"int_mm": "_int_mm", "int8pack": "_weight_int8pack_mm", "int4pack": "_weight_int4pack_mm_for_cpu"}
+    ran = fixture.kept["ran"]
+    assert ran["operator"].startswith(f"aten::{operators.get(name, '_scaled_mm')}")
+    assert ran["seen_by"] == "torch-dispatcher"
 
 
 def test_a_case_that_cannot_run_is_declared_and_skipped_with_the_reason():

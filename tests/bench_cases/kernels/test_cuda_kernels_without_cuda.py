@@ -69,6 +69,28 @@ def test_dequantise_kernels_decode_inside_the_call(kernel):
     assert torch.equal(built.fn(*flipped)[:, 1:], before[:, 1:])
 
 
+@pytest.mark.parametrize("name", ["scaled_mm", "scaled_mm_rowwise"])
+def test_fast_sums_are_asked_for_by_kernels_of_their_own(monkeypatch, name):
+    """torchao's FP8 layers pass `use_fast_accum=True`, torch's default is False: other kernels on Hopper, another time."""
+    asked = []
+    inner = torch.nn.functional.scaled_mm
+    monkeypatch.setattr(
+        torch.nn.functional, "scaled_mm", lambda *a, **k: asked.append(k["use_fast_accum"]) or inner(*a, **k)
+    )
+    exact, fast = (next(k for k in CUDA if k.name == wanted) for wanted in (name, f"{name}_fast"))
+    for kernel in (exact, fast):
+        built = build(kernel)
+        built.fn(*built.args)
+    assert asked == [False, True]
+    assert (fast.min_capability, fast.max_capability) == ((8, 9), (9, 9))
+    assert (exact.min_capability, exact.max_capability) == ((8, 9), None)
+
+
+def test_torchao_asks_for_fast_sums_unless_told_otherwise():
+    quantization = pytest.importorskip("torchao.quantization")
+    assert quantization.Float8DynamicActivationFloat8WeightConfig().mm_config.use_fast_accum
+
+
 def test_padding_happens_inside_the_call():
     kernel = next(kernel for kernel in CUDA if kernel.name == "int_mm_padded")
     built = build(kernel, M=3)

@@ -192,12 +192,15 @@ def test_a_chip_is_promised_only_kernels_it_can_run():
 
     def refused(chip):
         return {
-            kernel.weight for kernel in KERNELS if kernel.device == "cuda" and chip_reason(kernel, get_hardware(chip))
+            kernel.weight if not kernel.name.endswith("_fast") else f"{kernel.weight} fast"
+            for kernel in KERNELS
+            if kernel.device == "cuda" and chip_reason(kernel, get_hardware(chip))
         }
 
-    assert refused("gb10") == {"MXFP4"}
-    assert refused("b200") == set()
-    assert refused("a100") == {"FP8_E4M3", "MXFP8_E4M3", "MXFP4", "NVFP4"}
+    assert refused("gb10") == {"MXFP4", "FP8_E4M3 fast"}
+    assert refused("b200") == {"FP8_E4M3 fast"}
+    assert refused("h100") == {"MXFP8_E4M3", "MXFP4", "NVFP4"}
+    assert refused("a100") == {"FP8_E4M3 fast", "FP8_E4M3", "MXFP8_E4M3", "MXFP4", "NVFP4"}
     assert refused(create_custom_asic("mine", 100, {"FP16": 1.0})) == set()  # nothing is known of its kernels
     (mxfp4,) = [k for k in KERNELS if k.weight == "MXFP4" and k.name == "scaled_mm_block"]
     assert chip_reason(mxfp4, get_hardware("gb10")).endswith("10.x only, gb10 has 12.1")

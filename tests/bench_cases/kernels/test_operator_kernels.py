@@ -56,7 +56,7 @@ def test_compiled_kernels_compile_the_eager_call(monkeypatch):
     shape = OperatorShape("silu_mul", (("rows", 4), ("width", 64)), "test")
     [spec] = [s for s in operator_cases("cuda", [shape]) if s.kernel.is_compiled]
     kernel = prepare(spec, "cpu")
-    assert seen == [{"dynamic": False}]
+    assert seen == [{"dynamic": False, "fullgraph": True, "backend": "inductor"}]
     assert kernel.check(kernel.fn(*kernel.make_args(0))).is_right
 
 

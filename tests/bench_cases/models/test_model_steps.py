@@ -169,12 +169,48 @@ def test_a_compiled_step_gives_the_same_logits_and_leaves_the_model_as_it_was(mo
         calls.append(len(inputs))
         return graph.forward
 
-    torch._dynamo.reset()
     with torch.compiler.set_stance("default"), compiled(model, backend=backend):
         assert step.check(step.fn()) <= step.tolerance
     assert calls
     assert model._compiled_call_impl is None
     assert torch.equal(step.fn(), before)
+
+
+def test_each_compiled_case_is_one_graph_of_its_own_sizes_whatever_ran_before(model):
+    """With sizes that torch may make symbolic, three contexts gave two graphs: a time that depends on the cases before."""
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(
+            all(isinstance(value, torch.Tensor) for value in inputs)
+        )  # a symbolic size is an input, an integer
+        return graph.forward
+
+    for context in (8, 16, 24):
+        ids = step_ids(2, context, vocabulary_size(model), "cpu")
+        step = make_step(model, ids, Workload.of("decode", 2, context), "BF16")
+        with torch.compiler.set_stance("default"), compiled(model, backend=backend):
+            for _ in range(3):
+                step.fn()
+    assert graphs == [True] * 3
+
+
+def test_a_model_that_is_no_single_graph_is_refused_with_the_reason(model, ids, monkeypatch):
+    step = make_step(model, ids, Workload.of("decode", 2, CONTEXT), "BF16")
+    inner = model.forward
+
+    def breaks(*arguments, **wishes):
+        torch._dynamo.graph_break()
+        return inner(*arguments, **wishes)
+
+    monkeypatch.setattr(model, "forward", breaks)
+    with (
+        torch.compiler.set_stance("default"),
+        pytest.raises(UnsupportedError, match=r"torch\.compile cannot take LlamaForCausalLM as one graph: "),
+        compiled(model, backend="eager"),
+    ):
+        step.fn()
+    assert model._compiled_call_impl is None
 
 
 def test_a_case_that_would_run_another_precision_is_refused(small):

@@ -17,6 +17,7 @@ from bench_cases.quantization.target import Target
 from roofline_model.core.errors import UnsupportedError
 
 GB10 = {"cpu": Target("cuda", (12, 1))}
+B200 = {"cpu": Target("cuda", (10, 0))}
 
 
 @pytest.fixture
@@ -45,14 +46,23 @@ def open_guards(monkeypatch):
 )
 def test_weights_as_a_blackwell_would_hold_them(precision, tensor, has_activation_format):
     model = nn.Sequential(nn.Linear(256, 128, bias=False)).bfloat16()
-    result = apply_quantization(model, precision, strict=True, targets=GB10)
+    target = B200 if precision == "MXFP4" else GB10  # torch multiplies MXFP4 on 10.x alone
+    result = apply_quantization(model, precision, strict=True, targets=target)
     layer = result.layers[0]
-    assert (layer.became, layer.tensor, result.target) == (precision, tensor, "cuda 12.1")
+    assert (layer.became, layer.tensor, result.target) == (precision, tensor, str(target["cpu"]))
     assert layer.held_bytes == layer.format_bytes  # 128 rows × 16 or 8 blocks fill their tiles
     assert (model[0].weight.act_quant_kwargs is not None) == has_activation_format
     if precision.startswith("MX"):
         assert model[0].weight.kernel_preference.value == "auto"
         assert not layer.is_emulated
+
+
+@pytest.mark.usefixtures("open_guards")
+def test_mxfp4_on_gb10_is_emulated_and_not_left_in_16_bit():
+    model = nn.Sequential(nn.Linear(256, 128, bias=False)).bfloat16()
+    layer = apply_quantization(model, "MXFP4", targets=GB10).layers[0]
+    assert (layer.became, layer.tensor, layer.is_emulated) == ("MXFP4", "MXTensor", True)
+    assert model[0].weight.kernel_preference.value == "emulated"
 
 
 @pytest.mark.usefixtures("open_guards")

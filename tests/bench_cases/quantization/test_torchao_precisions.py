@@ -113,7 +113,7 @@ def test_map_precision(precision, target, runs):
 def test_the_map_says_why():
     answer = availability("FP8", Target("cuda", (8, 6)))
     assert not answer.is_exact
-    assert answer.reason == "Float8DynamicActivationFloat8WeightConfig needs compute capability ≥ 8.9, this is cuda 8.6"
+    assert answer.reason == "Float8DynamicActivationFloat8WeightConfig needs compute capability ≥ 8.9, this GPU has 8.6"
     assert "torchao has no cpu kernel for FP8" in availability("FP8", CPU).reason
     assert availability("INT8", CPU).reason == ""
     nothing = availability("INT4", Target("cuda", (7, 5)))

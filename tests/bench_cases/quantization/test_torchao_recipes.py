@@ -15,6 +15,7 @@ from bench_cases.quantization.target import DA8W4_KERNEL, Target, target_of_chip
 from bench_cases.quantization.torchao_configs import availability, availability_table, get_quantize_config
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES
 
 BLACKWELL = Target("cuda", (12, 1))
 
@@ -26,6 +27,8 @@ def test_what_gb10_runs():
     assert [name for name, available in table.items() if not available.is_exact] == ["INT4.FP8"]
     assert table["NVFP4"].recipe.kernel == "torch._scaled_mm with E4M3 block scales"
     assert not table["MXFP8"].recipe.is_emulated
+    assert table["MXFP4"].recipe.is_emulated  # torch's kernel is for 10.x; the trial would leave the layers in 16 bit
+    assert "10.x only, this GPU has 12.1" in table["MXFP4"].reason
     assert table["INT4.FP8"].recipe.precision == "INT4"
     assert "mslk" in table["INT4.FP8"].reason
 
@@ -38,6 +41,14 @@ def test_what_an_a100_runs():
     assert table["FP8"].recipe.precision == "FP8.BF16"
     assert table["MXFP8"].recipe.is_emulated
     assert table["INT4"].recipe.kernel.startswith("torch._weight_int4pack_mm")
+
+
+def test_recipes_take_their_ranges_from_the_table_of_torchs_kernels():
+    labels = {"INT8.INT8": "INT8", "INT4": "INT4.BF16", "FP8": "FP8_E4M3", "MXFP8": "MXFP8_E4M3"}
+    ranges = {recipe.precision: recipe.capabilities for recipe in RECIPES if recipe.capabilities is not None}
+    assert ranges.pop("INT4.FP8") == ((9, 0), None)  # a kernel of the package mslk, not of torch
+    assert ranges == {key: TORCH_CAPABILITIES[labels.get(key, key)] for key in ranges}
+    assert {"MXFP4", "NVFP4", "MXFP8", "FP8", "INT8.INT8", "INT4"} == set(ranges)
 
 
 def test_the_seeds_placeholder_chip_and_chips_without_cuda():
@@ -116,7 +127,8 @@ def test_stored_formats_count_scales():
 def test_every_config_can_be_made_with_the_installed_torchao(recipe):
     """A renamed class or argument of torchao shows here, for chips this machine does not have as well."""
     pytest.importorskip("torchao")
-    target = Target(recipe.device, recipe.min_capability or ((8, 0) if recipe.device == "cuda" else None), recipe.needs)
+    lowest = recipe.capabilities[0] if recipe.capabilities else (8, 0)
+    target = Target(recipe.device, lowest if recipe.device == "cuda" else None, recipe.needs)
     available = availability(recipe.precision, target)
     assert available.recipe is not None
     from bench_cases.quantization.config_builders import BuildOptions
@@ -146,8 +158,8 @@ def test_get_quantize_config():
     config = get_quantize_config("INT4", Target("cuda", (12, 1)), group_size=64)
     assert config.group_size == 64
     assert config.int4_packing_format == "tile_packed_to_4d"
-    blackwell = get_quantize_config("MXFP4", BLACKWELL)
-    assert blackwell.kernel_preference.value == "auto"
+    assert get_quantize_config("MXFP4", Target("cuda", (10, 3))).kernel_preference.value == "auto"
+    assert get_quantize_config("MXFP4", BLACKWELL).kernel_preference.value == "emulated"
     assert get_quantize_config("MXFP4", "cpu").kernel_preference.value == "emulated"
     assert get_quantize_config("NVFP4", BLACKWELL).use_triton_kernel is False
     assert get_quantize_config("NVFP4", Target("cuda", (10, 0), ("mslk",))).use_triton_kernel is True
@@ -158,7 +170,7 @@ def test_get_quantize_config_never_falls_back():
         get_quantize_config("FP8", Target("cpu"))
     with pytest.raises(UnsupportedError, match=r"NF4: torchao.*Linear"):
         get_quantize_config("NF4", Target("cpu"))
-    with pytest.raises(UnsupportedError, match=r"≥ 10\.0.*cuda 9\.0"):
+    with pytest.raises(UnsupportedError, match=r"cuda 9\.0: .* ≥ 10\.0, this GPU has 9\.0"):
         get_quantize_config("NVFP4", Target("cuda", (9, 0)))
     with pytest.raises(InvalidValueError, match="group size 100: PrototypeInt4WeightOnlyConfig takes 32, 64, 128"):
         get_quantize_config("INT4", Target("cpu"), group_size=100)

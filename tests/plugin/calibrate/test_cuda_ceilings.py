@@ -74,6 +74,12 @@ def test_cast_costs_are_per_element(ceilings_and_torch):
         assert cost.value == pytest.approx(3 / torch.dram_bytes_per_s, rel=0.02)  # two bytes and one
 
 
+@pytest.mark.parametrize(("capability", "kind"), [((9, 0), "float8_e4m3fn"), ((10, 0), "float8_exact_sums")])
+def test_the_fp8_ceiling_is_the_faster_of_exact_and_fast_sums_where_the_chip_knows_both(capability, kind):
+    ceilings, torch = measured(capability=capability)
+    assert ceilings.flops_per_s["FP8_E4M3"].value == pytest.approx(torch.flops_per_s[kind], rel=0.03)
+
+
 def test_the_result_is_frozen(ceilings_and_torch):
     with pytest.raises(dataclasses.FrozenInstanceError):
         ceilings_and_torch[0].clock_hz = 1.0

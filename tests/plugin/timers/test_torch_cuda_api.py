@@ -62,7 +62,7 @@ def test_the_fake_has_no_call_that_torch_has_not():
         (torch.cuda._sleep, {"cycles"}),
         (torch.cuda.graph.__init__, {"cuda_graph", "pool", "stream", "capture_error_mode"}),
         (torch.cuda.green_contexts.GreenContext.create, {"num_sms", "device_id"}),
-        (torch.nn.functional.scaled_mm, {"mat_a", "mat_b", "scale_a", "scale_recipe_a", "scale_b", "scale_recipe_b", "output_dtype"}),
+        (torch.nn.functional.scaled_mm, {"mat_a", "mat_b", "scale_a", "scale_recipe_a", "scale_b", "scale_recipe_b", "output_dtype", "use_fast_accum"}),
         (torch.cuda.nvtx.range_push, {"msg"}),
     ],
 )  # fmt: skip

@@ -10,13 +10,16 @@ from roofline_model.chips.hardware import create_custom_asic, get_hardware, list
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import FORMATS
-from roofline_model.kernels.known_kernels import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
+from roofline_model.kernels.known_kernels import CPU_PAIRS, TORCH_CAPABILITIES, kernel_gap
 from roofline_model.recommend.shape import recommend_quantization
 
 CHIPS = [device for device in list_hardware() if device.match.compute_capability]
 
 
-@pytest.mark.parametrize("fmt", sorted(BOTH_OPERANDS_CAPABILITY))
+BOTH_OPERANDS = sorted({"FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4", "INT8"} & set(TORCH_CAPABILITIES))
+
+
+@pytest.mark.parametrize("fmt", BOTH_OPERANDS)
 def test_a_chip_has_a_gap_where_every_measured_kernel_refuses_it(fmt):
     kernels = [
         kernel for kernel in KERNELS if kernel.device == "cuda" and (kernel.weight, kernel.activation) == (fmt, fmt)
@@ -30,7 +33,7 @@ def test_a_chip_has_a_gap_where_every_measured_kernel_refuses_it(fmt):
 
 def test_every_block_scaled_or_fp8_product_that_is_measured_is_in_the_table():
     both = {kernel.weight for kernel in KERNELS if kernel.device == "cuda" and kernel.weight == kernel.activation}
-    assert both - {"FP32", "TF32", "FP16", "BF16", "INT8"} == set(BOTH_OPERANDS_CAPABILITY)
+    assert both - {"FP32", "TF32", "FP16", "BF16"} == set(BOTH_OPERANDS)
 
 
 def test_pairs_of_a_cpu_are_those_that_are_measured():

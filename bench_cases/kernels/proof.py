@@ -1,0 +1,94 @@
+"""Did the kernel run that the case names? torch's own record of one call says which operators it dispatched.
+
+The record shows which operator torch chose (this attention backend, this product, a graph that torch.compile made), not which
+kernel the operator's library took: that is `--roofline-attribution cupti`. It is taken by the profiler of torch's dispatcher, which
+needs no driver and no tracing interface, and never while a sample runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+_PLUMBING = (
+    "aten::empty",
+    "aten::as_strided",
+    "aten::view",
+    "aten::transpose",
+    "aten::t",
+    "aten::permute",
+    "aten::expand",
+    "aten::detach",
+    "aten::alias",
+    "aten::resolve_conj",
+)
+"""Operators that move no data: every call has some, whatever ran."""
+
+
+class OtherKernelError(AssertionError):
+    """Another kernel ran than the case names: a failed test, never a timing."""
+
+
+class KernelProof:
+    """Looks once at what a call dispatches, when its first result is checked: after compilation, before any sample."""
+
+    def __init__(self, name: str, proof: Sequence[str], call: Callable[[], Any]) -> None:
+        """`proof`: beginnings of names one of which shows the kernel; none: the kernel is plain torch, nothing can fall back."""
+        self._name, self._proof, self._call = name, tuple(proof), call
+        self.facts: dict[str, Any] = {}
+        """To be stored: `operator`, what showed the kernel, None where the record shows no operator at all; `seen_by`."""
+
+    def checked(self, check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the check that looks before its first verdict; it then raises `OtherKernelError` for another kernel."""
+
+        def look_and_check(output: Any) -> Any:
+            __tracebackhide__ = True
+            if self._proof and not self.facts:
+                self.facts = {"operator": self._seen(), "seen_by": "torch-dispatcher"}
+            return check(output)
+
+        return look_and_check
+
+    def _seen(self) -> str | None:
+        __tracebackhide__ = True
+        names = dispatched(self._call)
+        seen = next((name for name in names if name.startswith(self._proof)), None)
+        if seen is not None:
+            return _without_key(seen)
+        others = [name for name in names if name.startswith("aten::") and not _is_plumbing(name)]
+        if not others:
+            return None
+        raise OtherKernelError(
+            f"{self._name} did not run: none of {', '.join(self._proof)} was dispatched, but {', '.join(others[:6])}"
+        )
+
+
+def dispatched(call: Callable[[], Any]) -> tuple[str, ...]:
+    """Return the names of all that torch dispatches in a call, each once, in order."""
+    # Without Kineto: that one would claim the tracing interface of the GPU, which has one owner.
+    with torch.autograd.profiler.profile(use_kineto=False) as record:
+        call()
+    return tuple(dict.fromkeys(event.name for event in record.function_events or ()))
+
+
+def compiled_alone(fn: Callable[..., Any], *, backend: Any = "inductor") -> Callable[..., Any]:
+    """Return `fn` through torch.compile, for the shapes of one case.
+
+    Dynamo counts recompilations per code object, over all cases of a process, and runs eager from the ninth on: what earlier cases
+    compiled is forgotten here. A graph that breaks, and the limit, raise Dynamo's errors instead of falling back. `backend` as of
+    `torch.compile`.
+    """
+    torch.compiler.reset()
+    compiled: Callable[..., Any] = torch.compile(fn, dynamic=False, fullgraph=True, backend=backend)
+    return compiled
+
+
+def _is_plumbing(name: str) -> bool:
+    return name in _PLUMBING or name.startswith("aten::empty")
+
+
+def _without_key(name: str) -> str:
+    """Return the name of a compiled graph without the key of its source, which differs from case to case."""
+    return " ".join(name.strip("# ").split()[:2]) if name.startswith("## Call") else name

@@ -1,0 +1,101 @@
+"""One answer to how much memory is free, whoever asks: on unified memory the driver's own is wrong."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from roofline_model.chips import free_memory
+from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
+
+GB = 10**9
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """A machine whose files a test writes: (available bytes, and of the container limit, used and inactive_file)."""
+    machine = SimpleNamespace(available=None)
+
+    def virtual_memory():
+        if machine.available is None:
+            raise OSError("no /proc here")
+        return machine
+
+    monkeypatch.setattr(psutil, "virtual_memory", virtual_memory)
+    monkeypatch.setattr(free_memory, "CGROUP", tmp_path)
+
+    def write(available=None, limit=None, used=0, inactive=0):
+        machine.available = available
+        if limit is not None:
+            (tmp_path / "memory.max").write_text(f"{limit}\n")
+            (tmp_path / "memory.current").write_text(f"{used}\n")
+            (tmp_path / "memory.stat").write_text(f"anon 5\ninactive_file {inactive}\nactive_file 7\n")
+
+    return write
+
+
+def cuda(free, *, integrated=0, reserved=0, allocated=0, bare=False):
+    known = {
+        "mem_get_info": lambda: (free, 122 * GB),
+        "current_device": lambda: 3,
+        "get_device_properties": lambda device: SimpleNamespace(is_integrated=integrated) if device == 3 else None,
+    }
+    if not bare:
+        known |= {"memory_reserved": lambda: reserved, "memory_allocated": lambda: allocated}
+    return SimpleNamespace(**known)
+
+
+def test_a_card_with_memory_of_its_own_has_what_the_driver_says(system):
+    system(available=900 * GB)
+    assert free_device_bytes(cuda(60 * GB)) == 60 * GB
+    assert free_device_bytes(cuda(60 * GB, bare=True)) == 60 * GB
+
+
+def test_unified_memory_has_what_the_system_can_give_back(system):
+    system(available=100 * 1024**3)
+    assert free_device_bytes(cuda(9 * GB, integrated=1)) == 100 * 1024**3  # the rest is page cache
+    assert free_device_bytes(cuda(110 * GB, integrated=1)) == 110 * GB
+
+
+def test_unified_memory_without_a_figure_of_the_system_has_what_the_driver_says(system):
+    system()
+    assert free_device_bytes(cuda(9 * GB, integrated=1)) == 9 * GB
+
+
+def test_what_torch_keeps_of_tensors_that_are_gone_can_be_used_again(system):
+    system()
+    assert free_device_bytes(cuda(9 * GB, reserved=30 * GB, allocated=10 * GB)) == 29 * GB
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, None),
+        ({"available": 8192}, 8192),
+        ({"available": 8192, "limit": "max", "used": 1}, 8192),
+        ({"available": 10**9, "limit": 4000, "used": 3000, "inactive": 500}, 1500),
+        ({"available": 4096, "limit": 10**12, "used": 0}, 4096),
+        ({"available": 10**9, "limit": 1000, "used": 3000}, 0),
+        ({"limit": 5000, "used": 3000}, 2000),
+    ],
+)
+def test_a_container_has_what_its_limit_leaves_beside_its_page_cache(system, files, expected):
+    system(**files)
+    assert free_system_bytes() == expected
+
+
+def test_nobody_else_asks_the_driver_or_the_system():
+    """Four places asked for themselves, and three of them wrongly on GB10."""
+    asked = []
+    for package in ("roofline_model", "plugin", "bench_cases", "roofline_cli"):
+        for path in (ROOT / package).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+            if names & {"mem_get_info", "virtual_memory"} or "MemAvailable" in text:
+                asked.append(str(path.relative_to(ROOT)))
+    assert asked == ["roofline_model/chips/free_memory.py"]
