@@ -39,6 +39,7 @@ MOST_OPEN = 3
 """Phases whose options are on the first screen; the others are folded."""
 _SOURCES = {
     "measured": "Times are measured.",
+    "simulated": "Times are simulated: no kernel ran.",
     "expected": sentence(short_text(finding("good-kernels"))),
     "ceilings": "Times are the best that this machine's ceilings allow.",
     "ideal": "Times are ideal, an upper bound of speed.",
@@ -167,7 +168,10 @@ def _sources(report: Report) -> Iterator[Block]:
     options = [option for phase in phases for _, option in named_options(phase)]
     if not options:
         return
-    texts = [_SOURCES[source] for source in dict.fromkeys(option.estimate.source for option in options)]
+    sources = dict.fromkeys(option.estimate.source for option in options)
+    texts = [
+        _SOURCES["simulated" if source == "measured" and report.view.is_simulated else source] for source in sources
+    ]
     if any(len(phase.places) > 1 for phase in phases):
         texts.append("Times and memory are sums over the shapes: one call of each.")
     if any(option.loss.source == "claimed" for option in options):

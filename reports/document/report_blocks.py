@@ -89,11 +89,15 @@ def _byline(view: ReportView) -> str:
     )
     parts = (
         view.date,
-        view.machine and view.counts["measured"] and f"measured on {view.machine}",
+        view.machine and view.counts["measured"] and _origin(view),
         f"predicted for {chips}",
         f"run {view.run.run_id[:8]}",
     )
     return " · ".join(shown(part, 200) for part in parts if part)
+
+
+def _origin(view: ReportView) -> str:
+    return "times are simulated" if view.is_simulated else f"measured on {view.machine}"
 
 
 def _timeline(report: Report) -> Iterator[Section]:

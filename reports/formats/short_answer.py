@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.core.answer import Option, Ranking, is_comparable
-from roofline_model.core.finding import Finding, by_severity, finding, first_with, short_text
+from roofline_model.core.finding import Finding, by_severity, finding, first_with, has_code, short_text
 from roofline_model.core.units import (
     format_memory,
     format_rate,
@@ -187,11 +187,17 @@ def model_sentence(ranking: ModelRanking) -> str:
         return f"Stay with {plan_name(choice)}: {ranking.reason}."
     time = choice.estimate
     gain = "" if choice.speedup_ratio is None else f", {gain_text(choice, baseline)} {ranking.wide}"
+    if gain and _lacks_memory(ranking, baseline):
+        gain += " (does not fit)"
     interval = ""
     if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
         interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
     took = f"{SOURCES[time.source]} {format_time(time.time_s)} a pass{interval}"
     return f"Take {plan_name(choice)}: {took}{gain}; {_loss_clause(choice)}."
+
+
+def _lacks_memory(ranking: ModelRanking, baseline: Option) -> bool:
+    return any(each.key == baseline.key and has_code(each.findings, "misses-memory-limit") for each in ranking.excluded)
 
 
 def _cache_sentence(choice: Option, baseline: Option, query: str) -> str:

@@ -120,6 +120,12 @@ class ReportView:
         return tuple(case for chip in self.chips for case in chip.cases)
 
     @property
+    def is_simulated(self) -> bool:
+        """Whether every time of it comes from a timer that runs no kernel."""
+        timed = [row.record for row in self.rows if row.record.measurement is not None]
+        return bool(timed) and all(record.is_simulated for record in timed)
+
+    @property
     def rows(self) -> tuple[CaseRow, ...]:
         """All rows, chip by chip."""
         return tuple(row for chip in self.chips for row in chip.rows)

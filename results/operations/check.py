@@ -25,7 +25,6 @@ _MOST = 20
 """Problems of one kind that are listed; more of the same say no more."""
 
 _STATISTICS = ("median_s", "mean_s", "std_s", "min_s", "q1_s", "q3_s", "max_s")
-"""The first that is wrong is named."""
 _ROUNDING_RATIO = 1e-9
 """Of the largest sample: another order of additions changes the last digits."""
 
@@ -84,7 +83,7 @@ def _storage(connection: Connection, with_indexes: bool) -> Iterator[Problem]:
 
 
 def _statistics(run: RunInfo, records: Sequence[Record]) -> Iterator[Problem]:
-    """Find statistics that their samples do not have; pruned samples tell nothing."""
+    """Find statistics that their samples do not have (stored ≠ worked out); pruned samples tell nothing."""
     for record in records:
         stored = record.measurement
         if stored is None or not stored.samples_s:
@@ -93,13 +92,12 @@ def _statistics(run: RunInfo, records: Sequence[Record]) -> Iterator[Problem]:
         most = _ROUNDING_RATIO * computed.max_s
         pairs = [(name, getattr(stored, name), getattr(computed, name)) for name in _STATISTICS]
         wrong = [
-            f"{name} is {value:g}, of its samples {right:g}"
+            f"{name} {value:g} ≠ {right:g}"
             for name, value, right in pairs
             if value is not None and right is not None and not abs(value - right) <= most
         ]
         if wrong:
-            more = f"; {len(wrong) - 1} more of its statistics are off" if len(wrong) > 1 else ""
-            yield Problem("statistic", f"run {run.run_id[:8]}", f"{record.record_id[:12]}: {wrong[0]}{more}")
+            yield Problem("statistic", f"run {run.run_id[:8]}", f"{record.record_id[:12]}: {', '.join(wrong)}")
 
 
 def _case_keys(connection: Connection) -> Iterator[Problem]:

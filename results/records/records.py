@@ -303,6 +303,10 @@ class TelemetrySample:
     memory_used_bytes: float | None = None
 
 
+SIMULATED_TIMERS = ("simulated", "replay")
+"""Timers that run no kernel."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """Case + measurement + prediction + how: one test item's result. The unit the store commits."""
@@ -338,6 +342,12 @@ class Record:
     def expected(self) -> PredictionRecord | None:
         """The expected prediction, if there is one."""
         return next((p for p in self.predictions if p.kind == "expected"), None)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether its times are of no kernel that ran: a simulated or replayed timer gave them."""
+        timer = self.method.timer if self.method is not None else ""
+        return self.measurement is not None and (timer in SIMULATED_TIMERS or "simulated" in self.measurement.flags)
 
     def history_key(self, environment_class: str) -> str:
         """Key of the time series this record belongs to."""

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
-from roofline_cli.predict.prediction_rows import print_answer, time_columns
+from roofline_cli.predict.prediction_rows import (
+    judged_time,
+    own_time_json,
+    print_answer,
+    print_own_time,
+    time_columns,
+)
 from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json, show_line
 from roofline_cli.shared.options import (
     AllOption,
     FormatsFileOption,
     HardwareOption,
     JsonOption,
+    MeasuredTimeOption,
     PlotOption,
     check_plot,
     parse_size,
@@ -70,6 +77,7 @@ def predict_attention(
     ] = None,
     formats_file: FormatsFileOption = None,
     show_all: AllOption = False,
+    measured_us: MeasuredTimeOption = None,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,9 +111,11 @@ def predict_attention(
         request.own,
         kernel=None if named is None else named.key,
     )
+    own_time = judged_time(table.predictions, measured_us)
     if as_json:
-        show_json(command_json(table))
+        show_json({**command_json(table), **own_time_json(own_time)})
         return
+    print_own_time(own_time)
     _print_answer(request, question, table, named)
     if show_all:
         show_line()

@@ -39,7 +39,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
 
     expected = expected_step(prediction, chip)
     show_line(_pass_sentence(prediction, expected), "bold")
-    show_line(f"{_title(prediction, chip)}.", "dim")
+    show_line(f"{_title(prediction, chip)}.{_head_remark([prediction])}", "dim")
     show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
@@ -122,7 +122,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
         prediction.time_s if step is None else step.time_s for prediction, step in zip(predictions, steps, strict=True)
     ]
     show_line(_best_sentence(predictions, steps, times), "bold")
-    show_line(f"{_title(predictions[0], chip, with_batch=False)}.", "dim")
+    show_line(f"{_title(predictions[0], chip, with_batch=False)}.{_head_remark(predictions)}", "dim")
     prefix = shared_prefix(times, [prediction.time_s for prediction in predictions])
     batches = {prediction.workload.batch_count for prediction in predictions}
     columns = (
@@ -152,6 +152,13 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(predictions[0], chip))}", "yellow")
     _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources")
+
+
+def _head_remark(predictions: Sequence[ModelPrediction]) -> str:
+    """Say what a recommendation and most checkpoints do otherwise, where it is so: their head stays in 16 bit."""
+    from roofline_model.models.format_plan import narrow_heads
+
+    return " Embedding and head included." if narrow_heads([each.plan for each in predictions]) else ""
 
 
 def _best_sentence(

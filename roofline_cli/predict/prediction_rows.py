@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_table
+from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
-from roofline_model.core.finding import Finding, by_severity, finding, reason_text, short_text
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import (
+    Finding,
+    advice_text,
+    by_severity,
+    finding,
+    finding_json,
+    reason_text,
+    short_text,
+)
 from roofline_model.core.units import format_speedup, in_prefix, sentence, shared_prefix
 from roofline_model.formats.catalog import short_name
-from roofline_model.predictions.kernel import fastest
+from roofline_model.predictions.kernel import fastest, judge_time
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -69,6 +80,29 @@ def print_answer(rows: Sequence[KernelRow], names: Sequence[str], title: str, ch
     show_line("More: --all shows intensities, paths, kernels, notes and sources.", "dim")
 
 
+def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None) -> Finding | None:
+    """Return how the time of --measured-us stands to the one row it can be of; None where none was given."""
+    if measured_us is None:
+        return None
+    own_s = float_or_nan(measured_us) * 1e-6
+    if not 0 < own_s < math.inf:
+        raise InvalidValueError(f"--measured-us must be a number above 0, got {measured_us[:40]!r}")
+    if len(rows) != 1:
+        raise InvalidValueError("--measured-us is the time of one format: name it, e.g. --formats BF16")
+    return judge_time(rows[0], own_s)
+
+
+def own_time_json(own_time: Finding | None) -> dict[str, Any]:
+    """Return the field of a judged time; nothing where there is none."""
+    return {} if own_time is None else {"own_time": finding_json(own_time)}
+
+
+def print_own_time(own_time: Finding | None) -> None:
+    """Print the verdict on a time of the user's own, before everything else."""
+    if own_time is not None:
+        show_line(sentence(advice_text(own_time)), "bold")
+
+
 def print_caveats(chip: Device, notes: Sequence[str]) -> None:
     """Print the gravest of what puts every time on a chip in doubt, after `notes`: two lines at most."""
     invented = [f"the numbers of {chip.key} are placeholders, for examples only"] if chip.is_placeholder else []
@@ -86,7 +120,7 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
         took = f"expected {times.expected[index]} ({times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
     gain = f", {format_speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
-    if best.format == best.baseline_format:
+    if best.format == best.baseline_format or (ratio and round(ratio, 1) == 1):
         gain = f", {best.bound}-bound"
     return f"{names[index]}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
 

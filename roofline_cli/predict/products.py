@@ -17,6 +17,7 @@ from roofline_cli.shared.options import (
     HardwareOption,
     InnerOption,
     JsonOption,
+    MeasuredTimeOption,
     PlotOption,
     RowsOption,
     check_plot,
@@ -50,6 +51,7 @@ def predict_gemv(
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
     show_all: AllOption = False,
+    measured_us: MeasuredTimeOption = None,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,7 +62,7 @@ def predict_gemv(
         raise InvalidValueError(
             f"predict gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline predict gemm`"
         )
-    _predict((rows, N, K), hw, formats, formats_file, show_all, plot, as_json)
+    _predict((rows, N, K), hw, formats, formats_file, show_all, measured_us, plot, as_json)
 
 
 def predict_gemm(
@@ -71,11 +73,12 @@ def predict_gemm(
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
     show_all: AllOption = False,
+    measured_us: MeasuredTimeOption = None,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict C(M×N) = A(M×K)·B(K×N)."""
-    _predict((parse_size("M", M), N, K), hw, formats, formats_file, show_all, plot, as_json)
+    _predict((parse_size("M", M), N, K), hw, formats, formats_file, show_all, measured_us, plot, as_json)
 
 
 def _predict(
@@ -84,6 +87,7 @@ def _predict(
     formats: list[str] | None,
     formats_file: Path | None,
     show_all: bool,
+    measured_us: str | None,
     plot: bool,
     as_json: bool,
 ) -> None:
@@ -96,9 +100,11 @@ def _predict(
     own = register_formats(formats_file)
     chip = find_chip(hw)
     table = predict_products(chip, shape, split_list(formats), own)
+    own_time = prediction_rows.judged_time(table.predictions, measured_us)
     if as_json:
-        show_json(command_json(table))
+        show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
         return
+    prediction_rows.print_own_time(own_time)
     print_products(table, chip, hw)
     if show_all:
         show_line()

@@ -149,10 +149,12 @@ def _print_answer(
     from reports.cases.errors import overall_error
 
     pooled = [case.pooled for case in summaries if not is_of_model(case)]
+    timed = [row.record for row in pooled if row.record.measurement is not None]
+    is_simulated = bool(timed) and all(record.is_simulated for record in timed)
     overall = overall_error(pooled)
     verdicts = _model_verdicts(models)
     if overall is not None:
-        show_line(_error_sentence(overall), "bold")
+        show_line(_error_sentence(overall, "simulated" if is_simulated else "measured"), "bold")
     for sentence in verdicts[: 2 if overall is None else 1]:
         show_line(f"{sentence}.", "bold")
     if overall is None and not verdicts:
@@ -165,9 +167,10 @@ def _print_answer(
         rows = _error_rows(pooled)
         show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
         inside = " In 80 %: within the expected interval." if overall.expected_count else ""
-        show_line(f"Errors: medians of their size.{inside}", "dim")
+        show_line(f"Error: median of the absolute errors.{inside}", "dim")
     failed = [row for row in pooled if row.status == "failed"]
-    notes = [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
+    notes = ["Times are simulated: no kernel ran."] if is_simulated else []
+    notes += [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
     notes += (
         [f"{_counted(len(failed))} failed, such as {failed[0].label}: {failed[0].reason or 'no reason stored'}"]
         if failed
@@ -186,12 +189,13 @@ def is_of_model(case: CaseSummary) -> bool:
     return is_model_case(case.lead.record.case)
 
 
-def _error_sentence(overall: ErrorSummary) -> str:
-    ideal = f"ideal times by {format_percent(overall.median_abs_error_ratio, 0)}"
+def _error_sentence(overall: ErrorSummary, origin: str) -> str:
+    """Return how far predictions were off; `origin`: what the times are that they are held against."""
+    ideal = format_percent(overall.median_abs_error_ratio, 0)
     if overall.median_abs_expected_ratio is None:
-        return f"I{ideal[1:].replace('times by', 'times missed the measured ones by')} (median of {_counted(overall.case_count)})."
-    expected = f"Expected times missed the measured ones by {format_percent(overall.median_abs_expected_ratio, 0)}"
-    return f"{expected} (median of {_counted(overall.expected_count)}), {ideal}."
+        return f"Ideal times missed the {origin} ones by {ideal} (median of {_counted(overall.case_count)})."
+    expected = f"Expected times missed the {origin} ones by {format_percent(overall.median_abs_expected_ratio, 0)}"
+    return f"{expected} (median of {_counted(overall.expected_count)}), ideal times by {ideal}."
 
 
 def _error_rows(rows: Sequence[CaseRow]) -> list[list[Cell]]:

@@ -48,6 +48,14 @@ FormatsFileOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Add every column, note and source.")]
+MeasuredTimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--measured-us",
+        metavar="µS",
+        help="A time of your own for this shape in one format: is it good? Microseconds a call.",
+    ),
+]
 PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the roofline in text, too.")]
 DatabaseOption = Annotated[
     str | None,

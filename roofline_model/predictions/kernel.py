@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -70,6 +71,30 @@ def operand_formats(work: Operator) -> dict[str, Any]:
         "activation_format": formats["a" if "a" in formats else "q"],
         "output_format": formats["c" if "c" in formats else "o"],
     }
+
+
+def judge_time(row: KernelAnswer, own_s: float) -> Finding:
+    """Return how a time that somebody measured stands to the prediction: seconds of one call, the same shape and formats.
+
+    Code: `own-time-impossible` below the ideal time, `own-time-faster`, `-good` or `-slower` by the 80 % interval of the
+    expected time, `own-time-alone` where there is none. Raises `InvalidValueError` unless it is a time above 0.
+    """
+    if not 0 < own_s < math.inf:
+        raise InvalidValueError(f"the measured time must be above 0, got {own_s:g} s")
+    expected = row.expected
+    if own_s < row.time_s:
+        return finding("own-time-impossible", own_s=own_s, ideal_s=row.time_s)
+    if expected is None:
+        return finding("own-time-alone", own_s=own_s, ideal_s=row.time_s, share_ratio=row.time_s / own_s)
+    place = "slower" if own_s > expected.high_s else "faster" if own_s < expected.low_s else "good"
+    return finding(
+        f"own-time-{place}",
+        own_s=own_s,
+        time_s=expected.time_s,
+        low_s=expected.low_s,
+        high_s=expected.high_s,
+        speedup_ratio=own_s / expected.time_s if place == "slower" else None,
+    )
 
 
 def ratio(baseline_s: float | None, time_s: float | None) -> float | None:

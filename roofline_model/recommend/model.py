@@ -83,7 +83,8 @@ def recommend_model(
     - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass, and the loss
       in percent of perplexity (`max_loss_pct`, default 3). Where no perplexity was published it is of task accuracy.
     - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
-    - `formats`: uniform plans instead of the usual ones; `extra_formats`: beside them; `strategies`: instead of the six named.
+    - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six named,
+      or beside `formats`.
     - `estimate`: prediction of a pass → its `Estimate`, or None (default: the expected time).
     - `is_runnable`: label of a plan or format → empty, or the reason why the caller's device cannot run it.
 
@@ -102,6 +103,9 @@ def recommend_model(
         max_latency_s=max_latency_s,
         max_loss_pct=max_loss_pct,
     )
+    are_strategies_asked_for = strategies is not None
+    if strategies is None:
+        strategies = list_strategies(num_layers=shape.layer_count) if formats is None else ()
     wide = wide_format(shape, device)
     candidates = candidate_plans(
         shape,
@@ -109,8 +113,8 @@ def recommend_model(
         wide,
         formats=formats,
         extra_formats=extra_formats,
-        strategies=list_strategies(num_layers=shape.layer_count) if strategies is None else strategies,
-        are_strategies_asked_for=strategies is not None,
+        strategies=strategies,
+        are_strategies_asked_for=are_strategies_asked_for,
     )
     book = None if losses is None else LossBook(losses, shape, wide)
     pricer = PlanPricer(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)

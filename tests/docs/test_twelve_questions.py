@@ -21,7 +21,7 @@ QUESTIONS = {
     "Which format should my model take on GB10?": "recommend --model llama-3.1-8b --hw gb10",
     "Does a 70B model fit?": "predict model --model llama-3.1-70b --hw gb10 --formats BF16,FP8,INT4.BF16",
     "How fast is my attention at 32k tokens?": "predict attention --heads 32 --kv-heads 8 --head-dim 128 --kv-len 32768 --hw gb10",
-    "Is my kernel slow?": "predict gemm -M 512 -N 7168 -K 4096 --hw h100 --formats FP8,BF16",
+    "Is my kernel slow?": "predict gemm -M 512 -N 7168 -K 4096 --hw h100 --formats BF16 --measured-us 60",
     "What do I gain from a faster chip?": "recommend --model llama-3.1-8b --hw gb10,h100,rtx-5090",
     "How do I measure my machine?": "doctor",
     "Which format do my measurements say to take?": "recommend --stored",
@@ -98,7 +98,14 @@ def test_what_fits_is_said_of_every_format(asked) -> None:
     assert len(fits) == 3
 
 
-@pytest.mark.parametrize("question", ["How fast is my attention at 32k tokens?", "Is my kernel slow?"])
+def test_a_time_of_ones_own_is_judged_first(asked) -> None:
+    question = "Is my kernel slow?"
+    verdict = document(asked, question)["own_time"]
+    assert verdict["code"] == "own-time-slower"
+    assert f"{verdict['values']['speedup_ratio']:.1f}x" in first_lines(asked(QUESTIONS[question]))[0]
+
+
+@pytest.mark.parametrize("question", ["How fast is my attention at 32k tokens?"])
 def test_expected_and_ideal_times_of_a_kernel_stand_in_its_rows(question: str, asked) -> None:
     predictions = document(asked, question)["predictions"]
     text = "\n".join(first_lines(asked(QUESTIONS[question])))

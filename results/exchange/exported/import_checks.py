@@ -20,8 +20,6 @@ _TIMES = ("median_s", "min_s", "max_s", "mean_s")
 _ORDERED = (("min_s", "median_s", "max_s"), ("min_s", "mean_s", "max_s"))
 _PAIRS = (("q1_s", "q3_s"), ("q1_s", "max_s"), ("q3_s", "max_s"), ("ci_low_s", "ci_high_s"))
 """(lower, upper) of statistics that may not change places."""
-_SIMULATED = ("simulated", "replay")
-"""Timers that run no kernel: a simulated device may take no time at all."""
 _ROUNDING = 1e-9
 """Relative: statistics of equal samples may differ in their last digits."""
 
@@ -34,9 +32,7 @@ def check_run(run: RunInfo, records: Sequence[Record]) -> None:
         check_limits(record, where)
         _check_shape(record.case, f"{where}.case.shape")
         if record.measurement is not None:
-            timer = record.method.timer if record.method is not None else ""
-            is_simulated = timer in _SIMULATED or "simulated" in record.measurement.flags
-            _check_measurement(record.measurement, f"{where}.measurement", is_simulated)
+            _check_measurement(record.measurement, f"{where}.measurement", record.is_simulated)
 
 
 def check_parts(
@@ -60,6 +56,7 @@ def _check_shape(case: Case, where: str) -> None:
 
 
 def _check_measurement(measurement: Measurement, where: str, is_simulated: bool) -> None:
+    """Refuse what cannot be measured; a simulated device may take no time at all."""
     for name in _TIMES:
         if getattr(measurement, name) == 0 and not is_simulated:
             raise FormError(f"{where}.{name} is 0, not a time above 0 s")

@@ -30,6 +30,18 @@ def test_verdict_first(make):
     assert ("git.commit", "abc1234") in view.environment
 
 
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_run_is_simulated_where_every_time_of_it_is(make, count):
+    records = [make.record((1, 64, 64), "BF16", "BF16", kernel, 1e-3) for kernel in ("matmul", "other")]
+    for place in range(count):
+        simulated = replace(records[place].measurement, flags=("simulated",))
+        records[place] = replace(records[place], measurement=simulated)
+    assert [record.is_simulated for record in records] == [place < count for place in range(2)]
+    view = report_view(make.run(), records)
+    assert view.is_simulated == (count == 2)
+    assert report_view(make.run(), []).is_simulated is False
+
+
 def test_the_same_input_gives_the_same_view(make):
     assert report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)) == report_view(
         make.run(), make.cpu_records(), make.profiles(make.CPU)

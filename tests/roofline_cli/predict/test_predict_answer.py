@@ -93,3 +93,56 @@ def test_the_rows_of_a_pass_add_up() -> None:
     assert sum(times[:-1]) == pytest.approx(times[-1], abs=0.03)
     assert times[:3] == sorted(times[:3], reverse=True)
     assert times[-1] == pytest.approx(document(MODEL)["predictions"][0]["expected"]["time_s"] * 1e3, abs=0.006)
+
+
+@pytest.mark.parametrize(
+    "command", [f"{GEMM} --formats BF16", f"{GEMV} --formats FP8", ATTENTION.replace(",FP8.BF16", "")]
+)
+def test_a_time_of_ones_own_is_judged_by_the_interval_and_the_ideal(command: str) -> None:
+    row = document(command)["predictions"][0]
+    expected = row["expected"]
+    times = {
+        "own-time-impossible": row["time_s"] * 0.999,
+        "own-time-faster": (row["time_s"] + expected["low_s"]) / 2,
+        "own-time-good": expected["time_s"],
+        "own-time-slower": expected["high_s"] * 1.001,
+    }
+    for code, own_s in times.items():
+        verdict = document(f"{command} --measured-us {own_s * 1e6}")["own_time"]
+        assert verdict["code"] == code
+        assert verdict["values"]["own_s"] == pytest.approx(own_s)
+
+
+def test_without_an_expected_time_the_ideal_one_judges() -> None:
+    command = "predict gemm -M 512 -N 4096 -K 4096 --hw b10 --formats FP16"
+    row = document(command)["predictions"][0]
+    assert row["expected"] is None
+    verdict = document(f"{command} --measured-us {row['time_s'] * 2e6}")["own_time"]
+    assert verdict["code"] == "own-time-alone"
+    assert verdict["values"]["share_ratio"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--formats BF16 --measured-us 0", "a number above 0"),
+        ("--formats BF16 --measured-us nan", "a number above 0"),
+        ("--formats BF16 --measured-us=-3", "a number above 0"),
+        ("--formats BF16 --measured-us 1e400", "a number above 0"),
+        ("--formats BF16,FP8 --measured-us 3", "name it, e.g. --formats BF16"),
+        ("--measured-us 3", "name it, e.g. --formats BF16"),
+    ],
+)
+def test_a_time_that_is_none_or_of_no_format_is_one_line(arguments: str, words: str) -> None:
+    done = runner.invoke(app, shlex.split(f"{GEMM} {arguments}"))
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "is_narrow"),
+    [("", False), ("--formats FP8", True), ("--formats BF16,FP8", True), ("--formats FP8 --set lm_head=BF16", False)],
+)
+def test_a_narrow_head_is_said_where_the_plan_is_named(options: str, is_narrow: bool) -> None:
+    assert ("Embedding and head included." in " ".join(lines(f"{MODEL} {options}", 120)[:2])) == is_narrow

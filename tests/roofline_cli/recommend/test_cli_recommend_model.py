@@ -172,6 +172,8 @@ def test_the_answer_and_what_to_type_next_are_in_the_first_twelve_lines(chip: st
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("Nothing fits within a loss of 3 %" if chip == "orin" else "Take FP8 (W8A8): expected ")
     assert any(line.startswith("Next: vllm serve ") for line in lines) is (chip != "orin")
+    assert ("BF16 (does not fit)" in " ".join(" ".join(lines[:3]).split())) is (chip != "orin")
+    assert "(does not fit)" not in run("--model", "llama-3.1-8b", "--hw", chip).stdout
 
 
 def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
