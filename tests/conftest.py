@@ -11,6 +11,7 @@ from typing import IO
 
 import pytest
 import warm_start
+from _pytest.pytester import SysModulesSnapshot
 from counts import FULL
 from hypothesis import HealthCheck, settings
 
@@ -51,9 +52,20 @@ def _starts_processes(item: pytest.Item) -> bool:
 def _quick_inner_runs() -> Iterator[None]:
     """Give pytests started by tests our options instead of the user's (`-n 8`, say), which are for this one, and byte code."""
     with pytest.MonkeyPatch.context() as patch:
+        # A pytest run in this process ends with the modules forgotten that it imported. NumPy cannot be loaded twice,
+        # SQLAlchemy warns: only what lies in the test's own folder is forgotten.
+        patch.setattr(
+            pytest.Pytester,
+            "_Pytester__take_sys_modules_snapshot",
+            lambda tester: SysModulesSnapshot(lambda name: not _is_under(sys.modules[name], tester.path)),
+        )
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each compiles every module of ours anew
         patch.setenv("PYTEST_ADDOPTS", INNER_OPTIONS)
         yield
+
+
+def _is_under(module: object, folder: Path) -> bool:
+    return Path(getattr(module, "__file__", None) or "/").is_relative_to(folder)
 
 
 @pytest.fixture

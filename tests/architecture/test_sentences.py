@@ -130,7 +130,7 @@ OF_SOURCES: dict[str, int] = {
     "bench_cases/quality/sensitivity/part_losses.py": 1,
     "bench_cases/quality/sensitivity/prior.py": 1,
     "bench_cases/quality/texts/estimates.py": 2,
-    "bench_cases/quantization/plans/recipes.py": 29,
+    "bench_cases/quantization/plans/recipes.py": 28,
     "bench_cases/quantization/saved/serving.py": 10,
     "bench_cases/shapes/attention.py": 3,
 }

@@ -1,5 +1,7 @@
 """Compares an answer with the frozen one: everything identical, numbers to 1e-12 relative, ties of a ranking as sets.
 
+A part of a time may be the difference of two longer times: it agrees to 1e-12 of all parts together.
+
 A ranking is a list under the name `options`, each with a `key`: neighbours that are equal in all of `TIE_FIELDS` may
 change places among themselves, nothing else may.
 """
@@ -18,16 +20,17 @@ def differences(frozen: Any, answer: Any, path: str = "") -> list[str]:
     return list(_differences(frozen, answer, path))
 
 
-def are_equal_numbers(first: float, second: float) -> bool:
-    """Return whether two numbers agree to `RELATIVE_TOLERANCE`."""
-    return first == second or abs(first - second) <= RELATIVE_TOLERANCE * max(abs(first), abs(second))
+def are_equal_numbers(first: float, second: float, whole: float = 0.0) -> bool:
+    """Return whether two numbers agree to `RELATIVE_TOLERANCE` of the larger one, or of the `whole` that they are parts of."""
+    return first == second or abs(first - second) <= RELATIVE_TOLERANCE * max(abs(first), abs(second), whole)
 
 
-def _differences(frozen: Any, answer: Any, path: str) -> Iterator[str]:
+def _differences(frozen: Any, answer: Any, path: str, whole: float = 0.0) -> Iterator[str]:
     if _is_number(frozen) and _is_number(answer):
-        if not are_equal_numbers(frozen, answer):
+        if not are_equal_numbers(frozen, answer, whole):
             yield f"{path}: {frozen!r} -> {answer!r}{_relative(frozen, answer)}"
     elif isinstance(frozen, Mapping) and isinstance(answer, Mapping):
+        parts = [abs(part) for part in frozen.values() if _is_number(part)] if path.endswith(("parts", "terms")) else []
         for name in [*frozen, *(name for name in answer if name not in frozen)]:
             inner = f"{path}.{name}" if path else name
             if name not in answer:
@@ -35,7 +38,7 @@ def _differences(frozen: Any, answer: Any, path: str) -> Iterator[str]:
             elif name not in frozen:
                 yield f"{inner}: nothing -> {_short(answer[name])}"
             else:
-                yield from _differences(frozen[name], answer[name], inner)
+                yield from _differences(frozen[name], answer[name], inner, sum(parts))
     elif isinstance(frozen, Sequence) and isinstance(answer, Sequence) and not isinstance(frozen, str):
         yield from _of_lists(frozen, answer, path)
     elif type(frozen) is not type(answer) or frozen != answer:

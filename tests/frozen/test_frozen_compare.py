@@ -69,6 +69,12 @@ def test_numbers_agree_to_1e_12_and_a_truth_value_is_no_number():
     assert differences("inf", float("inf"))
 
 
+def test_parts_agree_to_1e_12_of_their_sum():
+    frozen = {"time_s": 1.0, "terms": {"dram": 1.0, "waves": 1e-9}}
+    assert not differences(frozen, {"time_s": 1.0, "terms": {"dram": 1.0, "waves": 1e-9 + 5e-13}})
+    assert differences(frozen, {"time_s": 1.0, "terms": {"dram": 1.0, "waves": 1e-9 + 5e-12}})
+
+
 def test_a_stored_answer_that_is_perturbed_differs():
     answer = next(iter(read_answers("expected").values()))
     assert differences(answer, answer) == []
