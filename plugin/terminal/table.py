@@ -85,8 +85,8 @@ def _broken(word: str, width: int) -> str:
 
 
 def filled_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indices of the columns that have something to say: `hide_empty` ones with nothing but `–` have not."""
-    return [i for i, column in enumerate(columns) if not column.hide_empty or any(row[i] != "–" for row in texts)]
+    """Return the indices of the columns that have something to say: `hide_empty` ones with nothing but `–` or blanks have not."""
+    return [i for i, column in enumerate(columns) if not column.hide_empty or any(row[i] not in ("", "–") for row in texts)]
 
 
 def fitting_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:

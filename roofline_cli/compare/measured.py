@@ -167,9 +167,9 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
         recommendation = answer_json(shape_advice(advice))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_products(table, chip, request.hw)
+    print_products(table, chip, request.hw, show_all=request.show_all)
     show_line()
-    print_recommendation(advice)
+    print_recommendation(advice, show_all=request.show_all)
 
 
 def _weight_formats(formats: list[str] | None) -> tuple[str, ...] | None:
@@ -210,6 +210,6 @@ def _show_measured(request: CompareRequest, comparison: Comparison) -> None:
         }
         show_json(document)
         return
-    print_comparison(comparison)
+    print_comparison(comparison, show_all=request.show_all)
     if request.show_all:
         print_details(comparison)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import Cell, Column, Styled, common_time, show_line, show_notes, show_table
+from roofline_cli.screen.tables import Cell, Column, Styled, common_time, show_line, show_more, show_notes, show_table
 from roofline_model.chips.hardware import device_from_profile
 from roofline_model.core.units import (
     format_achieved,
@@ -118,7 +118,7 @@ _ANSWER_COLUMNS = (
 )
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
     """Print what is fastest, a row for each of the first options, up to two caveats, and what to type next: a dozen lines."""
     run = comparison.run.run_id[:8]
     ranking = comparison.recommendations[0] if comparison.recommendations else None
@@ -133,7 +133,7 @@ def print_comparison(comparison: Comparison) -> None:
         show_line(f"{over}{'Error: of the prediction; negative is too fast.' if has_error else ''}".rstrip(), "dim")
     show_notes(_caveats(comparison))
     show_line(f"Next: roofline report --run {run}")
-    show_line(f"More: `roofline show {run}`; --all adds every kernel and why.", "dim")
+    show_more(f"adds every kernel and why; so does `roofline show {run}`", is_shown=show_all)
 
 
 def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:

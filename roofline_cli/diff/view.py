@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_notes, show_table
+from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_more, show_notes, show_table
 from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
 from roofline_model.core.units import format_quantity, sentence
 
@@ -57,7 +57,7 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     if result.exit_code != EXIT_NOT_COMPARABLE:
         show_line(f"Next: roofline report --run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}")
     hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
-    show_line(f"More: --all lists {hidden}.", "dim")
+    show_more(f"lists {hidden}", is_shown=show_all)
     if show_all:
         show_line()
         _show_details(diff, result)

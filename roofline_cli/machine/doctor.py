@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import CAVEAT_COUNT, Cell, Column, Styled, brief, show_json, show_line, show_table
+from roofline_cli.screen.tables import (
+    CAVEAT_COUNT,
+    Cell,
+    Column,
+    Styled,
+    brief,
+    show_json,
+    show_line,
+    show_more,
+    show_table,
+)
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption
 from roofline_model.core.units import counted
 
@@ -61,7 +71,7 @@ def doctor(
     if as_json:
         show_json({"is_ok": not broken, "checks": [check.to_dict() for check in checks]})
     else:
-        _print_answer(checks, len(broken))
+        _print_answer(checks, len(broken), show_all=show_all)
         if show_all:
             show_line()
             _print_checks(checks)
@@ -78,7 +88,7 @@ _FIRST = ("nvidia device", "torch", "chip", "calibration", "database")
 _COLUMNS = (Column("Check"), Column("State"), Column("Found", is_prose=True))
 
 
-def _print_answer(checks: list[Any], broken_count: int) -> None:
+def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> None:
     """Print whether this machine can measure, what is wrong, and what to type next: a dozen lines."""
     warned = [check for check in checks if check.status == "warn"]
     broken = [check for check in checks if check.status == "error"]
@@ -98,7 +108,7 @@ def _print_answer(checks: list[Any], broken_count: int) -> None:
         is_calibrated = any(check.name == "calibration" and check.status == "ok" for check in checks)
         step = "" if is_calibrated else "roofline calibrate, then "
         show_line(f"Next: {step}pytest bench_cases -k gemv")
-    show_line(f"More: --all lists {len(checks)} checks and every fix.", "dim")
+    show_more(f"lists {len(checks)} checks and every fix", is_shown=show_all)
 
 
 def _print_checks(checks: list[Any]) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_notes, show_table
+from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_more, show_notes, show_table
 from roofline_cli.shared.options import AllOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted
@@ -181,7 +181,7 @@ def _show(prediction: TablePrediction, method: str, is_crossed: bool, *, show_al
     if not is_crossed and total.expected.row_count and "fitted" in prediction.provenance:
         show_notes(["the constants may have seen these very rows; --cross-validate scores unseen ones"])
     if not show_all:
-        show_line(f"More: --all shows {counted(len(groups), 'group')} of device, operator, phase and format.", "dim")
+        show_more(f"shows {counted(len(groups), 'group')} of device, operator, phase and format", is_shown=show_all)
         _show_reasons(prediction)
         return
     show_line(f"SHA-256 {prediction.table.sha256}", "dim")

@@ -116,7 +116,7 @@ def predict_attention(
         show_json({**command_json(table), **own_time_json(own_time)})
         return
     print_own_time(own_time)
-    _print_answer(request, question, table, named)
+    _print_answer(request, question, table, named, show_all=show_all)
     if show_all:
         show_line()
         _print_all(request, question, table, named)
@@ -153,12 +153,14 @@ def _print_answer(
     question: AttentionQuestion,
     table: PredictionTable[AttentionPrediction],
     kernel: AttentionKernel | None,
+    *,
+    show_all: bool,
 ) -> None:
     whose = "" if kernel is None else f", {kernel.name}"
     names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
     title = f"attention {_shape_words(question)}{whose}"
     next_step = f"pytest bench_cases -k attention --hw {request.asked} measures kernels on this machine"
-    print_answer(table.predictions, names, title, request.hardware, next_step)
+    print_answer(table.predictions, names, title, request.hardware, next_step, show_all=show_all)
 
 
 def _print_all(

@@ -73,7 +73,7 @@ def predict_ffn(
     if as_json:
         show_json(command_json(table))
         return
-    _print_answer(request, question, table)
+    _print_answer(request, question, table, show_all=show_all)
     if show_all:
         show_line()
         _print_all(request, table)
@@ -102,14 +102,16 @@ def _plot(rows: Sequence[FfnPrediction]) -> None:
     )
 
 
-def _print_answer(request: Request, question: FfnQuestion, table: PredictionTable[FfnPrediction]) -> None:
+def _print_answer(
+    request: Request, question: FfnQuestion, table: PredictionTable[FfnPrediction], *, show_all: bool
+) -> None:
     kind = "gated" if question.is_gated else "without a gate"
     tokens = counted(question.tokens_count, "token")
     sizes = f"{question.hidden_size} to {question.ffn_size} and back"
     names = [format_name(row.weight_format, row.activation_format) for row in table.predictions]
     title = f"ffn ({kind}) of {tokens}, {sizes}"
     next_step = f"roofline predict model --model NAME --hw {request.asked} for a whole model"
-    print_answer(table.predictions, names, title, request.hardware, next_step)
+    print_answer(table.predictions, names, title, request.hardware, next_step, show_all=show_all)
 
 
 def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:

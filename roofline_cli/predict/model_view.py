@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from reports.formats.short_answer import good_kernels_sentence
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
-from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, intensity, show_line, show_table
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    Styled,
+    decimal_bytes,
+    intensity,
+    show_line,
+    show_more,
+    show_table,
+)
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_rate, format_time, in_prefix, shared_prefix
@@ -33,7 +43,7 @@ _LARGEST_COUNT = 3
 """Operators with a row of their own in the answer; one row more holds the others."""
 
 
-def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
+def print_pass(prediction: ModelPrediction, chip: Device, asked: str, *, show_all: bool) -> None:
     """Print what one pass takes, where its time goes, its memory, and what to type next: a dozen lines."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -47,13 +57,13 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str) -> None:
         show_line(good_kernels_sentence(expected.provenance), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(prediction, chip))}", "yellow")
-    _print_next(prediction, chip, asked, "every operator, launch gaps, notes and sources")
+    _print_next(prediction, chip, asked, "every operator, launch gaps, notes and sources", show_all=show_all)
 
 
-def _print_next(prediction: ModelPrediction, chip: Device, asked: str, more: str) -> None:
+def _print_next(prediction: ModelPrediction, chip: Device, asked: str, more: str, *, show_all: bool) -> None:
     print_caveats(chip, [])
     show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {asked}")
-    show_line(f"More: --all shows {more}.", "dim")
+    show_more(f"shows {more}", is_shown=show_all)
 
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:
@@ -113,7 +123,7 @@ def _largest_row(
     ]
 
 
-def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: str, *, show_all: bool) -> None:
     """Print the fastest plan that fits, a row for each plan and batch, and what to type next."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -151,7 +161,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
         show_line(good_kernels_sentence(*(step.provenance for step in steps if step is not None)), "dim")
     elif not chip.is_placeholder:
         show_line(f"Note: {no_expected_sentence(why_no_step(predictions[0], chip))}", "yellow")
-    _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources")
+    _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources", show_all=show_all)
 
 
 def _head_remark(predictions: Sequence[ModelPrediction]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_table
+from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
@@ -48,7 +48,9 @@ _ANSWER_COLUMNS = (
 )
 
 
-def print_answer(rows: Sequence[KernelRow], names: Sequence[str], title: str, chip: Device, next_step: str) -> None:
+def print_answer(
+    rows: Sequence[KernelRow], names: Sequence[str], title: str, chip: Device, next_step: str, *, show_all: bool
+) -> None:
     """Print which format is fastest, a row per format, and what to type next: a dozen lines.
 
     `names`: the name of each row's formats. `title`: the question, without the chip.
@@ -77,7 +79,7 @@ def print_answer(rows: Sequence[KernelRow], names: Sequence[str], title: str, ch
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
     show_line(f"Next: {next_step}")
-    show_line("More: --all shows intensities, paths, kernels, notes and sources.", "dim")
+    show_more("shows intensities, paths, kernels, notes and sources", is_shown=show_all)
 
 
 def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None) -> Finding | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline_cli.screen.output_file import check_output, written_file
-from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_table
+from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_more, show_table
 from roofline_cli.shared.options import (
     AllOption,
     ColumnsOption,
@@ -95,7 +95,7 @@ def tiling(
         return
     title = f"{'x'.join(map(str, shape))} {pair_label(pair)} on {chip.name}, weights {'in DRAM' if cache == 'cold' else 'in L2'}"
     if answer.tiling is not None:
-        _show_answer(title, answer.tiling, f"-M {M} -N {N} -K {K} --hw {hw}")
+        _show_answer(title, answer.tiling, f"-M {M} -N {N} -K {K} --hw {hw}", show_all=show_all)
         if show_all:
             show_line()
             _show(title, answer.tiling)
@@ -109,7 +109,7 @@ _ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the largest parts of the expected time."""
 
 
-def _show_answer(title: str, tiling: Tiling, asked: str) -> None:
+def _show_answer(title: str, tiling: Tiling, asked: str, *, show_all: bool) -> None:
     """Print what the tile costs, where the time goes, and what to type next: a dozen lines."""
     bound = _MEANINGS.get(tiling.bound, tiling.bound)
     interval = f"{format_time(tiling.low_s)} to {format_time(tiling.high_s)}"
@@ -132,7 +132,7 @@ def _show_answer(title: str, tiling: Tiling, asked: str) -> None:
         f"Tile {tile}: {waves}, {tiling.tail_ratio:.0%} idle in the tail, {tiling.l2_hit_ratio:.0%} L2 hits.", "dim"
     )
     show_line(f"Next: roofline tiling {asked} -o tiling.png")
-    show_line("More: --all shows occupancy, padding, bytes and every part.", "dim")
+    show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)
 
 
 def _show(title: str, tiling: Tiling) -> None:

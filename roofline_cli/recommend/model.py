@@ -152,7 +152,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     from reports.formats.model_advice import model_advice
     from reports.formats.short_answer import model_answer
     from roofline_cli.recommend.model_layers import print_layers
-    from roofline_cli.recommend.model_view import more_sentence, print_model_details, print_short_answer
+    from roofline_cli.recommend.model_view import added_by_all, print_model_details, print_short_answer
 
     if question.has_layers and question.losses is None:
         raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
@@ -168,7 +168,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     if as_json:
         show_json(command_json(model_advice(ranking, chip, _shape(question))))
     else:
-        print_short_answer(model_answer(ranking, chip), more_sentence(ranking, "plans"))
+        print_short_answer(model_answer(ranking, chip), added_by_all(ranking, "plans"), show_all=show_all)
         if show_all:
             print_model_details(ranking)
         if question.has_layers:

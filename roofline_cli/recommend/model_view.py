@@ -13,7 +13,7 @@ from reports.formats.short_answer import (
     loss_texts,
     tokens_text,
 )
-from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, show_line, show_table
+from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, show_line, show_more, show_table
 from roofline_model.core.finding import by_severity, finding, findings_text, short_text
 from roofline_model.core.units import in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
@@ -58,7 +58,7 @@ _SHORT_COLUMNS = {
 """Head of a short answer's column → how it is printed; every other one is a plain number."""
 
 
-def print_short_answer(answer: ShortAnswer, more: str) -> None:
+def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> None:
     """Print what to take, the options by name, up to two caveats, and what to type next: a dozen lines."""
     has_choice = any(row.role == ROLES["take"] for row in answer.rows)
     show_line(answer.sentence, "bold" if has_choice else "bold red")
@@ -78,13 +78,13 @@ def print_short_answer(answer: ShortAnswer, more: str) -> None:
         show_line(f"Note: {note}", "yellow")
     if answer.next_command:
         show_line(f"Next: {answer.next_command} {answer.next_effect}".rstrip())
-    show_line(more, "dim")
+    show_more(more, is_shown=show_all)
 
 
-def more_sentence(ranking: Ranking, noun: str) -> str:
-    """Return what `--all` adds."""
+def added_by_all(ranking: Ranking, noun: str) -> str:
+    """Return what --all adds."""
     excluded = f" and why {len(ranking.excluded)} are excluded" if ranking.excluded else ""
-    return f"More: --all lists {len(ranking.options)} {noun}{excluded}."
+    return f"lists {len(ranking.options)} {noun}{excluded}"
 
 
 def loss_cells(option: Option) -> list[Cell]:

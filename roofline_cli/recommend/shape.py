@@ -28,7 +28,7 @@ from roofline_cli.recommend.model import (
     UniformOption,
     recommend_for_model,
 )
-from roofline_cli.recommend.model_view import more_sentence, print_short_answer
+from roofline_cli.recommend.model_view import added_by_all, print_short_answer
 from roofline_cli.recommend.stored import (
     ForceOption,
     OperatorOption,
@@ -285,7 +285,7 @@ def recommend_for_shape(
     elif ranking.choice is None:
         print_no_choice(ranking)
     else:
-        print_recommendation(ranking)
+        print_recommendation(ranking, show_all=show_all)
         if show_all:
             print_details(ranking)
     if ranking.choice is None:
@@ -348,9 +348,9 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
     return value
 
 
-def print_recommendation(ranking: Ranking) -> None:
+def print_recommendation(ranking: Ranking, *, show_all: bool) -> None:
     """Print what to take, the first options in a table, up to two caveats, and what to type next: a dozen lines."""
-    print_short_answer(product_answer(ranking), more_sentence(ranking, "formats"))
+    print_short_answer(product_answer(ranking), added_by_all(ranking, "formats"), show_all=show_all)
 
 
 def print_details(ranking: Ranking) -> None:

@@ -67,7 +67,7 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool, show_all: 
     if as_json:
         show_json(recommendations_json(recommendations))
     else:
-        print_stored(recommendations)
+        print_stored(recommendations, show_all=show_all)
         if show_all:
             print_stored_details(recommendations)
     if not any(ranking.options for ranking in recommendations.rankings):

@@ -16,6 +16,7 @@ from roofline_cli.screen.tables import (
     decimal_bytes,
     plus_minus,
     show_line,
+    show_more,
     show_notes,
     show_table,
 )
@@ -78,7 +79,7 @@ _ANSWER_COLUMNS = (
 _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 
-def print_stored(recommendations: StoredRecommendations) -> None:
+def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> None:
     """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines."""
     rankings = sorted(recommendations.rankings, key=lambda each: each.subject != "model")
     if not rankings:
@@ -94,7 +95,7 @@ def print_stored(recommendations: StoredRecommendations) -> None:
     if any(ranking.options for ranking in rankings):
         show_line(f"Next: {_next_command(rankings)}")
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
-    show_line(f"More: --all lists {hidden}, why, and what changed.", "dim")
+    show_more(f"lists {hidden}, why, and what changed", is_shown=show_all)
 
 
 def _print_answers(rankings: Sequence[StoredRanking]) -> None:

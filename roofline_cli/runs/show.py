@@ -17,6 +17,7 @@ from roofline_cli.screen.tables import (
     plus_minus,
     show_json,
     show_line,
+    show_more,
     show_notes,
     show_table,
 )
@@ -104,7 +105,14 @@ def show_run(
             }
         )
         return
-    _print_answer(info, summaries, models, [*state.restarts, *doubts], state.canary_sentence if state.slow else "")
+    _print_answer(
+        info,
+        summaries,
+        models,
+        [*state.restarts, *doubts],
+        state.canary_sentence if state.slow else "",
+        show_all=show_all,
+    )
     if plot:
         show_run_plots(plotted_chips(info, records, profiles, floors))
     if not show_all:
@@ -143,7 +151,13 @@ _ANSWER_COLUMNS = (
 
 
 def _print_answer(
-    run: RunInfo, summaries: Sequence[CaseSummary], models: Sequence[ModelResult], doubts: Sequence[str], slow: str
+    run: RunInfo,
+    summaries: Sequence[CaseSummary],
+    models: Sequence[ModelResult],
+    doubts: Sequence[str],
+    slow: str,
+    *,
+    show_all: bool,
 ) -> None:
     """Print how good the predictions were, or what the run decided of a model, and what to type next: a dozen lines."""
     from reports.cases.errors import overall_error
@@ -179,7 +193,7 @@ def _print_answer(
     show_notes([*notes, *([slow] if slow else []), *doubts])
     short = run.run_id[:8]
     show_line(f"Next: roofline report --run {short}")
-    show_line(f"More: --all lists every case; `roofline show {short} CASE` shows one whole.", "dim")
+    show_more(f"lists every case; `roofline show {short} CASE` shows one whole", is_shown=show_all)
 
 
 def is_of_model(case: CaseSummary) -> bool:

@@ -93,6 +93,12 @@ def show_notes(notes: Iterable[str]) -> None:
         show_line(f"Note: {brief(note)}", "yellow")
 
 
+def show_more(what: str, *, is_shown: bool) -> None:
+    """Print what --all adds, unless it was given."""
+    if not is_shown:
+        show_line(f"More: --all {what}.", "dim")
+
+
 def brief(text: str, most: int = NOTE_LENGTH) -> str:
     """Return a text of at most `most` characters, cut between words."""
     text = clean_line(text)

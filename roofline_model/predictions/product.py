@@ -22,7 +22,7 @@ from roofline_model.predictions.kernel import (
     ratio,
     undeclared,
 )
-from roofline_model.recommend.options import product_baseline
+from roofline_model.recommend.options import product_baseline, takes_both_operands
 
 Shape = tuple[int, int, int]
 """M, N, K."""
@@ -108,6 +108,7 @@ def predict_products(
 ) -> PredictionTable[ProductPrediction]:
     """Predict one shape in the formats asked for, else in the default ones and the user's `own`.
 
+    A default format is predicted as a recommendation runs it: by both operands where kernels do so, else as weights alone.
     A user's own format is a weight format (Q4_K, …): it is shown as the weight-only product that would run. A default
     format that the chip cannot compute in is excluded with its reason; one that was asked for by name raises
     `UnsupportedError`.
@@ -117,7 +118,7 @@ def predict_products(
     if formats is None:
         names = _default_formats(chip, baseline.format)
         excluded = [undeclared(chip, name) for name in names if not chip.declares(name)]
-        pairs = [format_pair(name) for name in names if chip.declares(name)]
+        pairs = [_default_pair(chip, get_format(name), baseline.format) for name in names if chip.declares(name)]
         pairs += [(fmt, get_format(baseline.format or "FP16")) for fmt in own]
     else:
         pairs = [format_pair(name) for name in formats]
@@ -133,3 +134,9 @@ def _default_formats(chip: Device, baseline: str | None) -> list[str]:
     if baseline is None or baseline in DEFAULT_FORMATS:
         return list(DEFAULT_FORMATS)
     return [baseline, *(name for name in DEFAULT_FORMATS if name != "FP16" or chip.declares(name))]
+
+
+def _default_pair(chip: Device, fmt: NumberFormat, baseline: str | None) -> Pair:
+    if baseline is None or fmt.key == baseline or takes_both_operands(chip, fmt, get_format(baseline)):
+        return fmt, fmt
+    return fmt, get_format(baseline)

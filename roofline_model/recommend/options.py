@@ -219,7 +219,7 @@ def _fastest_unit(device: Device, wanted: Sequence[NumberFormat]) -> NumberForma
 def _product_format(device: Device, fmt: NumberFormat, wide: NumberFormat) -> ProductFormat:
     """Raise `UnsupportedError` when the chip cannot compute in the format."""
     is_wide = fmt.key == wide.key
-    is_both = is_wide or _takes_both_operands(device, fmt, wide)
+    is_both = is_wide or takes_both_operands(device, fmt, wide)
     weight = fmt if is_both else stored_weight(fmt, wide)
     activation = fmt if is_both else wide
     return ProductFormat(
@@ -236,7 +236,7 @@ def _product_format(device: Device, fmt: NumberFormat, wide: NumberFormat) -> Pr
     )
 
 
-def _takes_both_operands(device: Device, fmt: NumberFormat, wide: NumberFormat) -> bool:
+def takes_both_operands(device: Device, fmt: NumberFormat, wide: NumberFormat) -> bool:
     """Return whether the activation is quantised too: the unit exists, is no slower than 16 bit, and kernels use it."""
     path = device.path(fmt.key)
     if path.kind != "native" or path.dense.value < device.peak_flops_per_s(wide.key):

@@ -91,9 +91,9 @@ def test_predictions_and_their_plot_fit_every_width(columns):
     for part in (
         "FLOP/s",
         "FLOP/byte",
-        "A FP16, B FP8_E4M3, C INT8, D NVFP4, E INT4 (C under B",
+        "A FP16, B FP8_E4M3, C INT8, D NVFP4, E INT4.FP16 (C under B",
         "small letter: ideal, on its roof; capital: expected",
-        "dotted: the expected roof of NVFP4 at this N and K, M from 1 to 16,384",
+        "dotted: the expected roof of INT4.FP16 at this N and K, M from 1 to 16,384",
         "◆ ridge of NVFP4: 475 TFLOP/s from 1,741 FLOP/byte",
     ):
         assert part in text, part
