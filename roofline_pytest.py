@@ -61,7 +61,9 @@ class _WithBenchmark:
 
     @pytest.fixture
     def roofline(self, request: pytest.FixtureRequest, benchmark: Any) -> Any:
-        """Measure a kernel and store it beside its roofline prediction; see `plugin.pytest_glue.fixtures.RooflineFixture`."""
+        """Measure a kernel and store it beside its roofline prediction; see
+        `plugin.pytest_glue.fixtures.RooflineFixture`.
+        """
         yield from load(request.config).fixture(request, benchmark)
 
 
@@ -70,7 +72,9 @@ class _WithoutBenchmark:
 
     @pytest.fixture
     def roofline(self, request: pytest.FixtureRequest) -> Any:
-        """Measure a kernel and store it beside its roofline prediction; see `plugin.pytest_glue.fixtures.RooflineFixture`."""
+        """Measure a kernel and store it beside its roofline prediction; see
+        `plugin.pytest_glue.fixtures.RooflineFixture`.
+        """
         yield from load(request.config).fixture(request, None)
 
 

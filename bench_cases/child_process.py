@@ -1,4 +1,7 @@
-"""Start a child that an interrupt from us reaches, and stop it so that it can store what it has. Standard library only."""
+"""Start a child that an interrupt from us reaches, and stop it so that it can store what it has.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ _TERMINAL_WAIT_S = 1.0
 def start_interruptible(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a command whose SIGINT is not ignored, although a shell that put us in the background has us ignore it.
 
-    `options` are those of `subprocess.Popen`. Outside the main thread Python changes no signal: the child inherits ours.
+    `options` are those of `subprocess.Popen`. Outside the main thread Python changes no signal: the child inherits
+    ours.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:

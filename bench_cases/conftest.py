@@ -29,7 +29,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test with a `spec` argument the cases of the operator in its name (`test_gemv`: gemv), `model_case` the models'."""
+    """Give a test with a `spec` argument the cases of the operator in its name (`test_gemv`: gemv), `model_case` the
+    models'.
+    """
     if "model_case" in metafunc.fixturenames:
         try:
             cases = _model_cases(metafunc.config)

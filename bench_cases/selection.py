@@ -27,8 +27,9 @@ def family_cases(
 ) -> Sequence[CaseSpec]:
     """Return the cases of every kernel of `device` in a family.
 
-    Raises `UnknownNameError` and `InvalidValueError` as `resolve_shapes` and `cases_for` do, all of them for products: every
-    format of the other kernels is a products' format, too, so that no format is refused which would have had cases.
+    Raises `UnknownNameError` and `InvalidValueError` as `resolve_shapes` and `cases_for` do, all of them for products:
+    every format of the other kernels is a products' format, too, so that no format is refused which would have had
+    cases.
     """
     if family == "products":
         return cases_for(device, resolve_shapes(shapes, device), formats, cache, modes)
@@ -49,4 +50,7 @@ def products_only(shapes: str) -> str | None:
     if not is_product_list(shapes):
         return None
     shown = shapes if len(shapes) <= 60 else f"{shapes[:60]}…"
-    return f"--roofline-shapes {shown}: sizes M×N×K are those of products; attention and operators come with quick, standard, full, llm:NAME"
+    return (
+        f"--roofline-shapes {shown}: sizes M×N×K are those of products; attention and operators come with quick, "
+        "standard, full, llm:NAME"
+    )

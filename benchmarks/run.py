@@ -51,8 +51,9 @@ ON_REQUEST = {
     "serving": "surfaces",
     "store_scale": "store",
 }
-"""Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two; store_scale
-fills half a gigabyte of disk."""
+"""Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two;
+store_scale fills half a gigabyte of disk.
+"""
 JSON_VERSION = 1
 
 

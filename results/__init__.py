@@ -1,7 +1,7 @@
 """Memory: records of runs, the store that keeps them, and what is asked of it. `open_store` is the door.
 
-What the commands do is here for Python: `import_any`, `compare_suites` and `gate`, `case_history`, `find_records`, `prune`, ….
-Names are imported when they are first used.
+What the commands do is here for Python: `import_any`, `compare_suites` and `gate`, `case_history`, `find_records`,
+`prune`, …. Names are imported when they are first used.
 """
 
 from __future__ import annotations

@@ -38,7 +38,10 @@ class PredictCommands(LazyGroup):
 predict = typer.Typer(cls=PredictCommands, help=COMMANDS["predict"][1])
 app = typer.Typer(
     cls=RootCommands,
-    help="Predict transformer-inference kernels from roofline theory, compare with measurements, choose a numeric format.",
+    help=(
+        "Predict transformer-inference kernels from roofline theory, compare with measurements, choose a numeric "
+        "format."
+    ),
     epilog="Start with `roofline doctor`, then `roofline predict gemv -N 4096 -K 4096 --hw gb10`.",
     add_completion=False,
     # Plain help and errors: readable when piped, and starting the command does not load rich.

@@ -46,7 +46,9 @@ class GemmGrid:
     K: tuple[int, ...]
     devices: tuple[Device, ...]
     pairs: tuple[tuple[NumberFormat, NumberFormat], ...]
-    """(weight, activation) of each product; the output is the activation's format where it is a float of 16 bit or more."""
+    """(weight, activation) of each product; the output is the activation's format where it is a float of 16 bit or
+    more.
+    """
 
     def __post_init__(self) -> None:
         for name in ("M", "N", "K", "devices", "pairs"):
@@ -54,7 +56,8 @@ class GemmGrid:
                 raise InvalidValueError(f"the sweep has no {name}: give at least one")
         if self.row_count > MAX_ROWS:
             raise InvalidValueError(
-                f"the sweep has {self.row_count:,} predictions, more than {MAX_ROWS:,}: use coarser steps or fewer formats"
+                f"the sweep has {self.row_count:,} predictions, more than {MAX_ROWS:,}: use coarser steps or fewer "
+                "formats"
             )
 
     @property
@@ -265,7 +268,8 @@ def _axis_part(name: str, part: str, text: str) -> Sequence[int]:
     values = [int(number) for number in numbers] if is_known else []
     if not is_known or min(values[:2]) < 1 or max(values[:2]) > MAX_DIMENSION:
         raise InvalidValueError(
-            f"{name}: {text[:60]!r} is not a list of sizes from 1 to {MAX_DIMENSION:,}; write 1,16,64 or 128:1024:128 or 1:4096:*2"
+            f"{name}: {text[:60]!r} is not a list of sizes from 1 to {MAX_DIMENSION:,}; write 1,16,64 or 128:1024:128 "
+            "or 1:4096:*2"
         )
     if len(values) == 1:
         return values

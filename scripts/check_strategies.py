@@ -1,9 +1,10 @@
-"""Print how the search does against the six named strategies on the trained tiny decoder: python scripts/check_strategies.py
+"""Print how the search does against the six named strategies on the trained tiny decoder: python
+scripts/check_strategies.py
 
-Trains the decoder (a minute), measures what every group of it loses in every format, and looks for plans that are faster
-than each strategy at no more loss, all measured as a whole. Three parts of the unseen text are kept apart: one for the
-losses, one for the choice, one for what is printed. About eight minutes on one core; `--quick` takes one and shows that it
-works. docs/theory/quality.md sums this output up.
+Trains the decoder (a minute), measures what every group of it loses in every format, and looks for plans that are
+faster than each strategy at no more loss, all measured as a whole. Three parts of the unseen text are kept apart: one
+for the losses, one for the choice, one for what is printed. About eight minutes on one core; `--quick` takes one and
+shows that it works. docs/theory/quality.md sums this output up.
 """
 
 from __future__ import annotations

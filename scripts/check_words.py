@@ -3,8 +3,8 @@
     python scripts/check_words.py            # a line per file
     python scripts/check_words.py -v FILE…   # every sentence and word
 
-Reads README, docs, the catalog of findings and the texts of tests/wording. Generated pages are left out: they repeat a catalog.
-Exits 1 when one of them breaks a rule.
+Reads README, docs, the catalog of findings and the texts of tests/wording. Generated pages are left out: they repeat a
+catalog. Exits 1 when one of them breaks a rule.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def sentences(paragraph: str) -> list[str]:
 
 
 def paragraphs(path: Path) -> Iterator[str]:
-    """Yield what a reader sees of a file: of Markdown the prose, of the catalog its words, of other texts the paragraphs."""
+    """Yield what a reader sees of a file: of Markdown the prose, of the catalog its words, of other texts the
+    paragraphs.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield from prose(text)

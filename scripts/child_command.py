@@ -25,7 +25,8 @@ def run_command(
     limit_s: float | None = None,
     limit_name: str = "",
 ) -> int:
-    """Show the command, run it and return its exit code: 130 when it was stopped after `limit_s`, 2 when it does not start.
+    """Show the command, run it and return its exit code: 130 when it was stopped after `limit_s`, 2 when it does not
+    start.
 
     A Ctrl-C or a SIGTERM that reaches us (`interruptible`) is handed on before it is raised.
     """
@@ -56,7 +57,9 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], folder: Path | None) -> subprocess.Popen[bytes]:
-    """Start a command that an interrupt from us reaches, although a shell that put us in the background has us ignore them."""
+    """Start a command that an interrupt from us reaches, although a shell that put us in the background has us ignore
+    them.
+    """
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # `nohup … &`; a child would inherit it
     if ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,8 +2,8 @@
 
     python scripts/count_walks.py [--list] [predict-gemm | case-to-report]
 
-A file is passed when one of its functions is called; importing it does not count, nor what runs while a module of the project
-is imported (class bodies, decorators, tables built from functions). `predict-gemm` asks the command line,
+A file is passed when one of its functions is called; importing it does not count, nor what runs while a module of the
+project is imported (class bodies, decorators, tables built from functions). `predict-gemm` asks the command line,
 `case-to-report` measures three GEMV cases on the CPU (host timer, one process), stores them and writes the HTML report.
 """
 

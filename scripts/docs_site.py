@@ -1,7 +1,7 @@
 """Hooks of mkdocs: pages made from the code, and links that leave docs/.
 
-The command line's pages are written from the commands themselves at every build, so they cannot grow old. A link to a file
-outside docs/ becomes that file's path: the site has no such page.
+The command line's pages are written from the commands themselves at every build, so they cannot grow old. A link to a
+file outside docs/ becomes that file's path: the site has no such page.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield every command of a group with its whole name. Typer brings its own click, so nothing is asked for its type."""
+    """Yield every command of a group with its whole name.
+
+    Typer brings its own click, so nothing is asked for its type.
+    """
     for part, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, f"{name} {part}")
@@ -83,7 +86,10 @@ def command_line_page() -> str:
 
     parts = [
         "# Command line",
-        "What `roofline COMMAND --help` prints, for every command. [Commands by task](commands.md) says which answers what.",
+        (
+            "What `roofline COMMAND --help` prints, for every command. [Commands by task](commands.md) says which answers "
+            "what."
+        ),
     ]
     for name, command in commands(typer.main.get_command(app), "roofline"):
         context = command.context_class(command, info_name=name, terminal_width=100, max_content_width=100)

@@ -1,7 +1,8 @@
-"""The little of GitHub's REST API that alerts and comments need. Standard library only; the token comes from GITHUB_TOKEN.
+"""The little of GitHub's REST API that alerts and comments need. Standard library only; the token comes from
+GITHUB_TOKEN.
 
-With `dry_run` nothing is sent: every change is printed, and lists are empty. Text that came from a benchmark is data of others:
-`harmless` keeps it from calling people or hiding text.
+With `dry_run` nothing is sent: every change is printed, and lists are empty. Text that came from a benchmark is data of
+others: `harmless` keeps it from calling people or hiding text.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ class GitHub:
 
 
 def harmless(text: str, most_chars: int = MOST_BODY_CHARS) -> str:
-    """Return text that mentions nobody, hides nothing and fits: `@` is followed by an invisible space, comments are shown."""
+    """Return text that mentions nobody, hides nothing and fits: `@` is followed by an invisible space, comments are
+    shown.
+    """
     text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
     text = re.sub(r"@(?=\w)", "@\u200b", text).replace("<!--", "&lt;!--")
     if len(text) <= most_chars:

@@ -1,7 +1,7 @@
 """One benchmark at a time on this machine, whoever started it: a lock that ends with the process that holds it.
 
-GitHub's concurrency groups end at the border of a repository; a machine that serves several repositories, or a person at
-its terminal beside the nightly job, needs this one. Standard library only; Linux.
+GitHub's concurrency groups end at the border of a repository; a machine that serves several repositories, or a person
+at its terminal beside the nightly job, needs this one. Standard library only; Linux.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _LOOK_S = 1.0
 
 
 def lock_path() -> Path:
-    """Return the lock's file: ROOFLINE_MACHINE_LOCK, else one in the folder for temporary files that all users share."""
+    """Return the lock's file: ROOFLINE_MACHINE_LOCK, else one in the folder for temporary files that all users
+    share.
+    """
     return Path(os.environ.get("ROOFLINE_MACHINE_LOCK") or Path(tempfile.gettempdir()) / LOCK_NAME)
 
 

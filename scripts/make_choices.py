@@ -1,7 +1,8 @@
-"""Write docs/theory/choices.md: the plan that `roofline recommend --model` takes on each chip, and what stands beside it.
+"""Write docs/theory/choices.md: the plan that `roofline recommend --model` takes on each chip, and what stands beside
+it.
 
-`python scripts/make_choices.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed file is
-stale. The text depends on the model's constants only: chips, formats, fitted tables, published losses.
+`python scripts/make_choices.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
+file is stale. The text depends on the model's constants only: chips, formats, fitted tables, published losses.
 """
 
 from __future__ import annotations

@@ -235,7 +235,9 @@ def _quantity_row(name: str, quantity: Quantity) -> Row:
 
 
 def readable(quantity: Quantity) -> str:
-    """Return value and unit as a reader expects them: GB/s, TFLOP/s, MHz, GB for DRAM, KiB or MiB for on-chip memory."""
+    """Return value and unit as a reader expects them: GB/s, TFLOP/s, MHz, GB for DRAM, KiB or MiB for on-chip
+    memory.
+    """
     value, unit = quantity.value, quantity.unit
     if unit == "B/s":
         return f"{value / GIGA:.{DIGITS}g} GB/s"

@@ -1,8 +1,9 @@
-"""Write the outputs in README.md, docs/index.md and docs/reference/measuring.md anew: each is what the command above it prints.
+"""Write the outputs in README.md, docs/index.md and docs/reference/measuring.md anew: each is what the command above it
+prints.
 
-A block under `<!-- output: N -->` holds one command, and the first N lines that it prints at 80 columns. Commands that read
-stored runs see those of examples/runs. A block under `<!-- summary: N lines of CASE in RUN -->` is what pytest prints
-at the end of a run. `--check` writes nothing and exits 1 when a page is stale.
+A block under `<!-- output: N -->` holds one command, and the first N lines that it prints at 80 columns. Commands that
+read stored runs see those of examples/runs. A block under `<!-- summary: N lines of CASE in RUN -->` is what pytest
+prints at the end of a run. `--check` writes nothing and exits 1 when a page is stale.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Write the tables of docs/theory/validation.md anew from a table of measured kernels: python
 scripts/make_validation.py KERNELS.csv
 
-The rows are not in this repository, so CI does not run this; what it writes says which file it was (SHA-256) and how many
-rows. Takes about four minutes for 27,000 rows. Text between the markers `<!-- NAME -->` and `<!-- end -->` is replaced.
+The rows are not in this repository, so CI does not run this; what it writes says which file it was (SHA-256) and how
+many rows. Takes about four minutes for 27,000 rows. Text between the markers `<!-- NAME -->` and `<!-- end -->` is
+replaced.
 """
 
 from __future__ import annotations
@@ -93,12 +94,14 @@ def summary(prediction: TablePrediction) -> str:
     for kind, members in kinds.items():
         expecteds = [member.expected for member in members]
         lines.append(
-            f"| {kind} | {len(members)} | **{_mean(expecteds, 'mape_ratio')}** | {_mean(expecteds, 'median_ratio')} | {_mean(expecteds, 'bias_ratio', True)} "
+            f"| {kind} | {len(members)} | **{_mean(expecteds, 'mape_ratio')}** | {_mean(expecteds, 'median_ratio')} | "
+            f"{_mean(expecteds, 'bias_ratio', True)} "
             f"| {_mean(expecteds, 'coverage_ratio')} | {_mean([member.ideal for member in members], 'mape_ratio')} |"
         )
     total = total_accuracy(prediction)
     lines.append(
-        f"| all rows | | {_percent(total.expected.mape_ratio)} | {_percent(total.expected.median_ratio)} | {_percent(total.expected.bias_ratio, True)} "
+        f"| all rows | | {_percent(total.expected.mape_ratio)} | {_percent(total.expected.median_ratio)} | "
+        f"{_percent(total.expected.bias_ratio, True)} "
         f"| {_percent(total.expected.coverage_ratio)} | {_percent(total.ideal.mape_ratio)} |"
     )
     return "\n".join(lines)
@@ -138,7 +141,8 @@ def groups_table(prediction: TablePrediction) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {group.op} | {group.phase} | {group.device} | {group.formats} | {group.expected.row_count} | {_columns(group.expected)} "
+        f"| {group.op} | {group.phase} | {group.device} | {group.formats} | {group.expected.row_count} | "
+        f"{_columns(group.expected)} "
         f"| {_percent(group.ideal.mape_ratio)} |"
         for group in sorted(
             group_accuracies(prediction), key=lambda group: (group.op, group.phase, group.device, group.formats)
@@ -173,7 +177,8 @@ def shipped_line(prediction: TablePrediction) -> str:
     expected = total_accuracy(prediction).expected
     return (
         f"With the shipped constants, which were fitted on these rows: MAPE {_percent(expected.mape_ratio)}, median "
-        f"{_percent(expected.median_ratio)}, {_percent(expected.coverage_ratio)} inside the interval. That is no test; the table above is."
+        f"{_percent(expected.median_ratio)}, {_percent(expected.coverage_ratio)} inside the interval. That is no test; "
+        "the table above is."
     )
 
 
@@ -184,7 +189,8 @@ def chips_table(left_out: Sequence[ChipLeftOut]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {group.device} | {group.op} {group.part} | {', '.join(group.sources)} | {group.provenance.removeprefix('transferred-')} "
+        f"| {group.device} | {group.op} {group.part} | {', '.join(group.sources)} | "
+        f"{group.provenance.removeprefix('transferred-')} "
         f"| {group.unseen.row_count} | {_columns(group.unseen)} |"
         for group in sorted(left_out, key=lambda group: (group.op, group.part, group.device))
     ]
@@ -239,7 +245,8 @@ def few_rows_table(table: KernelTable, fitted: TableFit) -> str:
         )
         alone, with_constants = total_accuracy(before).expected, total_accuracy(after).expected
         lines.append(
-            f"| {device} | {part} | {_percent(alone.mape_ratio)} / {_percent(alone.median_ratio)} | {_percent(with_constants.mape_ratio)} / "
+            f"| {device} | {part} | {_percent(alone.mape_ratio)} / {_percent(alone.median_ratio)} | "
+            f"{_percent(with_constants.mape_ratio)} / "
             f"{_percent(with_constants.median_ratio)} | {len(chosen)} | {with_constants.row_count} |"
         )
     return "\n".join(lines)

@@ -1,11 +1,11 @@
-"""Run the canary kernel alone, before a night begins: exit code 5 when the machine is in a slow state that no sensor shows.
+"""Run the canary kernel alone, before a night begins: exit code 5 when the machine is in a slow state that no sensor
+shows.
 
     python scripts/night_canary.py [--db URL|PATH] [--device cpu|cuda]
 
 The reading is compared with the healthy ones of earlier runs on this machine and software (see
-docs/reference/measuring.md, "The
-state of the machine"); with fewer than three of them it is not judged, and exits 0 with those words. It is not stored: every
-measuring run takes its own before the first case (a simulated one does not).
+docs/reference/measuring.md, "The state of the machine"); with fewer than three of them it is not judged, and exits 0
+with those words. It is not stored: every measuring run takes its own before the first case (a simulated one does not).
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def sentence(readings: Sequence[CanaryReading], earlier_count: int) -> str:
-    """Return what the last reading says, with how far from usual it is; `earlier_count`: the readings that "usual" stands on."""
+    """Return what the last reading says, with how far from usual it is; `earlier_count`: the readings that "usual"
+    stands on.
+    """
     from plugin.machine.canary import MIN_EARLIER
 
     last = readings[-1]

@@ -2,10 +2,10 @@
 
     python scripts/night_issues.py --night FOLDER [--repository OWNER/NAME] [--if-permitted] [--dry-run]
 
-Reads what the step `history` left in the night's folder. A change point has an id that stays the same on every later night
-(`alert_id`), and its issue carries that id as a mark: the same change never gets a second issue, however many nights it lasts.
-When a later level is back, or somebody annotated the change, the issue is closed with that reason. Needs GITHUB_TOKEN with
-`issues: write`.
+Reads what the step `history` left in the night's folder. A change point has an id that stays the same on every later
+night (`alert_id`), and its issue carries that id as a mark: the same change never gets a second issue, however many
+nights it lasts. When a later level is back, or somebody annotated the change, the issue is closed with that reason.
+Needs GITHUB_TOKEN with `issues: write`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
-    """Return the change points of all metrics, each event once: an error that moved because the time did is the time's."""
+    """Return the change points of all metrics, each event once: an error that moved because the time did is the
+    time's.
+    """
     timed = {
         (case["case_key"], change["run_id"])
         for document in documents
@@ -114,7 +116,9 @@ def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
 
 
 def alerts_of(document: dict[str, Any]) -> Iterator[Alert]:
-    """Yield the change points of `roofline history --all --json`, those that are over among them; never one that is better."""
+    """Yield the change points of `roofline history --all --json`, those that are over among them; never one that is
+    better.
+    """
     metric = document["metric"]
     for case in document["cases"]:
         for change in case["changes"]:
@@ -179,7 +183,10 @@ def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
         "",
         *(f"    {command}" for command in _commands(name, metric["key"], change)),
         "",
-        "It closes by itself when a later level is back, or when it is annotated as expected: see docs/how_to/nightly.md.",
+        (
+            "It closes by itself when a later level is back, or when it is annotated as expected: see "
+            "docs/how_to/nightly.md."
+        ),
     ]
     begins = "since" if change["kind"] == "step" else "drifting since"
     title = f"[roofline] {key} {size}: {name}{f' on {chip}' if chip else ''} {begins} {day}"

@@ -1,7 +1,9 @@
-"""What one night measures and what it is compared with: `NightPlan`, and the command line of every step. Needs nothing but Python.
+"""What one night measures and what it is compared with: `NightPlan`, and the command line of every step. Needs nothing
+but Python.
 
-The workflows and a person at a terminal run the same steps through `scripts/nightly.py`; what a step does stands here and
-nowhere else. A password never gets into a plan: a database on a server is named by ROOFLINE_DB, which every command reads.
+The workflows and a person at a terminal run the same steps through `scripts/nightly.py`; what a step does stands here
+and nowhere else. A password never gets into a plan: a database on a server is named by ROOFLINE_DB, which every command
+reads.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ class NightPlan:
             is_secret = holds_credentials if name == "packages" else holds_password
             if any(is_secret(text) for text in texts):
                 raise PlanError(
-                    f"--{name.replace('_', '-')} holds a password: put the URL into ROOFLINE_DB, or the password into PGPASSFILE"
+                    f"--{name.replace('_', '-')} holds a password: put the URL into ROOFLINE_DB, or the password into "
+                    "PGPASSFILE"
                 )
 
     def to_dict(self) -> dict[str, Any]:

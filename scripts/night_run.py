@@ -1,4 +1,6 @@
-"""What a night's run was, from the file that pytest wrote of it when it ended: its id, its chip, its counts. Standard library only."""
+"""What a night's run was, from the file that pytest wrote of it when it ended: its id, its chip, its counts. Standard
+library only.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class NightRun:
 
     @classmethod
     def read(cls, path: Path) -> NightRun | None:
-        """Return the run that a file of `--roofline-json` describes; None where there is none, or it is no such file."""
+        """Return the run that a file of `--roofline-json` describes; None where there is none, or it is no such
+        file.
+        """
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             run, records = document["run"], document["records"]
@@ -110,7 +114,9 @@ def _failures(records: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _warning(item: Mapping[str, Any] | str) -> str:
-    """Return a stored finding as its code and values, which `roofline explain` explains; older versions stored sentences."""
+    """Return a stored finding as its code and values, which `roofline explain` explains; older versions stored
+    sentences.
+    """
     if isinstance(item, str):
         return item
     values = ", ".join(f"{name} {value}" for name, value in item["values"].items())

@@ -13,11 +13,15 @@ from night_plan import NightPlan, read_json
 from night_run import NightRun
 
 HISTORIES = {metric: f"history-{metric}.json" for metric in ("time", "energy", "error")}
-"""What is watched over the nights → its file. `error`: of the expected time, so that a model that drifts away is seen, too."""
+"""What is watched over the nights → its file. `error`: of the expected time, so that a model that drifts away is seen,
+too.
+"""
 METRIC_NAMES = {"error": "prediction error"}
 """How a metric is called in a sentence, where its key alone says too little."""
 LAST_NIGHT = "diff-last-night.md"
-"""A pooled baseline that holds a slow night is no yardstick for the night on which it is mended; the night before is."""
+"""A pooled baseline that holds a slow night is no yardstick for the night on which it is mended; the night before
+is.
+"""
 DOCTOR = "doctor.json"
 FILES = (
     LAST_NIGHT,
@@ -88,7 +92,8 @@ def markdown(
     lines += open_changes(folder)
     lines += ["", "<details><summary>Steps</summary>", "", "| step | exit code | seconds | |", "|---|---|---|---|"]
     lines += [
-        f"| {step['step']} | {'–' if step['exit_code'] is None else step['exit_code']} | {step['seconds']:g} | {_one_line(step['note'])} |"
+        f"| {step['step']} | {'–' if step['exit_code'] is None else step['exit_code']} | {step['seconds']:g} | "
+        f"{_one_line(step['note'])} |"
         for step in steps
     ]
     lines += ["", "</details>", ""]
@@ -133,7 +138,9 @@ def open_changes(folder: Path) -> list[str]:
 
 
 def size_text(metric: str, change: Mapping[str, Any]) -> str:
-    """Return how much changed: relative where the metric has a scale, of quality and error the difference in its unit."""
+    """Return how much changed: relative where the metric has a scale, of quality and error the difference in its
+    unit.
+    """
     value = change["change_value"]
     if metric == "error":
         return f"{value * 100:+.1f} percentage points"

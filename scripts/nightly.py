@@ -3,7 +3,8 @@
 
     python scripts/nightly.py [STEP …] [--out FOLDER] [options]
 
-Without a step: all of them, in this order. With steps: those, on the plan that `plan` (or the whole night) left in FOLDER.
+Without a step: all of them, in this order. With steps: those, on the plan that `plan` (or the whole night) left in
+FOLDER.
 
 plan      write the plan of the night: label, tests, database, baseline, limits
 install   with --venv: build the environment as `make bench` does; a vendor's torch stays as it is
@@ -15,9 +16,9 @@ history   the change points of every case: time, energy, prediction error
 report    the HTML page, with what changed since the baseline
 summary   summary.md and summary.json; exits with the verdict of the night
 
-Exit codes: 0 nothing worse; 1 something got slower, is gone, is wrong or was not measured; 2 a step could not do its work;
-3 too much is ambiguous; 4 not comparable with the baseline; 5 the machine was in a slow state. docs/how_to/nightly.md
-says what to do for each.
+Exit codes: 0 nothing worse; 1 something got slower, is gone, is wrong or was not measured; 2 a step could not do its
+work; 3 too much is ambiguous; 4 not comparable with the baseline; 5 the machine was in a slow state.
+docs/how_to/nightly.md says what to do for each.
 """
 
 from __future__ import annotations
@@ -221,7 +222,9 @@ def bench(night: Night) -> int:
 
 
 def keep_spool(folder: str) -> None:
-    """Make .roofline/spool a link to a folder that outlives the workspace: pytest finds there what waits, and leaves there what has to."""
+    """Make .roofline/spool a link to a folder that outlives the workspace: pytest finds there what waits, and leaves
+    there what has to.
+    """
     link = Path(".roofline") / "spool"
     if not folder or link.is_symlink() or link.exists():
         return
@@ -253,7 +256,9 @@ def diff(night: Night) -> int:
 
 
 def history(night: Night) -> int:
-    """List the change points of time, energy and prediction error. They are told and filed, and fail no night: the diff does that."""
+    """List the change points of time, energy and prediction error. They are told and filed, and fail no night: the diff
+    does that.
+    """
     began = time.monotonic()
     for metric, name in summary.HISTORIES.items():
         code, text = _output(night.plan.history(metric))

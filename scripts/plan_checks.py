@@ -1,4 +1,5 @@
-"""What of a night's plan can be known to be wrong before an hour is spent on it. The tool's own readers decide, not a second set of rules.
+"""What of a night's plan can be known to be wrong before an hour is spent on it. The tool's own readers decide, not a
+second set of rules.
 
 They are imported where they are needed, and need nothing but Python: a plan is made before anything is installed.
 """
@@ -22,13 +23,17 @@ GIVEN_BY_A_NIGHT = {
     "--roofline-require-measured": "--require-measured says how many",
     "--roofline-json": "the run is run.json in the folder of the night",
 }
-"""Options of pytest that a night gives itself → what to use instead: given twice, it would look for its run elsewhere."""
+"""Options of pytest that a night gives itself → what to use instead: given twice, it would look for its run
+elsewhere.
+"""
 _AGAINST = re.compile(r"(latest|baseline)(.*)|branch:(.*)", re.IGNORECASE)
 _PASSWORD = re.compile(r"(?i)\b(ssl)?password\s*=\s*\S")
 
 
 def holds_password(text: str) -> bool:
-    """Return whether a text holds a password: in a database URL as `results.store.target` reads it, or as `password=…`."""
+    """Return whether a text holds a password: in a database URL as `results.store.target` reads it, or as
+    `password=…`.
+    """
     _import_ours()
     from results.store.target import mask_passwords
 
@@ -120,7 +125,10 @@ def _pytest_options(words: Sequence[str], given: Mapping[str, str]) -> Iterator[
         if name in given:
             yield f"--pytest-options holds {name}, which pytest is given already: {given[name]}"
         elif name.startswith("--roofline-") and name not in pytest_options:
-            yield f"--pytest-options holds {name[:60]}, which pytest does not know; `pytest --help` lists those of the group roofline"
+            yield (
+                f"--pytest-options holds {name[:60]}, which pytest does not know; `pytest --help` lists those of the "
+                "group roofline"
+            )
 
 
 def _import_ours() -> None:
@@ -130,11 +138,14 @@ def _import_ours() -> None:
 
 
 def stored_complaint(label: str, against: str, runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return what these stored runs (of `roofline runs --json`) show to be wrong with a label or a baseline; empty where nothing is."""
+    """Return what these stored runs (of `roofline runs --json`) show to be wrong with a label or a baseline; empty
+    where nothing is.
+    """
     taken = next((run for run in runs if run["label"] == label), None)
     if taken is not None:
         return (
-            f"--label {label} is taken by run {taken['run_id'][:8]} of {taken['started_at'][:16]}: one label, one night; "
+            f"--label {label} is taken by run {taken['run_id'][:8]} of {taken['started_at'][:16]}: one label, one "
+            "night; "
             "plan with another one, or without"
         )
     word = against.strip()

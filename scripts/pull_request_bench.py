@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Measure two checkouts against each other: base and head in turn (ABBA BAAB …), each time in a fresh process, then the diff.
+"""Measure two checkouts against each other: base and head in turn (ABBA BAAB …), each time in a fresh process, then the
+diff.
 
     python scripts/pull_request_bench.py --base FOLDER --head FOLDER --out FOLDER [--rounds 8] [--tests …] [-k …]
 
-Interleaving is what makes the answer independent of how the machine moves meanwhile; fresh processes are the unit of the
-diff. Results stay in FOLDER: a pull request never writes into the database of the nights, so it is never a baseline.
+Interleaving is what makes the answer independent of how the machine moves meanwhile; fresh processes are the unit of
+the diff. Results stay in FOLDER: a pull request never writes into the database of the nights, so it is never a
+baseline.
 
-Exit codes are those of `roofline diff`; 1 also when a case of the head fails that does not fail in the base, 2 when a side
-could not be measured (a round that measures nothing ends the comparison), 5 when the machine is in a slow state.
+Exit codes are those of `roofline diff`; 1 also when a case of the head fails that does not fail in the base, 2 when a
+side could not be measured (a round that measures nothing ends the comparison), 5 when the machine is in a slow state.
 """
 
 from __future__ import annotations
@@ -174,7 +176,9 @@ class Rounds:
 
     @property
     def remarks(self) -> list[str]:
-        """The rounds in which something failed, or fewer cases were measured than in others of either side, a line each."""
+        """The rounds in which something failed, or fewer cases were measured than in others of either side, a line
+        each.
+        """
         most = max((side_run.run.measured_count for side_run in self.done), default=0)
         return [side_run.sentence for side_run in self.done if side_run.failures or side_run.run.measured_count < most]
 
@@ -240,7 +244,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(contest: Contest, gates: list[str]) -> int:
-    """Prepare both sides, look at the canary, measure in turn, compare. Raises `PlanError` where a side cannot be measured."""
+    """Prepare both sides, look at the canary, measure in turn, compare. Raises `PlanError` where a side cannot be
+    measured.
+    """
     for side in SIDES:
         if contest.prepare and _call(shlex.split(contest.prepare), contest, side) != 0:
             raise PlanError(f"--prepare failed in {side}: {contest.prepare}")
@@ -260,7 +266,9 @@ def run(contest: Contest, gates: list[str]) -> int:
 
 
 def _measured(contest: Contest) -> Rounds:
-    """Measure all rounds. Raises `PlanError` for one that measured nothing: what is left would be compared as if it were all."""
+    """Measure all rounds. Raises `PlanError` for one that measured nothing: what is left would be compared as if it
+    were all.
+    """
     rounds = Rounds()
     print(f"order: {' '.join(side for side, _ in contest.order())} (ABBA: a steady drift is fair to both)", flush=True)
     for side, ordinal in contest.order():
@@ -344,7 +352,9 @@ def _bring_together(contest: Contest) -> None:
 
 
 def _compare(contest: Contest, gates: list[str], rounds: Rounds) -> int:
-    """Write diff.md, diff.json and diff.txt, with what failed in a round, and return the exit code of `roofline diff`."""
+    """Write diff.md, diff.json and diff.txt, with what failed in a round, and return the exit code of `roofline
+    diff`.
+    """
     names = [[contest.label(side, ordinal) for ordinal in range(contest.rounds)] for side in SIDES]
     sides = [",".join(labels) for labels in names]
     code = 2
@@ -398,7 +408,8 @@ def _finish(contest: Contest, rounds: Rounds, code: int) -> None:
     failed = sum(bool(side_run.failures) for side_run in rounds.done)
     said = f"; something failed in {failed} of {len(rounds.done)} rounds" if failed else ""
     print(
-        f"exit code {code}{said} · Markdown: {contest.out / 'diff.md'} · runs of both sides: {contest.database('head')}",
+        f"exit code {code}{said} · Markdown: {contest.out / 'diff.md'} · runs of both sides: "
+        f"{contest.database('head')}",
         flush=True,
     )
 

@@ -1,8 +1,10 @@
-"""Renew the vendored front-end files: `vendor_front_end.py` builds them with npm, `--check` only says whether they are as recorded.
+"""Renew the vendored front-end files: `vendor_front_end.py` builds them with npm, `--check` only says whether they are
+as recorded.
 
-Versions and checksums of all sources stand in `scripts/front_end/package.json` and `package-lock.json`. What is built goes to
-`reports/page/vendor` (shipped, inlined into every interactive report) and `tests/vendor` (test data), with its licences; each folder's
-`VENDORED.toml` records version, source and sha256. The build is exact: equal versions give equal files.
+Versions and checksums of all sources stand in `scripts/front_end/package.json` and `package-lock.json`. What is built
+goes to `reports/page/vendor` (shipped, inlined into every interactive report) and `tests/vendor` (test data), with its
+licences; each folder's `VENDORED.toml` records version, source and sha256. The build is exact: equal versions give
+equal files.
 """
 
 from __future__ import annotations
@@ -118,9 +120,14 @@ def _licence_text(package: Path) -> str:
 
 
 def _notice(modules: Path, packages: list[str]) -> str:
-    """Return what has to travel with the code: name, version, licence and copyright of every package, and the MIT terms."""
+    """Return what has to travel with the code: name, version, licence and copyright of every package, and the MIT
+    terms.
+    """
     lines = [
-        "plotly.js, a partial bundle (core, scatter, bar, box, scattergl), with what it needs. Permission notices of all:"
+        (
+            "plotly.js, a partial bundle (core, scatter, bar, box, scattergl), with what it needs. Permission notices of "
+            "all:"
+        )
     ]
     for name in packages:
         about = _about(modules / name)

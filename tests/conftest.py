@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, settings
 for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or name in ("COLUMNS", "LINES")]:
     del os.environ[_name]
 
-# Started in the background (`make test &`, a runner without a terminal) Python ignores SIGINT, and so would every process
-# that a test interrupts.
+# Started in the background (`make test &`, a runner without a terminal) Python ignores SIGINT, and so would every
+# process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,13 +32,15 @@ settings.register_profile(
 )
 settings.load_profile("roofline")
 
-# What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a quarter:
-# they import all of theirs to find that they have nothing to say.
+# What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a
+# quarter: they import all of theirs to find that they have nothing to say.
 INNER_OPTIONS = "-p no:hypothesispytest -p no:schemathesis -p no:anyio -p no:syrupy"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under xdist, begin with the files whose tests start processes: they take longest, and none should be left for the end."""
+    """Under xdist, begin with the files whose tests start processes: they take longest, and none should be left for the
+    end.
+    """
     if hasattr(config, "workerinput"):
         long = {item.path for item in items if _starts_processes(item)}
         items.sort(key=lambda item: item.path not in long)
@@ -50,7 +52,9 @@ def _starts_processes(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True, scope="session")
 def _quick_inner_runs() -> Iterator[None]:
-    """Give pytests started by tests our options instead of the user's (`-n 8`, say), which are for this one, and byte code."""
+    """Give pytests started by tests our options instead of the user's (`-n 8`, say), which are for this one, and byte
+    code.
+    """
     with pytest.MonkeyPatch.context() as patch:
         # A pytest run in this process ends with the modules forgotten that it imported. NumPy cannot be loaded twice,
         # SQLAlchemy warns: only what lies in the test's own folder is forgotten.

@@ -1,4 +1,5 @@
-"""The path of one case: predict, look for a reason not to run, prepare, measure. Every "no" is stored with the skipped case.
+"""The path of one case: predict, look for a reason not to run, prepare, measure. Every "no" is stored with the skipped
+case.
 
 Decided in order: shape rule, compute capability, functions of the installed torch, memory.
 """
@@ -59,7 +60,9 @@ def capability_reason(kernel: Kernel, capability: tuple[int, int] | None, who: s
 
 
 def chip_reason(kernel: Kernel, chip: Device) -> str | None:
-    """Return why a chip that is only predicted has no such kernel, or None: nobody may be promised what cannot run there."""
+    """Return why a chip that is only predicted has no such kernel, or None: nobody may be promised what cannot run
+    there.
+    """
     capability = chip.match.capability
     if kernel.device != "cuda" or capability is None:
         return None
@@ -90,7 +93,8 @@ def memory_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
     if needed <= MEMORY_SHARE * facts.free_bytes:
         return None
     return (
-        f"needs about {format_memory(needed)} ({format_memory(preparing)} to prepare, {format_memory(operands)} for two operand sets), "
+        f"needs about {format_memory(needed)} ({format_memory(preparing)} to prepare, {format_memory(operands)} for "
+        "two operand sets), "
         f"{format_memory(MEMORY_SHARE * facts.free_bytes)} of {format_memory(facts.free_bytes)} free memory may be used"
     )
 

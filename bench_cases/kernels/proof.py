@@ -1,8 +1,8 @@
 """Did the kernel run that the case names? torch's own record of one call says which operators it dispatched.
 
-The record shows which operator torch chose (this attention backend, this product, a graph that torch.compile made), not which
-kernel the operator's library took: that is `--roofline-attribution cupti`. It is taken by the profiler of torch's dispatcher, which
-needs no driver and no tracing interface, and never while a sample runs.
+The record shows which operator torch chose (this attention backend, this product, a graph that torch.compile made), not
+which kernel the operator's library took: that is `--roofline-attribution cupti`. It is taken by the profiler of torch's
+dispatcher, which needs no driver and no tracing interface, and never while a sample runs.
 """
 
 from __future__ import annotations
@@ -35,13 +35,19 @@ class KernelProof:
     """Looks once at what a call dispatches, when its first result is checked: after compilation, before any sample."""
 
     def __init__(self, name: str, proof: Sequence[str], call: Callable[[], Any]) -> None:
-        """`proof`: beginnings of names one of which shows the kernel; none: the kernel is plain torch, nothing can fall back."""
+        """`proof`: beginnings of names one of which shows the kernel; none: the kernel is plain torch, nothing can fall
+        back.
+        """
         self._name, self._proof, self._call = name, tuple(proof), call
         self.facts: dict[str, Any] = {}
-        """To be stored: `operator`, what showed the kernel, None where the record shows no operator at all; `seen_by`."""
+        """To be stored: `operator`, what showed the kernel, None where the record shows no operator at all;
+        `seen_by`.
+        """
 
     def checked(self, check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the check that looks before its first verdict; it then raises `OtherKernelError` for another kernel."""
+        """Return the check that looks before its first verdict; it then raises `OtherKernelError` for another
+        kernel.
+        """
 
         def look_and_check(output: Any) -> Any:
             __tracebackhide__ = True
@@ -76,9 +82,9 @@ def dispatched(call: Callable[[], Any]) -> tuple[str, ...]:
 def compiled_alone(fn: Callable[..., Any], *, backend: Any = "inductor") -> Callable[..., Any]:
     """Return `fn` through torch.compile, for the shapes of one case.
 
-    Dynamo counts recompilations per code object, over all cases of a process, and runs eager from the ninth on: what earlier cases
-    compiled is forgotten here. A graph that breaks, and the limit, raise Dynamo's errors instead of falling back. `backend` as of
-    `torch.compile`.
+    Dynamo counts recompilations per code object, over all cases of a process, and runs eager from the ninth on: what
+    earlier cases compiled is forgotten here. A graph that breaks, and the limit, raise Dynamo's errors instead of
+    falling back. `backend` as of `torch.compile`.
     """
     torch.compiler.reset()
     compiled: Callable[..., Any] = torch.compile(fn, dynamic=False, fullgraph=True, backend=backend)

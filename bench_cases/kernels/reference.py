@@ -1,12 +1,13 @@
 """The right answer: a float64 product of the very operands a kernel holds, and how far an output is from it.
 
-An operand is held as codes and scales, and stands for exact real numbers. What a right kernel may be off is worked out beside
-the product, number by number, by the law of `roofline_model.formats.rounding`; the number that uses most of it is the verdict.
+An operand is held as codes and scales, and stands for exact real numbers. What a right kernel may be off is worked out
+beside the product, number by number, by the law of `roofline_model.formats.rounding`; the number that uses most of it
+is the verdict.
 
-Every column is looked at until the weights are more than `MAX_WEIGHTS`, then a sample of them spread over the output (first and
-last always). Up to `MAX_ROWS` rows are looked at one by one. Of more rows, as many of a sample are, and beside them the sums of
-all rows in that many groups, each row with a sign of its own: whatever is wrong in a row that was not picked is in its sum.
-Shape and finiteness are checked everywhere.
+Every column is looked at until the weights are more than `MAX_WEIGHTS`, then a sample of them spread over the output
+(first and last always). Up to `MAX_ROWS` rows are looked at one by one. Of more rows, as many of a sample are, and
+beside them the sums of all rows in that many groups, each row with a sign of its own: whatever is wrong in a row that
+was not picked is in its sum. Shape and finiteness are checked everywhere.
 """
 
 from __future__ import annotations
@@ -38,16 +39,20 @@ PIECE_ELEMS = {"cuda": 1 << 24}
 """Elements of an output that are float64 at one time where it is; on a CPU as many as weights."""
 
 TENSOR_CORE_STEP = 16
-"""Terms that a tensor core adds before it cuts the sum off (4 to 16 by generation and format). Source: M. Fasi, N. Higham,
-M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021."""
+"""Terms that a tensor core adds before it cuts the sum off (4 to 16 by generation and format). Source: M. Fasi, N.
+Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021.
+"""
 FP8_SUM_ROUNDOFF = 2.0**-13
 FP8_STEP = 32
-"""FP8 tensor cores of Hopper keep about 14 bits of a running sum and add 32 terms at a time. Source: DeepSeek-V3 Technical
-Report, arXiv 2412.19437, section 3.5.2. Taken for every chip with FP8 tensor cores."""
+"""FP8 tensor cores of Hopper keep about 14 bits of a running sum and add 32 terms at a time. Source: DeepSeek-V3
+Technical Report, arXiv 2412.19437, section 3.5.2. Taken for every chip with FP8 tensor cores.
+"""
 TF32_CUT = 2.0**-9
 """Tensor cores read FP32 operands as TF32 by leaving out 13 bits: up to 2⁻¹⁰ of each of the two is lost."""
 EXP_ROUNDOFF = 2.0**-20
-"""Of an exponential in FP32: kernels take one of 20 right bits (`exp_u20` of torch's CPU kernels; CUDA's `ex2.approx` is better)."""
+"""Of an exponential in FP32: kernels take one of 20 right bits (`exp_u20` of torch's CPU kernels; CUDA's `ex2.approx`
+is better).
+"""
 HALF_SMALLEST = {"FP16": 2.0**-25}
 """Half the smallest number of a result's format, where sums of ordinary operands can be as small as that."""
 
@@ -105,14 +110,18 @@ class Expected:
     systematic: Tensor
     """Of what goes one way."""
     is_random: bool = True
-    """Whether the roundings of different numbers are independent, as random operands make them; those of like ones agree."""
+    """Whether the roundings of different numbers are independent, as random operands make them; those of like ones
+    agree.
+    """
     shared: Tensor | None = None
     """The part of `spread` that comes of roundings which several numbers share: those of decoded operands."""
     shared_count: int = 1
     """How many numbers, at most, share one."""
 
     def deviation(self, output: Tensor, where: str) -> Deviation:
-        """Return the number of `output` that is furthest off, or what is wrong with all of them where that is further."""
+        """Return the number of `output` that is furthest off, or what is wrong with all of them where that is
+        further.
+        """
         values = output.to(torch.float64)
         error = (values - self.exact).abs_()
         allowed = self.spread * spreads_allowed(self.exact.numel())
@@ -139,7 +148,9 @@ class Expected:
         return Deviation(found, found / used if used else 0.0, "all")
 
     def _gain(self, values: Tensor) -> Deviation:
-        """Return the deviation of the factor between output and exact numbers from 1: a wrong scale, however many hide it."""
+        """Return the deviation of the factor between output and exact numbers from 1: a wrong scale, however many hide
+        it.
+        """
         power = float(self.exact.square().sum())
         if power == 0:
             return Deviation(0.0, 0.0)
@@ -330,7 +341,9 @@ class HeldMatrix:
         return values
 
     def decoded(self) -> Tensor:
-        """Return the matrix in FP32 where it is (rows, K): scales multiplied first, each product rounded once, as codecs do."""
+        """Return the matrix in FP32 where it is (rows, K): scales multiplied first, each product rounded once, as
+        codecs do.
+        """
         codes = self.codes
         values = codes.float() if self.table is None else self.table.to(codes.device).float()[codes.int()]
         if self.code_zero:

@@ -56,7 +56,9 @@ def shape_cases(
 
 
 def rule_reason(name: str, rules: Iterable[Callable[[Mapping[str, int]], str | None]], case: Case) -> str | None:
-    """Return why the first rule that refuses the case's sizes does so, behind the kernel's name; None where none does."""
+    """Return why the first rule that refuses the case's sizes does so, behind the kernel's name; None where none
+    does.
+    """
     sizes = dict(case.shape)
     reason = next((refusal for rule in rules if (refusal := rule(sizes)) is not None), None)
     return None if reason is None else f"{name}: {reason}"

@@ -1,8 +1,9 @@
-"""The value types of the catalog: what every kernel tells, the kernels of products, and a case made from one. No torch here.
+"""The value types of the catalog: what every kernel tells, the kernels of products, and a case made from one. No torch
+here.
 
-A shape rule gives the reason why a kernel cannot run M, N and K, or None. Some kernels do not check: `torch._weight_int8pack_mm`
-on a CPU reads past its buffers when K is not a multiple of 16 (wrong numbers or a crash, seen with torch 2.13). So a rule is
-evaluated before any tensor exists.
+A shape rule gives the reason why a kernel cannot run M, N and K, or None. Some kernels do not check:
+`torch._weight_int8pack_mm` on a CPU reads past its buffers when K is not a multiple of 16 (wrong numbers or a crash,
+seen with torch 2.13). So a rule is evaluated before any tensor exists.
 """
 
 from __future__ import annotations
@@ -25,17 +26,23 @@ EMULATED_SUFFIX = "_emulated"
 """Kernels without a unit of their own carry it in their name, so that every stored record says it."""
 
 COMPILED_PROOF = ("## Call CompiledFxGraph", "triton_")
-"""How torch's record of a call shows a graph of Inductor, and the Triton kernels in it; the eager code shows operators instead."""
+"""How torch's record of a call shows a graph of Inductor, and the Triton kernels in it; the eager code shows operators
+instead.
+"""
 
 SOURCE_BYTES_PER_ELEMENT = 4
 QUANTIZE_BYTES_PER_ELEMENT = 18
-"""Most bytes per weight while it is quantised: FP32 source, scaled copy, its bits twice as int32, codes, scales; for a matrix
-of one piece (`quantizers.PIECE_ELEMS`), larger ones take less. (The peak of every quantiser is tested against it.)"""
+"""Most bytes per weight while it is quantised: FP32 source, scaled copy, its bits twice as int32, codes, scales; for a
+matrix of one piece (`quantizers.PIECE_ELEMS`), larger ones take less. (The peak of every quantiser is tested against
+it.)
+"""
 
 SEED = 20240
 FILL = f"uniform [-1, 1), seed {SEED} + role and size"
-"""What operands are filled with, stored as `extra["fill"]` of every record of bench_cases: data decide power, and through the
-clock they decide time. An H100 loses 6 % of its rate on one matrix product between easy and hard mantissas (CUTLASS issue 2004)."""
+"""What operands are filled with, stored as `extra["fill"]` of every record of bench_cases: data decide power, and
+through the clock they decide time. An H100 loses 6 % of its rate on one matrix product between easy and hard mantissas
+(CUTLASS issue 2004).
+"""
 
 
 class Kernel(Protocol):
@@ -71,7 +78,9 @@ class Kernel(Protocol):
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Beginnings of names in torch's record of a call, one of which shows that this kernel ran (`proof.KernelProof`)."""
+        """Beginnings of names in torch's record of a call, one of which shows that this kernel ran
+        (`proof.KernelProof`).
+        """
 
     def reason_against(self, case: Case) -> str | None:
         """Return why the kernel cannot run the case's shape, or None."""
@@ -96,7 +105,9 @@ class KernelSpec:
     needs: tuple[str, ...] = ()
     """Functions that torch must have; `a|b` means either."""
     proof: tuple[str, ...] = ()
-    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take its place."""
+    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take
+    its place.
+    """
     ops: tuple[str, ...] = ("gemv", "gemm")
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
@@ -203,7 +214,10 @@ def capability_gap(name: str, needed: CapabilityRange, here: tuple[int, int], wh
     lowest, highest = needed
     if here < lowest:
         return f"{name} needs compute capability ≥ {capability_text(lowest)}, {who} has {capability_text(here)}"
-    return f"{name} exists for compute capability {capabilities_text(lowest, highest)} only, {who} has {capability_text(here)}"
+    return (
+        f"{name} exists for compute capability {capabilities_text(lowest, highest)} only, {who} has "
+        f"{capability_text(here)}"
+    )
 
 
 ShapeRule = Callable[[int, int, int], str | None]

@@ -1,7 +1,9 @@
-"""A GGUF file decoded into a model folder: the trained model of `roofline demo`, whose weights a package of the extra brings.
+"""A GGUF file decoded into a model folder: the trained model of `roofline demo`, whose weights a package of the extra
+brings.
 
 A GGUF file stores weights in blocks of few bits. The folder holds the values of those blocks in 16 or 32 bits, and its
-config.json says so: a loss that is measured against it comes on top of the file's own. No torch here before `decode_gguf`.
+config.json says so: a loss that is measured against it comes on top of the file's own. No torch here before
+`decode_gguf`.
 """
 
 from __future__ import annotations

@@ -71,9 +71,9 @@ class HeldModels:
     ) -> HeldModel:
         """Return the model of a case, quantised as it says; the one before is given back first.
 
-        `calibration`: windows that an activation-aware method looks at. `has_original`: keep the 16-bit model beside it; False
-        where there is no room for both. Raises `UnsupportedError` with torchao's reason when
-        no layer became what the case measures: such a time would stand under a wrong name.
+        `calibration`: windows that an activation-aware method looks at. `has_original`: keep the 16-bit model beside
+        it; False where there is no room for both. Raises `UnsupportedError` with torchao's reason when no layer became
+        what the case measures: such a time would stand under a wrong name.
         """
         if case.is_plain or case.is_saved:
             return self.reference(case.model, device)

@@ -3,8 +3,8 @@
 A transformers model runs dozens of small operations per layer from Python, and torchao's Linears more. What that takes
 does not depend on how wide the model is. So two narrow models of the same class, with few layers and otherwise the same
 configuration, are quantised alike and timed: the difference of their times is that of the layers between them. What the
-twins' own kernels take is subtracted. On a GPU the twins' kernels run while the host goes on, and the host's time is what
-the twins take.
+twins' own kernels take is subtracted. On a GPU the twins' kernels run while the host goes on, and the host's time is
+what the twins take.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class _Ready:
 
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    """Seconds of one twin. Other work on the machine only ever adds: the fastest quarter is the framework's own time."""
+    """Seconds of one twin.
+
+    Other work on the machine only ever adds: the fastest quarter is the framework's own time.
+    """
 
     layers_count: int
     time_s: float
@@ -94,7 +97,9 @@ def host_time(model: nn.Module, case: ModelCase, work: ModelPass, chip: Device, 
 
 @lru_cache(maxsize=1)
 def _page_s_per_byte() -> float:
-    """Return the seconds that the first touch of a byte of fresh memory takes beyond writing it: the same fill, twice."""
+    """Return the seconds that the first touch of a byte of fresh memory takes beyond writing it: the same fill,
+    twice.
+    """
     size = 2 * MAPPED_BYTES
     fresh_s, kept_s = [], []
     for _ in range(5):
@@ -199,7 +204,9 @@ def _described(model: nn.Module, wide: str) -> dict[str, Any]:
 
 
 def loaded_reference(reference: ModelReference, model: nn.Module) -> ModelReference:
-    """Return a reference with the shape of the loaded model, where it was not known before (an id that was downloaded)."""
+    """Return a reference with the shape of the loaded model, where it was not known before (an id that was
+    downloaded).
+    """
     if reference.shape is not None:
         return reference
     try:

@@ -1,4 +1,6 @@
-"""The path of one case of a whole model: predict, load, quantise, look at memory, quality and host time, then measure the step."""
+"""The path of one case of a whole model: predict, load, quantise, look at memory, quality and host time, then measure
+the step.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,15 @@ HEADROOM_RATIO = 0.9
 TOKEN_ID_BYTES = 8
 """Token ids are 64-bit integers."""
 QUANTIZING_RATIO = 1.6
-"""Bytes at the peak of quantising over the 16-bit bytes: weights of 16 bits and of 8 with their scales, and one layer's work."""
+"""Bytes at the peak of quantising over the 16-bit bytes: weights of 16 bits and of 8 with their scales, and one layer's
+work.
+"""
 
 
 def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = None) -> None:
-    """Declare, then skip with a reason or measure a case with the `roofline` fixture; torch is imported after `declare`."""
+    """Declare, then skip with a reason or measure a case with the `roofline` fixture; torch is imported after
+    `declare`.
+    """
     target = _target(roofline.hardware)
     reason = _shape_reason(case)
     work = None if target is None or reason else case.work(target)
@@ -197,7 +203,9 @@ def _chip_reason(case: ModelCase, chip: Device) -> str | None:
 
 
 def _is_emulated(case: ModelCase, target: Target | None) -> bool:
-    """Return whether the first recipe that the chip can run decodes its weights apart; a measurement knows it of each layer."""
+    """Return whether the first recipe that the chip can run decodes its weights apart; a measurement knows it of each
+    layer.
+    """
     if case.is_plain or case.plan or case.is_compiled or target is None:
         return False
     recipes = recipes_of(parse_precision(case.precision).name, target.device)
@@ -205,7 +213,9 @@ def _is_emulated(case: ModelCase, target: Target | None) -> bool:
 
 
 def _target(chip: Device) -> Target | None:
-    """Return the chip of --hw as the choice of a recipe sees it, without kernel packages; None where torchao runs nothing."""
+    """Return the chip of --hw as the choice of a recipe sees it, without kernel packages; None where torchao runs
+    nothing.
+    """
     if chip.kind == "cpu":
         return Target("cpu")
     try:
@@ -248,17 +258,20 @@ def _wide_plan(case: ModelCase) -> FormatPlan:
 
 
 def _has_room_for_both(case: ModelCase, free: float | None, held_bytes: float, pass_bytes: float = 0.0) -> bool:
-    """Return whether the 16-bit model fits beside its quantised copy; `held_bytes` of models will be given back or used again.
+    """Return whether the 16-bit model fits beside its quantised copy; `held_bytes` of models will be given back or used
+    again.
 
-    `pass_bytes`: what the pass takes beside the weights. Raises `UnsupportedError` where not even the model alone can be
-    quantised (until the hand-over, its 16-bit weights and the quantised ones exist side by side), or the pass has no room.
+    `pass_bytes`: what the pass takes beside the weights. Raises `UnsupportedError` where not even the model alone can
+    be quantised (until the hand-over, its 16-bit weights and the quantised ones exist side by side), or the pass has no
+    room.
     """
     shape = case.model.shape
     if free is None:
         return True
     if pass_bytes > HEADROOM_RATIO * free:
         raise UnsupportedError(
-            f"{case.batch_count:,} × {case.context_count:,} tokens need about {pass_bytes / 1e9:.3g} GB for cache and logits, "
+            f"{case.batch_count:,} × {case.context_count:,} tokens need about {pass_bytes / 1e9:.3g} GB for cache and "
+            "logits, "
             f"{HEADROOM_RATIO * free / 1e9:.3g} GB are there; take a smaller batch or context"
         )
     if shape is None:
@@ -269,7 +282,8 @@ def _has_room_for_both(case: ModelCase, free: float | None, held_bytes: float, p
     needed = size if is_loaded_only else QUANTIZING_RATIO * size
     if needed > room:
         raise UnsupportedError(
-            f"{case.model.name} needs about {needed / 1e9:.3g} GB to be {'loaded' if is_loaded_only else 'quantised'} here, "
+            f"{case.model.name} needs about {needed / 1e9:.3g} GB to be {'loaded' if is_loaded_only else 'quantised'} "
+            "here, "
             f"{room / 1e9:.3g} GB are there for it; take a smaller model"
         )
     return is_loaded_only or needed + size <= room

@@ -62,7 +62,9 @@ class ModelCase:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the model comes quantised from its folder: nothing is applied, and there is no original to compare with."""
+        """Whether the model comes quantised from its folder: nothing is applied, and there is no original to compare
+        with.
+        """
         return bool(self.model.saved_precision)
 
     @property
@@ -82,7 +84,9 @@ class ModelCase:
 
     @property
     def kernel(self) -> str:
-        """Kernel name: transformers, or torchao's Linears, with the method, plan or cache where the case has its own."""
+        """Kernel name: transformers, or torchao's Linears, with the method, plan or cache where the case has its
+        own.
+        """
         name_parts = ["transformers" if self.is_plain else "torchao"]
         name_parts += [] if self.is_plain or self.method == ROUND_TO_NEAREST else [self.method.lower()]
         name_parts += ["saved"] if self.is_saved else []
@@ -128,7 +132,9 @@ class ModelCase:
         return ModelPass(shape, self.workload, plan, linear_paths(target, wide, is_compiled=self.is_compiled))
 
     def executed_work(self, became: Mapping[str, str], target: Target) -> ModelPass | None:
-        """Return the pass with what every Linear became (full name → precision); as `work` where that is no plan of ours."""
+        """Return the pass with what every Linear became (full name → precision); as `work` where that is no plan of
+        ours.
+        """
         shape, wide = self.model.shape, self.model.wide
         if shape is None:
             return None
@@ -157,9 +163,9 @@ def model_cases(
     """Return the cases of one model, its own format first.
 
     `shapes`: quick, standard or full decide what is not given; any other text (sizes of products) selects no model case
-    unless batches or contexts are. `formats` keeps what is listed: by its weight's format alone, or as `WEIGHT.ACTIVATION`;
-    a format that the set has not is added. `kv_formats` are measured with
-    16-bit weights in decode. Raises `InvalidValueError` (a method nobody knows, a plan that cannot be read).
+    unless batches or contexts are. `formats` keeps what is listed: by its weight's format alone, or as
+    `WEIGHT.ACTIVATION`; a format that the set has not is added. `kv_formats` are measured with 16-bit weights in
+    decode. Raises `InvalidValueError` (a method nobody knows, a plan that cannot be read).
     """
     if shapes not in ("quick", "standard", "full") and batches is None and contexts is None:
         return []
@@ -167,7 +173,8 @@ def model_cases(
     cases: list[ModelCase] = []
     if model.saved_precision and (plan_paths or kv_formats or method):
         raise InvalidValueError(
-            f"{model.name} is quantised already ({model.saved_precision}): --roofline-plan, --roofline-kv and --roofline-method are for 16-bit models"
+            f"{model.name} is quantised already ({model.saved_precision}): --roofline-plan, --roofline-kv and "
+            "--roofline-method are for 16-bit models"
         )
     sizes = [(b, c) for c in contexts or _contexts(shapes, device) for b in batches or _batches(shapes)]
     wide = model.wide
@@ -223,7 +230,9 @@ def _path(recipe: Recipe, weight: str, activation: str, wide: str, target: Targe
 
 
 def _precisions(shapes: str, device: Device, formats: Sequence[str] | None, wide: str) -> tuple[str, ...]:
-    """Return the model's own format and the set's precisions that are listed; a listed one that the set has not is added."""
+    """Return the model's own format and the set's precisions that are listed; a listed one that the set has not is
+    added.
+    """
     names = PRECISIONS if shapes == "full" else STANDARD[device] if shapes == "standard" else QUICK[device]
     runnable = (wide, *(name for name in names if recipes_of(name, device)))
     if formats is None:

@@ -24,7 +24,9 @@ from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import Workload
 
 STEP_TOLERANCE = 0.05
-"""Norm-wise difference of a step's logits from those of the whole sequence at once: 16-bit attention sums in another order."""
+"""Norm-wise difference of a step's logits from those of the whole sequence at once: 16-bit attention sums in another
+order.
+"""
 NARROW_CACHE_TOLERANCE = 0.25
 """The same with a narrow cache, whose scales may be chosen from other tokens."""
 
@@ -34,7 +36,9 @@ class ModelStep:
     """A call to time, its check, and the cache it reads."""
 
     fn: Callable[[], Tensor]
-    """Returns the logits of each sequence's last token (batch, vocabulary); of a model without logits its last states."""
+    """Returns the logits of each sequence's last token (batch, vocabulary); of a model without logits its last
+    states.
+    """
     check: Callable[[Any], float]
     """Relative error of an output against the whole sequence computed in one call."""
     tolerance: float
@@ -66,7 +70,8 @@ def make_step(model: nn.Module, ids: Tensor, workload: Workload, kv: str) -> Mod
     _call(model, ids[:, :-1], cache)
     if not cache.get_seq_length():
         raise UnsupportedError(
-            f"{type(model).__name__} leaves its key-value cache empty: it has no decode step; an encoder has --phase prefill"
+            f"{type(model).__name__} leaves its key-value cache empty: it has no decode step; an encoder has --phase "
+            "prefill"
         )
     last = ids[:, -1:].contiguous()
     _call(model, last, cache)
@@ -85,9 +90,9 @@ def make_step(model: nn.Module, ids: Tensor, workload: Workload, kv: str) -> Mod
 def compiled(model: nn.Module, *, backend: Any = "inductor") -> Iterator[None]:
     """Let calls of the model go through torch.compile inside the block; the model itself is left as it was.
 
-    One graph for the sizes of this case: what earlier cases compiled is forgotten, and would have made sizes symbolic here.
-    `backend` as of `torch.compile`. Raises `UnsupportedError` where there is no compiler, and for a model that it cannot take as
-    one graph.
+    One graph for the sizes of this case: what earlier cases compiled is forgotten, and would have made sizes symbolic
+    here. `backend` as of `torch.compile`. Raises `UnsupportedError` where there is no compiler, and for a model that it
+    cannot take as one graph.
     """
     from torch._dynamo.exc import (
         FailOnRecompileLimitHit,
@@ -165,14 +170,18 @@ def _filled_bytes(model: Any, ids: Tensor, kv: str) -> int:
 
 
 def _allow_cropping(cache: Any) -> None:
-    """Let layers with a sliding window keep what a crop takes them back to; transformers asks for this before the fact."""
+    """Let layers with a sliding window keep what a crop takes them back to; transformers asks for this before the
+    fact.
+    """
     for layer in cache.layers:
         if hasattr(layer, "activate_past_recording"):
             layer.activate_past_recording()
 
 
 def _take_back(cache: Any, tokens: int) -> None:
-    """Take one token off, and make sure that it is gone: a cache that grew from call to call would be timed at no size."""
+    """Take one token off, and make sure that it is gone: a cache that grew from call to call would be timed at no
+    size.
+    """
     try:
         cache.crop(-1)
         cached_count = int(cache.get_seq_length())

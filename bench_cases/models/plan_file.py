@@ -1,4 +1,6 @@
-"""Plans of `--roofline-plan`: read strictly, and their keys held against what the model is known to have. No torch here."""
+"""Plans of `--roofline-plan`: read strictly, and their keys held against what the model is known to have. No torch
+here.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,9 @@ _LLAMA_MODULES = (
 def read_plan(path: Path, model: ModelReference) -> tuple[tuple[str, str], ...]:
     """Return key → precision of a plan file, for one model.
 
-    Raises `DefinitionError` naming the file and the key: no JSON object, a key given twice, a precision nobody knows, and,
-    where the model's shape is known, a key that none of its layers can have. What only its modules tell is told when they
-    are there.
+    Raises `DefinitionError` naming the file and the key: no JSON object, a key given twice, a precision nobody knows,
+    and, where the model's shape is known, a key that none of its layers can have. What only its modules tell is told
+    when they are there.
     """
     where = f"--roofline-plan {path.name}"
     text = read_definition_text(path, where, f"give a JSON file such as {_PLAN}")
@@ -50,7 +52,8 @@ def read_plan(path: Path, model: ModelReference) -> tuple[tuple[str, str], ...]:
         reason = _why_unmatched(key, model)
         if reason:
             raise DefinitionError(
-                f"{where}: {shown(key)} matches no layer of {model.name}: {reason}. Keys are full names, groups (layers.3.qkv_proj), "
+                f"{where}: {shown(key)} matches no layer of {model.name}: {reason}. Keys are full names, groups "
+                "(layers.3.qkv_proj), "
                 f"re:PATTERN, {', '.join(ROLES)} or *"
             )
     return tuple(plan.items())

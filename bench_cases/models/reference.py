@@ -32,15 +32,20 @@ class ModelReference:
     text: str
     """What loads it: a seeded name, a folder, a hub id."""
     name: str
-    """What results call it; of a folder its own name and six digits of its config.json (of a decoded GGUF file the name that it
-    was decoded with), never a path."""
+    """What results call it; of a folder its own name and six digits of its config.json (of a decoded GGUF file the name
+    that it was decoded with), never a path.
+    """
     shape: ModelShape | None
     """None: its architecture is not one that can be predicted, or nothing of it is here yet."""
     why_no_shape: str = ""
     decoded_from: str = ""
-    """What its weights were stored in before they were decoded to 16 or 32 bits (`Q4_1`); empty for original weights."""
+    """What its weights were stored in before they were decoded to 16 or 32 bits (`Q4_1`); empty for original
+    weights.
+    """
     saved_precision: str = ""
-    """Of a folder that `save_quantized` wrote: what most of its layers are; empty for a model that is not quantised yet."""
+    """Of a folder that `save_quantized` wrote: what most of its layers are; empty for a model that is not quantised
+    yet.
+    """
 
     @property
     def wide(self) -> str:
@@ -51,8 +56,8 @@ class ModelReference:
 def find_model(text: str | None) -> ModelReference:
     """Return the reference of a model; None is the default.
 
-    A path that does not exist is an `UnsupportedError`, before anything is collected; what else cannot be loaded (an id nobody
-    has) is said when it is.
+    A path that does not exist is an `UnsupportedError`, before anything is collected; what else cannot be loaded (an id
+    nobody has) is said when it is.
     """
     model_name = (text or DEFAULT_MODEL).strip()
     if model_name in SEEDED_LLAMAS:
@@ -85,7 +90,8 @@ def _require_folder(text: str) -> None:
     path = user_path(text)
     if not path.exists():
         raise UnsupportedError(
-            f"no such folder: {shortened(text)}. Give a folder with config.json, a hub id, or {', '.join(SEEDED_LLAMAS)}"
+            f"no such folder: {shortened(text)}. Give a folder with config.json, a hub id, or "
+            f"{', '.join(SEEDED_LLAMAS)}"
         )
 
 

@@ -1,4 +1,6 @@
-"""Real transformers models to quantise and measure: a small Llama with seeded weights (no network), a folder, or a hub id."""
+"""Real transformers models to quantise and measure: a small Llama with seeded weights (no network), a folder, or a hub
+id.
+"""
 
 from __future__ import annotations
 
@@ -80,9 +82,9 @@ def load_model(
 ) -> LoadedModel:
     """Load a model by a seeded name, a local folder, or a Hugging Face id, with its tokenizer if it has one.
 
-    A folder that `save_quantized` wrote gives the quantised model, whose dtype is its own. is_offline: take an id from the
-    local cache only. Raises `UnsupportedError` in one line when it cannot be loaded, and when the checkpoint has not all of
-    the weights: no weight is ever drawn at random.
+    A folder that `save_quantized` wrote gives the quantised model, whose dtype is its own. is_offline: take an id from
+    the local cache only. Raises `UnsupportedError` in one line when it cannot be loaded, and when the checkpoint has
+    not all of the weights: no weight is ever drawn at random.
     """
     if name in SEEDED_LLAMAS:
         model = seeded_llama(name, seed=seed, dtype=dtype, device=device)
@@ -119,7 +121,9 @@ def load_model(
 
 
 def _from_checkpoint(transformers: Any, name: str, source: str, dtype: torch.dtype, local_only: bool) -> nn.Module:
-    """Load a 16-bit checkpoint whole; raises `UnsupportedError` naming a weight that it lacks or has in another shape."""
+    """Load a 16-bit checkpoint whole; raises `UnsupportedError` naming a weight that it lacks or has in another
+    shape.
+    """
     config = transformers.AutoConfig.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
     # Weights of another shape are let through, to be named below: transformers' own error names none of them.
     model, report = _class_for(transformers, config).from_pretrained(
@@ -159,7 +163,9 @@ def _hub_answers() -> bool:
 
 
 def _class_for(transformers: Any, config: Any) -> Any:
-    """Return the Auto class: a causal language model where the checkpoint names one, else the bare model (an encoder)."""
+    """Return the Auto class: a causal language model where the checkpoint names one, else the bare model (an
+    encoder).
+    """
     architectures = getattr(config, "architectures", None) or []
     is_causal = any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in architectures)
     return transformers.AutoModelForCausalLM if is_causal else transformers.AutoModel
@@ -180,7 +186,10 @@ def _unloadable(name: str, is_local: bool, error: Exception) -> str:
     near = nearest_names(name, SEEDED_LLAMAS)
     hint = f"Did you mean {near[0]}? " if near else ""
     where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"
-    return f"cannot load model {name!r} as a {where}: {message[:200].rstrip('.')}. {hint}Without a network: a local folder, or {_seeded_names()}"
+    return (
+        f"cannot load model {name!r} as a {where}: {message[:200].rstrip('.')}. {hint}Without a network: a local "
+        f"folder, or {_seeded_names()}"
+    )
 
 
 def _seeded_names() -> str:

@@ -21,7 +21,9 @@ class StepMemory:
     peak_bytes: int | None
     """Largest sum of what the step allocates beside what was there before it; None where nobody counts."""
     process_bytes: int | None
-    """Resident memory of the process (CPU) or memory the allocator holds on the device (CUDA), freed blocks given back."""
+    """Resident memory of the process (CPU) or memory the allocator holds on the device (CUDA), freed blocks given
+    back.
+    """
 
 
 def measure_memory(step: Callable[[], Any], device: str) -> StepMemory:

@@ -44,7 +44,8 @@ class QualityText:
 def quality_text(loaded: LoadedModel, vocabulary: int, device: str, text_path: Path | None) -> QualityText:
     """Return the tokens for a model: of the given file, else of Python's help, else random ones.
 
-    Every other window of a file is for calibration, none for both. Raises `InvalidValueError` for a file that is too short.
+    Every other window of a file is for calibration, none for both. Raises `InvalidValueError` for a file that is too
+    short.
     """
     device_kind = "cuda" if device.startswith("cuda") else "cpu"
     large = loaded.parameters_count > LARGE_PARAMETERS_COUNT

@@ -80,5 +80,6 @@ def _check_room(model: ModelReference, device: str) -> None:
     needed_bytes = parameter_counts(model.shape).total_count * get_format(model.wide).traffic_bytes_per_element
     if free_bytes is not None and needed_bytes > free_bytes:
         raise UnsupportedError(
-            f"{model.name} needs {needed_bytes / 1e9:.3g} GB to be loaded, {free_bytes / 1e9:.3g} GB are free; take a smaller model"
+            f"{model.name} needs {needed_bytes / 1e9:.3g} GB to be loaded, {free_bytes / 1e9:.3g} GB are free; take a "
+            "smaller model"
         )

@@ -1,4 +1,6 @@
-"""Measures one candidate beside the 16-bit model: both in the same fresh processes, so that their ratio is a paired one."""
+"""Measures one candidate beside the 16-bit model: both in the same fresh processes, so that their ratio is a paired
+one.
+"""
 
 from __future__ import annotations
 

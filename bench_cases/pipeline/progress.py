@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 FIRST_MEASUREMENT_S = 30.0
-"""Guess for measuring a small candidate in one process, before one was measured; with what a case of its size may need beside."""
+"""Guess for measuring a small candidate in one process, before one was measured; with what a case of its size may need
+beside.
+"""
 PER_BILLION_S = {"cpu": 240.0, "cuda": 25.0}
 
 

@@ -1,4 +1,6 @@
-"""Runs cases of `test_model_quant` with pytest in a process of its own, exactly as a user would, and reads their export and chip."""
+"""Runs cases of `test_model_quant` with pytest in a process of its own, exactly as a user would, and reads their export
+and chip.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,8 @@ def pytest_command(*arguments: str) -> list[str]:
 
 
 def run_pytest(command: list[str], log: Path, *, timeout_s: float) -> int | None:
-    """Run pytest with its output in `log`; return its exit code, None when it took longer than `timeout_s` and was ended.
+    """Run pytest with its output in `log`; return its exit code, None when it took longer than `timeout_s` and was
+    ended.
 
     It ends with this process, whatever ends it: a measurement that nobody waits for would disturb the next one.
     """
@@ -112,7 +115,9 @@ def export_of(path: Path) -> Mapping[str, Any] | None:
 
 
 def pytest_failure_text(log: Path, code: int | None) -> str:
-    """Return in one line why a run of pytest left no result: its own error where there is one, else the end of its output."""
+    """Return in one line why a run of pytest left no result: its own error where there is one, else the end of its
+    output.
+    """
     if code is None:
         return "time limit reached"
     try:

@@ -1,8 +1,9 @@
-"""Which precisions are worth measuring on a model: those the device really runs, by the expected time of their real path.
+"""Which precisions are worth measuring on a model: those the device really runs, by the expected time of their real
+path.
 
-A precision that would fall back to another one is not a candidate: it would be measured under a wrong name. Expected times
-hold what the library does per call beside the product, and the framework's own time on the host, measured on narrow twins
-of the model for the candidates that come first.
+A precision that would fall back to another one is not a candidate: it would be measured under a wrong name. Expected
+times hold what the library does per call beside the product, and the framework's own time on the host, measured on
+narrow twins of the model for the candidates that come first.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def predicted_option(
 ) -> Option:
     """Return one precision of a model with its predictions; None where there is none.
 
-    `method`: empty for the model's own format. `kernel`: what multiplies. `memory_bytes`: weights and cache. `host_s`: the
-    framework's own time, part of the expected one; None: not part of it. `time_finding`: why there is no expected time, or what
-    it leaves out.
+    `method`: empty for the model's own format. `kernel`: what multiplies. `memory_bytes`: weights and cache. `host_s`:
+    the framework's own time, part of the expected one; None: not part of it. `time_finding`: why there is no expected
+    time, or what it leaves out.
     """
     weight, _, activation = precision.partition(".")
     host = None if host_s is None else finding("host-time-included", host_s=host_s)
@@ -269,7 +270,8 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
 
 
 def _undisturbed(host: HostTime | None) -> HostTime | None:
-    """Return the framework's time with the fastest call in place of the lower quartile where other work was in every call.
+    """Return the framework's time with the fastest call in place of the lower quartile where other work was in every
+    call.
 
     The baseline and each candidate are looked at in turn: what disturbed one alone must not become a speed-up.
     """

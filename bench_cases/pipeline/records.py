@@ -84,9 +84,9 @@ class MeasuredQuality:
     def loss_pct(self) -> Spread | None:
         """Rise of the perplexity in percent; None where nothing was measured.
 
-        On text it is the measured ratio. On random tokens, where perplexity means nothing, it is exp(KL) − 1: the rise on
-        text that the 16-bit model writes itself, for there cross-entropy exceeds entropy by exactly KL. An encoder has no
-        perplexity: of it, the part of the rank agreement of similarities that is lost.
+        On text it is the measured ratio. On random tokens, where perplexity means nothing, it is exp(KL) − 1: the rise
+        on text that the 16-bit model writes itself, for there cross-entropy exceeds entropy by exactly KL. An encoder
+        has no perplexity: of it, the part of the rank agreement of similarities that is lost.
         """
         if self.ranks is not None:
             low, high = (
@@ -258,7 +258,9 @@ def _prediction(data: Mapping[str, Any] | None) -> PredictedTime | None:
 
 
 def _expected(records: list[Mapping[str, Any]]) -> PredictedTime | None:
-    """Return the shortest of the processes' expected times: each measures the framework's own time anew, and other work only adds."""
+    """Return the shortest of the processes' expected times: each measures the framework's own time anew, and other work
+    only adds.
+    """
     predicted = [
         prediction
         for record in records
@@ -322,7 +324,9 @@ class SavedModel:
     is_equal_after_reload: bool
     """Whether the reloaded model's logits of the measured pass are equal to the last bit."""
     is_as_measured: bool | None
-    """Whether its pass and its bytes are those of the measured model, digit by digit; None: too little was stored to tell."""
+    """Whether its pass and its bytes are those of the measured model, digit by digit; None: too little was stored to
+    tell.
+    """
     summary: str
     engines: tuple[tuple[str, str, str], ...]
     """(engine, yes / no / unverified, why) of those that may serve it."""

@@ -28,7 +28,8 @@ _HEADER = (
 )
 
 _LEGEND = (
-    "Speed-ups are against the 16-bit model. *ideal*: bytes and FLOPs alone; *expected*: the kernels that the library runs here "
+    "Speed-ups are against the 16-bit model. *ideal*: bytes and FLOPs alone; *expected*: the kernels that the library "
+    "runs here "
     "and the framework's own time; *measured*: geometric mean over processes with its 95 % interval."
 )
 

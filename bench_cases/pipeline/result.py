@@ -51,7 +51,9 @@ class PipelineResult:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Everything to be said beside the table: verdict, predictions against the clock, quality, what is saved, doubts."""
+        """Everything to be said beside the table: verdict, predictions against the clock, quality, what is saved,
+        doubts.
+        """
         return sentences(self)
 
     def plain(self) -> dict[str, Any]:

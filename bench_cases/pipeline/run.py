@@ -1,4 +1,5 @@
-"""The whole way from a model to a decision: load, recommend, quantise and benchmark, judge, save (the seeds' `run_pipeline`).
+"""The whole way from a model to a decision: load, recommend, quantise and benchmark, judge, save (the seeds'
+`run_pipeline`).
 
 Every finished step is stored in the folder, so that the same command goes on where an interrupted one was. Models are
 measured by pytest in processes of their own, as everything here is, and their runs are in the results database.
@@ -80,16 +81,18 @@ def run_pipeline(
     progress: Tell | None = None,
     seams: PipelineSeams | None = None,
 ) -> PipelineResult:
-    """Load, recommend, quantise, benchmark and judge a model; save the winner, if there is one, and a report into `output`.
+    """Load, recommend, quantise, benchmark and judge a model; save the winner, if there is one, and a report into
+    `output`.
 
-    model: a seeded name, a folder as `save_pretrained` writes it, or a hub id. Limits: weights and cache together in decimal
-    gigabytes, the time of one pass, the rise of the perplexity in percent (None: no limit). candidates: how many precisions
-    are measured; formats: which ones may be (None: all that this device really runs). processes: fresh processes per
-    candidate, each measures it beside the 16-bit model. db: results database of the runs. fresh: forget what `output`
-    holds of an earlier pipeline; without it, finished steps of the same settings are used again.
+    model: a seeded name, a folder as `save_pretrained` writes it, or a hub id. Limits: weights and cache together in
+    decimal gigabytes, the time of one pass, the rise of the perplexity in percent (None: no limit). candidates: how
+    many precisions are measured; formats: which ones may be (None: all that this device really runs). processes: fresh
+    processes per candidate, each measures it beside the 16-bit model. db: results database of the runs. fresh: forget
+    what `output` holds of an earlier pipeline; without it, finished steps of the same settings are used again.
 
-    Raises a `RooflineError` in one line: a model that does not load or has nothing to quantise, other settings in the folder,
-    a full disk, a machine that is not `hw`. No limit that is missed and no candidate that fails is an error: see the verdict.
+    Raises a `RooflineError` in one line: a model that does not load or has nothing to quantise, other settings in the
+    folder, a full disk, a machine that is not `hw`. No limit that is missed and no candidate that fails is an error:
+    see the verdict.
     """
     settings = make_settings(
         model,
@@ -206,7 +209,8 @@ class _Pipeline:
         chip = self._seams.find_chip(settings.hw, pipeline_case(reference, reference.wide, settings, target.device))
         if (chip.kind == "cpu") != (target.device == "cpu"):
             raise UnsupportedError(
-                f"torch runs on {target} here, which is not {chip.key}: a pipeline measures; `roofline recommend --model` predicts for other chips"
+                f"torch runs on {target} here, which is not {chip.key}: a pipeline measures; `roofline recommend "
+                "--model` predicts for other chips"
             )
         recommendation = recommend_precisions(
             reference, settings, chip, target, lambda case, work: opened.host_time(case, work, chip)
@@ -320,4 +324,7 @@ def _pair_text(pair: MeasuredPair) -> str:
     speedup = measured_speedup(pair.baseline, candidate_case)
     if speedup is None:
         return f"{candidate_case.precision}: {candidate_case.status}: {candidate_case.reason or pair.baseline.reason}"
-    return f"{candidate_case.precision}: {format_time(candidate_case.median_s)} against {format_time(pair.baseline.median_s)}, {speedup}"
+    return (
+        f"{candidate_case.precision}: {format_time(candidate_case.median_s)} against "
+        f"{format_time(pair.baseline.median_s)}, {speedup}"
+    )

@@ -1,4 +1,6 @@
-"""Quantises the winner as it was measured, saves it with its tokenizer, and loads it again to compare to the last bit."""
+"""Quantises the winner as it was measured, saves it with its tokenizer, and loads it again to compare to the last
+bit.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ def save_winner(case: ModelCase, measured: MeasuredCase, folder: Path, device: s
         is_equal = torch.equal(_step(reloaded, case, ids).fn(), logits)
         if not is_equal:
             raise UnsupportedError(
-                f"the saved {case.precision} model computes other logits after reloading: it was not kept; please report this"
+                f"the saved {case.precision} model computes other logits after reloading: it was not kept; please "
+                "report this"
             )
         if target.exists():  # left by a run that was killed between naming and noting it
             shutil.rmtree(target)
@@ -79,7 +82,8 @@ def _write(held_model: HeldModel, partial: Path) -> None:
         save_quantized(held_model.loaded.model, partial, held_model.result, tokenizer=held_model.loaded.tokenizer)
     except InvalidValueError as error:
         raise InvalidValueError(
-            f"the model cannot be written to {partial.parent}: {error} (free space if the disk is full, then give the same command again)"
+            f"the model cannot be written to {partial.parent}: {error} (free space if the disk is full, then give the "
+            "same command again)"
         ) from None
 
 
@@ -94,5 +98,6 @@ def _check_room(folder: Path, size_bytes: int) -> None:
     free_bytes = shutil.disk_usage(folder).free
     if SPARE_RATIO * size_bytes > free_bytes:
         raise InvalidValueError(
-            f"{folder} has {free_bytes / 1e9:.3g} GB free, the model takes {SPARE_RATIO * size_bytes / 1e9:.3g} GB: free space, then give the same command again"
+            f"{folder} has {free_bytes / 1e9:.3g} GB free, the model takes {SPARE_RATIO * size_bytes / 1e9:.3g} GB: "
+            "free space, then give the same command again"
         )

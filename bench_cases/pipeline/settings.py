@@ -83,7 +83,9 @@ class PipelineSettings:
         return find_model(self.model).name
 
     def described(self) -> dict[str, Any]:
-        """Return plain JSON values that are equal exactly where results may be shared: file contents and releases included."""
+        """Return plain JSON values that are equal exactly where results may be shared: file contents and releases
+        included.
+        """
         described = asdict(self)
         described["formats"] = None if self.formats is None else list(self.formats)
         return described | {
@@ -162,7 +164,9 @@ def _precision_names(formats: list[str] | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _model_fingerprint(text: str) -> list[list[Any]]:
-    """Return names, sizes and change times of a folder's files, the contents of the small ones; empty for anything else."""
+    """Return names, sizes and change times of a folder's files, the contents of the small ones; empty for anything
+    else.
+    """
     path = user_path(text)
     if not path.is_dir():
         return []

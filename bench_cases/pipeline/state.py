@@ -1,7 +1,7 @@
 """The folder of a pipeline: what is finished survives any end of the process, and nothing is ever half-written.
 
-`pipeline.json` holds the settings and every finished step; each change replaces the file as a whole. A lock keeps a second
-pipeline out while the first one lives, and goes with the process that holds it.
+`pipeline.json` holds the settings and every finished step; each change replaces the file as a whole. A lock keeps a
+second pipeline out while the first one lives, and goes with the process that holds it.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class PipelineState:
 def opened_state(folder: Path, settings: Mapping[str, Any], *, is_fresh: bool = False) -> Iterator[PipelineState]:
     """Open a folder for a pipeline: new, empty, or begun by one with the same settings. Held for this process alone.
 
-    is_fresh: forget what a pipeline left there. Raises `InvalidValueError` for a folder of something else, of other settings,
-    or in use; `DefinitionError` for a damaged state file.
+    is_fresh: forget what a pipeline left there. Raises `InvalidValueError` for a folder of something else, of other
+    settings, or in use; `DefinitionError` for a damaged state file.
     """
     with one_line_os_errors(folder):
         _check_place(folder)
@@ -103,7 +103,8 @@ def one_line_os_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InvalidValueError(
-            f"{folder} cannot be written: {error.strerror or error}; free space or name another folder with -o, then give the same command again"
+            f"{folder} cannot be written: {error.strerror or error}; free space or name another folder with -o, then "
+            "give the same command again"
         ) from None
 
 
@@ -114,7 +115,8 @@ def _check_place(folder: Path) -> None:
         foreign = sorted(entry.name for entry in folder.iterdir() if not _is_ours(entry.name))
         if foreign:
             raise InvalidValueError(
-                f"{folder} holds {foreign[0][:60]} and no {STATE_FILE}: it is not a pipeline's folder; name a new one with -o"
+                f"{folder} holds {foreign[0][:60]} and no {STATE_FILE}: it is not a pipeline's folder; name a new one "
+                "with -o"
             )
 
 
@@ -138,7 +140,9 @@ def _takes_lock(file: IO[str]) -> bool:
 
 
 def _forget(folder: Path) -> None:
-    """Remove what a pipeline wrote; other files stay. The state goes first, so that a half-done removal is never trusted."""
+    """Remove what a pipeline wrote; other files stay. The state goes first, so that a half-done removal is never
+    trusted.
+    """
     for name in _OWN:
         target = folder / name
         if name == LOCK_FILE:
@@ -162,11 +166,13 @@ def _read_steps(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         raise DefinitionError(f"{path} is damaged ({str(error)[:80]}): start again with --fresh") from None
     if version != STATE_VERSION:
         raise DefinitionError(
-            f"{path} was written by another release (version {version!r}, this one reads {STATE_VERSION}): start again with --fresh"
+            f"{path} was written by another release (version {version!r}, this one reads {STATE_VERSION}): start again "
+            "with --fresh"
         )
     changed = differences(json.loads(json.dumps(settings)), stored)
     if changed and steps:  # a slip in the first command costs nothing
         raise InvalidValueError(
-            f"{folder} was begun with other settings ({', '.join(changed[:6])}): give those again, name another folder with -o, or start again with --fresh"
+            f"{folder} was begun with other settings ({', '.join(changed[:6])}): give those again, name another folder "
+            "with -o, or start again with --fresh"
         )
     return steps

@@ -1,4 +1,6 @@
-"""The verdict: how many times faster each candidate was measured, the fastest one within the limits, or by how much it misses."""
+"""The verdict: how many times faster each candidate was measured, the fastest one within the limits, or by how much it
+misses.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ class MeasuredSpeedup:
 def measured_speedup(baseline: MeasuredCase, candidate: MeasuredCase) -> MeasuredSpeedup | None:
     """Return the geometric mean over processes of the ratios of medians; None when no process measured both.
 
-    The interval is the wider of two: what the ratios of fresh processes differ by (Student's t on their logarithms, from
-    two processes on), and what the medians' own intervals inside the processes allow.
+    The interval is the wider of two: what the ratios of fresh processes differ by (Student's t on their logarithms,
+    from two processes on), and what the medians' own intervals inside the processes allow.
     """
     base, candidate_times = _by_process(baseline.times), _by_process(candidate.times)
     shared = [process for process in base if process in candidate_times]
@@ -125,7 +127,9 @@ class LimitExcess:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOption:
-    """An option with the pair of measurements that decides about it: the 16-bit model's and its own, by the same processes."""
+    """An option with the pair of measurements that decides about it: the 16-bit model's and its own, by the same
+    processes.
+    """
 
     option: Option
     """As it was predicted."""
@@ -175,8 +179,8 @@ def judge(
 ) -> Verdict:
     """Return the verdict on what was measured. `pairs`: one per candidate of the recommendation, in its order.
 
-    A candidate wins when its speed-up's whole interval is above 1 and it keeps the limits; where the 16-bit model misses a
-    limit, the fastest one that keeps them wins whether it is faster or not.
+    A candidate wins when its speed-up's whole interval is above 1 and it keeps the limits; where the 16-bit model
+    misses a limit, the fastest one that keeps them wins whether it is faster or not.
     """
     judged = sorted(
         (_judged(option, pair, limits) for option, pair in zip(recommendation.candidates, pairs, strict=True)),

@@ -24,7 +24,9 @@ AGREES_RATIO = 0.1
 
 
 def sentences(result: PipelineResult) -> tuple[str, ...]:
-    """Return everything to be said beside the table: verdict, predictions against the clock, quality, what is saved, doubts."""
+    """Return everything to be said beside the table: verdict, predictions against the clock, quality, what is saved,
+    doubts.
+    """
     lines = [result.sentence]
     verdict = result.verdict
     described = (
@@ -98,7 +100,8 @@ def how_it_misses(option: MeasuredOption) -> str:
         return f"measured {speedup} as fast, from too few samples to rely on"
     if speedup.value > 1:
         return (
-            f"measured {speedup} as fast: the interval reaches down to {speedup.low_value:.2f}, so that it is not faster beyond the noise; "
+            f"measured {speedup} as fast: the interval reaches down to {speedup.low_value:.2f}, so that it is not "
+            "faster beyond the noise; "
             "more processes (--processes) narrow it"
         )
     return f"measured {speedup} as fast: no gain, within the noise"
@@ -174,7 +177,8 @@ def prediction_sentence(option: MeasuredOption, baseline: Option, wide: str) -> 
         steps.append(f"the kernels that run here {kernels:.2f}×")
     if expected is not None and kernels is not None:
         steps.append(
-            f"{expected:.2f}× was expected with the framework's own time ({format_time(base.host_s, 3)} of a {wide} pass, {format_time(own_predictions.host_s, 3)} of this)"
+            f"{expected:.2f}× was expected with the framework's own time ({format_time(base.host_s, 3)} of a {wide} "
+            f"pass, {format_time(own_predictions.host_s, 3)} of this)"
         )
     elif expected is not None:
         steps.append(f"{expected:.2f}× was expected, without the framework's own time")
@@ -198,7 +202,8 @@ def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seede
         parts.append(f"perplexity × {_spread(quality.perplexity)}")
     if quality.cosine is not None and quality.ranks is not None and quality.nearest is not None:
         parts.append(
-            f"embeddings' cosine {_spread(quality.cosine)}, rank agreement of their similarities {_spread(quality.ranks)}"
+            f"embeddings' cosine {_spread(quality.cosine)}, rank agreement of their similarities "
+            f"{_spread(quality.ranks)}"
         )
         parts.append(f"{100 * quality.nearest.value:.3g} % keep their nearest neighbour")
     text = f"{', '.join(parts)} on {quality.tokens_count or 0:,} tokens of {quality.text}"
@@ -222,7 +227,10 @@ def _loss_text(quality: MeasuredQuality, limits: PipelineLimits) -> str:
     if loss.value > limits.loss_pct:
         return f"; quality not kept: {loss_text} lost, {limits.loss_pct:g} % allowed"
     if loss.high_value is not None and loss.high_value > limits.loss_pct:
-        return f"; quality kept, but not surely: {loss_text} lost, {limits.loss_pct:g} % allowed; a longer text (--text) tells"
+        return (
+            f"; quality kept, but not surely: {loss_text} lost, {limits.loss_pct:g} % allowed; a longer text (--text) "
+            "tells"
+        )
     return f"; quality kept: {loss_text} lost, {limits.loss_pct:g} % allowed"
 
 

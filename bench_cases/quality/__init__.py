@@ -7,9 +7,10 @@
 Where to find what: `estimates` intervals, `token_windows` texts, `model_outputs` running models, `token_scores` logits,
 `layer_formats` / `activation_codecs` / `substitution` narrow layers for a while, `tensor_quality` / `layer_outputs` /
 `model_quality` / `generation_quality` / `embedding_quality` the figures, `sensitivity*` who can bear what, `rank_check`
-whether a ranking knows anything, `whole_plan` / `mixed_cache` / `attention_products` / `strategy_quality` whole strategies,
-`part_losses` / `strategy_check` the search with measured losses, `variants` one model scored against itself,
-`tiny_decoder` / `python_help` a trained model without a network. Nothing here reads a clock. Names load when they are used.
+whether a ranking knows anything, `whole_plan` / `mixed_cache` / `attention_products` / `strategy_quality` whole
+strategies, `part_losses` / `strategy_check` the search with measured losses, `variants` one model scored against
+itself, `tiny_decoder` / `python_help` a trained model without a network. Nothing here reads a clock. Names load when
+they are used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Activations as a kernel reads them: rows (tokens, K) quantised and dequantised along K, in torch, on any device.
 
-Bit for bit what `roofline_model.formats.codecs.round_trip` gives. Scales are found at run time, as W8A8 and W4A4 kernels find
-them: one per token for FP8 and INT8; one per block of K for MX, INT4 and INT2; NVFP4 has its block scales and one FP32
-scale for all tokens of the call. Formats of the user's own go through the codec.
+Bit for bit what `roofline_model.formats.codecs.round_trip` gives. Scales are found at run time, as W8A8 and W4A4
+kernels find them: one per token for FP8 and INT8; one per block of K for MX, INT4 and INT2; NVFP4 has its block scales
+and one FP32 scale for all tokens of the call. Formats of the user's own go through the codec.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _ROW_SCALED = ("FP8_E4M3", "FP8_E5M2", "INT8", "INT4", "INT2")
 def round_trip_rows(rows: Tensor, format_key: str) -> Tensor:
     """Return FP32 rows (tokens, K) after a round trip through a format, a new tensor.
 
-    A last block that is not full has a scale of its own. Raises `InvalidValueError` for a format that activations cannot
-    have (a code table).
+    A last block that is not full has a scale of its own. Raises `InvalidValueError` for a format that activations
+    cannot have (a code table).
     """
     fmt = activation_format("activations", format_key)
     if rows.numel() == 0:  # an expert without a token

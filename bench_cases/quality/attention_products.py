@@ -1,8 +1,10 @@
-"""Attention that multiplies in a narrow format, emulated: query, key and probabilities rounded, sums and softmax in FP32.
+"""Attention that multiplies in a narrow format, emulated: query, key and probabilities rounded, sums and softmax in
+FP32.
 
-Query and key are quantised per token and head along the head dimension, probabilities per query along the keys, each with
-a scale of its own, as FP8 attention kernels round them (they fix the probabilities' scale by the softmax' maximum, which is
-the row's own up to a power of two). Values are multiplied as the cache gives them: stored in FP8 they have been rounded once.
+Query and key are quantised per token and head along the head dimension, probabilities per query along the keys, each
+with a scale of its own, as FP8 attention kernels round them (they fix the probabilities' scale by the softmax' maximum,
+which is the row's own up to a power of two). Values are multiplied as the cache gives them: stored in FP8 they have
+been rounded once.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ _UNKNOWN_ARGUMENTS = ("softcap", "s_aux")
 
 @contextmanager
 def attending(model: nn.Module, products: Sequence[tuple[str, str]]) -> Iterator[None]:
-    """Let every layer's attention multiply in the formats (query · key, scores · value) of `products`, one pair a layer.
+    """Let every layer's attention multiply in the formats (query · key, scores · value) of `products`, one pair a
+    layer.
 
-    Raises `UnsupportedError` for a model whose attention cannot be replaced through transformers, at the latest at the end
-    of the block: a figure that leaves the products wide in silence must not come out.
+    Raises `UnsupportedError` for a model whose attention cannot be replaced through transformers, at the latest at the
+    end of the block: a figure that leaves the products wide in silence must not come out.
     """
     config: Any = getattr(model, "config", None)
     marked = [module for module in model.modules() if _is_attention(module)]
@@ -50,7 +53,8 @@ def attending(model: nn.Module, products: Sequence[tuple[str, str]]) -> Iterator
             del module.roofline_products
     if not calls.count:
         raise UnsupportedError(
-            f"{type(model).__name__} does not compute attention through transformers' interface: narrow products are not simulated"
+            f"{type(model).__name__} does not compute attention through transformers' interface: narrow products are "
+            "not simulated"
         )
 
 
@@ -81,7 +85,9 @@ def _register() -> None:
 def _attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, scaling: float, **more: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return (batch, queries, heads, D) and the probabilities; query (batch, heads, queries, D), key and value per KV head."""
+    """Return (batch, queries, heads, D) and the probabilities; query (batch, heads, queries, D), key and value per KV
+    head.
+    """
     for name in _UNKNOWN_ARGUMENTS:
         if more.get(name) is not None:
             raise UnsupportedError(f"this model's attention has {name}: narrow products are not simulated with it")

@@ -3,8 +3,8 @@
 An encoder has no next token, so no KL and no perplexity. What its users look at are pooled embeddings:
 
 * cosine: between both models' embedding of the same sentence; 1 is no change.
-* rank agreement: Spearman's correlation of the cosine similarities of all pairs of sentences. A search by similarity sees
-  nothing else: embeddings may turn together without harm.
+* rank agreement: Spearman's correlation of the cosine similarities of all pairs of sentences. A search by similarity
+  sees nothing else: embeddings may turn together without harm.
 * nearest kept: share of the sentences whose most similar other sentence stays the same.
 """
 
@@ -62,10 +62,10 @@ def compare_embeddings(
 ) -> EmbeddingQuality:
     """Embed sentences with both models and compare; neither is changed.
 
-    sentences: texts, which need the reference's tokenizer, or windows of token ids, each taken as a sentence. pooling: the
-    mean of the last hidden states over the sentence's tokens, or the first token's. Raises `InvalidValueError` for fewer
-    than four sentences, unknown tokens, embeddings that are zero, not finite or of different sizes, `UnsupportedError` for
-    texts without a tokenizer and for a model without hidden states.
+    sentences: texts, which need the reference's tokenizer, or windows of token ids, each taken as a sentence. pooling:
+    the mean of the last hidden states over the sentence's tokens, or the first token's. Raises `InvalidValueError` for
+    fewer than four sentences, unknown tokens, embeddings that are zero, not finite or of different sizes,
+    `UnsupportedError` for texts without a tokenizer and for a model without hidden states.
     """
     if pooling not in ("mean", "first"):
         raise InvalidValueError(f"pooling is mean or first, got {str(pooling)[:40]!r}")
@@ -78,7 +78,8 @@ def compare_embeddings(
         second = _embeddings(quantized, rows, pooling, batch_sentences, "quantised")
     if first.shape != second.shape:
         raise InvalidValueError(
-            f"the embeddings have {first.shape[1]} and {second.shape[1]} numbers: compare a model with its own quantised copy"
+            f"the embeddings have {first.shape[1]} and {second.shape[1]} numbers: compare a model with its own "
+            "quantised copy"
         )
     return _summary(first.numpy(), second.numpy(), sentences, sum(map(len, rows)), pooling)
 
@@ -132,7 +133,8 @@ def _pooled(model: Any, rows: Sequence[Tensor], pooling: Pooling, name: str) -> 
     states = getattr(output, "last_hidden_state", None)
     if not isinstance(states, Tensor) or states.shape[:2] != ids.shape:
         raise UnsupportedError(
-            f"the {name} model gives no hidden state per token: embeddings need an encoder; compare language models with `compare_models`"
+            f"the {name} model gives no hidden state per token: embeddings need an encoder; compare language models "
+            "with `compare_models`"
         )
     wide = states.double().cpu()
     if pooling == "first":
@@ -174,7 +176,9 @@ def _nearest(similar: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def _rank_agreement(first: NDArray[np.float64], second: NDArray[np.float64], tokens_count: int) -> Estimate:
-    """Return the correlation over all pairs, and its spread when sentences are drawn again; pairs of one sentence drawn twice are left out."""
+    """Return the correlation over all pairs, and its spread when sentences are drawn again; pairs of one sentence drawn
+    twice are left out.
+    """
     count = len(first)
     rows, columns = np.triu_indices(count, 1)
     value = rank_correlation(first[rows, columns], second[rows, columns])

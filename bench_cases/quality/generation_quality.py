@@ -52,12 +52,14 @@ def compare_generation(
     """Continue the first `prompt_elems` tokens of every window (None: all of them) by the most likely token each time.
 
     Both models are left as they are. Counts each prompt as one trial; prompts of one document are drawn together where
-    there are enough documents. Raises `InvalidValueError` for a prompt or continuation of no token, and as `compare_models`.
+    there are enough documents. Raises `InvalidValueError` for a prompt or continuation of no token, and as
+    `compare_models`.
     """
     prompt_elems = windows.window_elems if prompt_elems is None else prompt_elems
     if not 1 <= prompt_elems <= windows.window_elems or new_tokens_count < 1:
         raise InvalidValueError(
-            f"prompt_elems={prompt_elems}, new_tokens_count={new_tokens_count}: a prompt has 1 to {windows.window_elems} "
+            f"prompt_elems={prompt_elems}, new_tokens_count={new_tokens_count}: a prompt has 1 to "
+            f"{windows.window_elems} "
             "tokens (one window), a continuation at least 1"
         )
     # Ids that stand for the whole sequence: both models must have positions for it.
@@ -80,8 +82,8 @@ def _continuations(
 ) -> tuple[Tensor, Tensor]:
     """Return the greedy continuation (rows, count) of every row, on the CPU, and the last logits.
 
-    The cache is transformers' own where none is given: the arithmetic of use. A model that returns no cache is called with
-    the whole sequence each time.
+    The cache is transformers' own where none is given: the arithmetic of use. A model that returns no cache is called
+    with the whole sequence each time.
     """
     sequence, cache = ids.to(device_of(model)), None if make_cache is None else make_cache()
     wish = {"use_cache": True} if hasattr(model, "config") else {}

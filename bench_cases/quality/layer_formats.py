@@ -77,7 +77,8 @@ def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
     wide = [layer_format.name for layer_format in formatses.values() if not layer_format.is_narrow]
     if wide or not formatses:
         raise InvalidValueError(
-            f"a sensitivity needs formats below 16 bit, got {', '.join(wide) or 'none'}: 16 bit is what is compared with"
+            f"a sensitivity needs formats below 16 bit, got {', '.join(wide) or 'none'}: 16 bit is what is compared "
+            "with"
         )
     return tuple(formatses.values())
 
@@ -97,7 +98,8 @@ def weight_formats(formats: Sequence[str], wide: str) -> tuple[LayerFormats, ...
         is_named = formatse.narrow_activations is not None and "." in formatse.asked
         if is_named:
             raise InvalidValueError(
-                f"{formatse.asked}: this method sees weights only; ask for {formatse.weights}.{wide}, or measure with `kl_sensitivity`"
+                f"{formatse.asked}: this method sees weights only; ask for {formatse.weights}.{wide}, or measure with "
+                "`kl_sensitivity`"
             )
         is_float = formatse.narrow_activations is not None
         formatses.append(LayerFormats(formatse.weights, wide if is_float else formatse.activations, formatse.asked))

@@ -87,8 +87,8 @@ def compare_layers(
 ) -> tuple[LayerQuality, ...]:
     """Measure the Linears of a quantised copy (by torchao, say) against the original's, kernel and all.
 
-    Layers whose weights are equal in both are left out, and so are those the text never reaches. Raises `InvalidValueError`
-    when no layer changed, and when the copy lacks one of the original's layers.
+    Layers whose weights are equal in both are left out, and so are those the text never reaches. Raises
+    `InvalidValueError` when no layer changed, and when the copy lacks one of the original's layers.
     """
     modules = dict(quantized.named_modules())
     chosen, narrow, became = [], {}, {}
@@ -129,7 +129,9 @@ class _Sums:
     max_error: float = 0.0
 
     def add(self, inputs: Tensor, versions: tuple[Narrow, Narrow], rows: int) -> None:
-        """Send inputs (…, K) of `rows` windows through the original and the narrow version, and count the difference."""
+        """Send inputs (…, K) of `rows` windows through the original and the narrow version, and count the
+        difference.
+        """
         if not inputs.numel():  # an expert without a token
             return
         wide, narrow = (version(inputs) for version in versions)

@@ -13,8 +13,8 @@ from roofline_model.formats.catalog import get_format
 def make_mixed_cache(model: Any, formats: Sequence[str]) -> Any:
     """Return an empty cache for a transformers model, one format per layer; 16-bit formats leave a layer as it is.
 
-    Raises `InvalidValueError` for another number of layers, `UnsupportedError` for a narrow format on a layer whose cache
-    has a layout of its own (a sliding window).
+    Raises `InvalidValueError` for another number of layers, `UnsupportedError` for a narrow format on a layer whose
+    cache has a layout of its own (a sliding window).
     """
     cache = make_kv_cache(model, "BF16")
     if len(formats) != len(cache.layers):
@@ -24,7 +24,8 @@ def make_mixed_cache(model: Any, formats: Sequence[str]) -> Any:
             continue
         if type(cache.layers[index]) is not DynamicLayer:
             raise UnsupportedError(
-                f"the cache of layer {index} is a {type(cache.layers[index]).__name__} with a layout of its own: {format_key} is not simulated"
+                f"the cache of layer {index} is a {type(cache.layers[index]).__name__} with a layout of its own: "
+                f"{format_key} is not simulated"
             )
         cache.layers[index] = NarrowLayer(get_format(format_key).key)
     return cache

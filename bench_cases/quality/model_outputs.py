@@ -54,19 +54,22 @@ def require_fitting(model: nn.Module, ids: Tensor, name: str) -> None:
     largest = int(ids.max())
     if vocab_size is not None and largest >= vocab_size:
         raise InvalidValueError(
-            f"the text holds token {largest}, and the {name} model knows {vocab_size}: it was tokenised for another model"
+            f"the text holds token {largest}, and the {name} model knows {vocab_size}: it was tokenised for another "
+            "model"
         )
     positions = getattr(decoder, "max_position_embeddings", None)
     if positions is not None and ids.shape[-1] > positions:
         raise InvalidValueError(
-            f"a sequence of {ids.shape[-1]} tokens, and the {name} model has {positions} positions: give shorter windows"
+            f"a sequence of {ids.shape[-1]} tokens, and the {name} model has {positions} positions: give shorter "
+            "windows"
         )
 
 
 def logits_of(model: nn.Module, ids: Tensor, name: str, *, make_cache: CacheMaker | None = None) -> Tensor:
     """Return the logits (rows, tokens, vocabulary) of token ids (rows, tokens), in the model's dtype.
 
-    Raises `UnsupportedError` for a model that gives none, `InvalidValueError` naming the model when one is NaN or infinite.
+    Raises `UnsupportedError` for a model that gives none, `InvalidValueError` naming the model when one is NaN or
+    infinite.
     """
     more = {} if make_cache is None else {"past_key_values": make_cache(), "use_cache": True}
     return checked_logits(model(ids.to(device_of(model)), **more), ids, name)
@@ -77,7 +80,8 @@ def checked_logits(output: Any, ids: Tensor, name: str) -> Tensor:
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.shape[:2] != ids.shape:
         raise UnsupportedError(
-            f"the {name} model gives no logits per token: figures of a whole model need a language model; an encoder has "
+            f"the {name} model gives no logits per token: figures of a whole model need a language model; an encoder "
+            "has "
             "`compare_embeddings`, and per-layer and per-tensor figures work with any"
         )
     if not bool(torch.isfinite(logits).all()):
@@ -91,7 +95,8 @@ def require_same_vocabulary(reference: Tensor, quantized: Tensor) -> None:
     """Raise `InvalidValueError` when two models' logits speak of different vocabularies."""
     if reference.shape[-1] != quantized.shape[-1]:
         raise InvalidValueError(
-            f"the models' vocabularies differ: {reference.shape[-1]} and {quantized.shape[-1]} logits per token; compare a "
+            f"the models' vocabularies differ: {reference.shape[-1]} and {quantized.shape[-1]} logits per token; "
+            "compare a "
             "model with its own quantised copy"
         )
 

@@ -1,4 +1,6 @@
-"""Distance of a quantised model from its 16-bit original on a text: KL, agreement, perplexity, each with an interval."""
+"""Distance of a quantised model from its 16-bit original on a text: KL, agreement, perplexity, each with an
+interval.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ def compare_models(
 ) -> ModelQuality:
     """Score both models on the windows; neither is changed. They may be one model with two caches.
 
-    quantized_cache: a key-value cache for the quantised side, one per batch (see `make_kv_cache`). reference_logits: what
-    `window_logits` returned for the same reference, windows and batches; None computes them. Raises
+    quantized_cache: a key-value cache for the quantised side, one per batch (see `make_kv_cache`). reference_logits:
+    what `window_logits` returned for the same reference, windows and batches; None computes them. Raises
     `InvalidValueError` for vocabularies that differ, unknown tokens, and logits that are not finite.
     """
     require_fitting(reference, windows.ids, "reference")

@@ -1,4 +1,6 @@
-"""Let Linears compute as if quantised for a while: the same model, and its own parameters and products back afterwards."""
+"""Let Linears compute as if quantised for a while: the same model, and its own parameters and products back
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,16 @@ def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) ->
 
 
 def as_stored(site: LinearSite, format: str, options: CodecOptions = DEFAULTS) -> Tensor:
-    """Return a weight after a round trip through a format, exactly as a kernel would decode it, rounded to its dtype."""
+    """Return a weight after a round trip through a format, exactly as a kernel would decode it, rounded to its
+    dtype.
+    """
     return decoded_weight(site, format, options).to(site.weight.dtype)
 
 
 def decoded_weight(site: LinearSite, format: str, options: CodecOptions = DEFAULTS) -> Tensor:
-    """Return a weight after a round trip through a format in FP32: what a kernel multiplies that widens nothing on the way."""
+    """Return a weight after a round trip through a format in FP32: what a kernel multiplies that widens nothing on the
+    way.
+    """
     weight = site.weight.detach()
     return torch.from_numpy(dequantize(quantize(weight.cpu(), format, options=options))).to(weight.device)
 
@@ -55,8 +61,8 @@ def decoded_weight(site: LinearSite, format: str, options: CodecOptions = DEFAUL
 def substituted(weights: Mapping[LinearSite, Tensor]) -> Iterator[None]:
     """Let sites compute with other weights (N, K) inside the block; the original parameters return at its end.
 
-    Every Linear of a site gets the same new parameter. A weight that an embedding shares stays the embedding's: only the
-    product is quantised, as where a kernel needs a copy of its own.
+    Every Linear of a site gets the same new parameter. A weight that an embedding shares stays the embedding's: only
+    the product is quantised, as where a kernel needs a copy of its own.
     """
     originals: list[tuple[nn.Linear, Any]] = []
     try:
@@ -77,9 +83,9 @@ def substituted(weights: Mapping[LinearSite, Tensor]) -> Iterator[None]:
 def narrowed(formats: Mapping[LinearSite, LayerFormats], options: CodecOptions = DEFAULTS) -> Iterator[None]:
     """Let sites compute with narrow weights, and where a format says so on narrow inputs, inside the block.
 
-    A weight under wide activations is decoded to its own dtype, as W4A16 kernels do. Where both operands are narrow, the
-    decoded operands are multiplied and added in FP32, bias included, and rounded once: what W8A8 and W4A4 kernels compute
-    from codes and scales, but for the order of their FP32 sums.
+    A weight under wide activations is decoded to its own dtype, as W4A16 kernels do. Where both operands are narrow,
+    the decoded operands are multiplied and added in FP32, bias included, and rounded once: what W8A8 and W4A4 kernels
+    compute from codes and scales, but for the order of their FP32 sums.
     """
     weights: dict[LinearSite, Tensor] = {}
     products: dict[LinearSite, Callable[[nn.Linear, Tensor], Tensor]] = {}
@@ -123,8 +129,8 @@ def simulated(
 ) -> Iterator[dict[str, str]]:
     """Let the model compute as formats make it; yields layer → formats, the quantised ones only.
 
-    plan: one precision for all Linears, or a plan of names, `re:` patterns, roles and `*` as `apply_plan` takes it. `INT4`
-    is a weight's format, `INT8.INT8` and `FP8_E4M3` are both operands', `FP8_E4M3.BF16` the weight's alone (see
+    plan: one precision for all Linears, or a plan of names, `re:` patterns, roles and `*` as `apply_plan` takes it.
+    `INT4` is a weight's format, `INT8.INT8` and `FP8_E4M3` are both operands', `FP8_E4M3.BF16` the weight's alone (see
     `layer_formats`). Exact: any format of the catalog, on any device. options: of the weights' codec.
     """
     sites = quantizable_sites(model)

@@ -1,4 +1,5 @@
-"""Everything that can be narrow in a model at once: its Linears, the embedding's table, the cache, and attention's products.
+"""Everything that can be narrow in a model at once: its Linears, the embedding's table, the cache, and attention's
+products.
 
 A plan comes from a strategy (`plan_of_strategy`) or from a format plan of the decoder model (`plan_of_formats`, what a
 search chooses). 16-bit formats stay what the model has: FP16 and BF16 are not told apart here.
@@ -56,13 +57,14 @@ class WholePlan:
 def plan_of_strategy(config: MixedPrecisionConfig, model: nn.Module) -> WholePlan:
     """Return the whole plan of a strategy for a model.
 
-    Raises `InvalidValueError` for a strategy of another depth, `UnsupportedError` for one that gives one matrix two formats
-    and for a model without a decoder's config.
+    Raises `InvalidValueError` for a strategy of another depth, `UnsupportedError` for one that gives one matrix two
+    formats and for a model without a decoder's config.
     """
     layer_count = layers_of(model)
     if config.layer_count not in (None, layer_count):
         raise InvalidValueError(
-            f"{config.name} is made for {config.layer_count} layers, the model has {layer_count}; make it for this depth, "
+            f"{config.name} is made for {config.layer_count} layers, the model has {layer_count}; make it for this "
+            "depth, "
             f"e.g. create_layerwise_gradient({layer_count})"
         )
     linears = strategy_layer_plan(config, _linear_names(model, layer_count))
@@ -107,8 +109,8 @@ def plan_of_formats(plan: FormatPlan, model: nn.Module) -> WholePlan:
 def simulating(model: nn.Module, plan: WholePlan) -> Iterator[CacheMaker | None]:
     """Let the model compute as a plan says, inside the block; the block's value makes the cache to run it with.
 
-    Raises `InvalidValueError` for a Linear the model does not have, `UnsupportedError` for a cache or a product that cannot
-    be simulated in this model. The model is as it was afterwards, whatever happens inside.
+    Raises `InvalidValueError` for a Linear the model does not have, `UnsupportedError` for a cache or a product that
+    cannot be simulated in this model. The model is as it was afterwards, whatever happens inside.
     """
     sites = {site.name: site for site in quantizable_sites(model, tuple(plan.linears))} if plan.linears else {}
     with ExitStack() as stack:
@@ -140,8 +142,8 @@ def layers_of(model: nn.Module) -> int:
 def _linear_names(model: nn.Module, layer_count: int) -> list[str]:
     """Return the names of the model's Linears.
 
-    Raises `UnsupportedError` where one cannot be read, or a layer has none for its keys or its way out of the feed-forward
-    block (experts kept as one tensor): a plan would leave them wide in silence.
+    Raises `UnsupportedError` where one cannot be read, or a layer has none for its keys or its way out of the
+    feed-forward block (experts kept as one tensor): a plan would leave them wide in silence.
     """
     seen: set[tuple[OperatorType, int | None]] = set()
     names = []
@@ -155,7 +157,8 @@ def _linear_names(model: nn.Module, layer_count: int) -> list[str]:
         for operator in (OperatorType.K_PROJ, OperatorType.FFN_DOWN):
             if (operator, layer) not in seen:
                 raise UnsupportedError(
-                    f"layer {layer} of {type(model).__name__} has no nn.Linear for {operator.value}: it cannot be simulated, and a "
+                    f"layer {layer} of {type(model).__name__} has no nn.Linear for {operator.value}: it cannot be "
+                    "simulated, and a "
                     "strategy is not measured in part"
                 )
     return names

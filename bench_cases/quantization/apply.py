@@ -55,12 +55,12 @@ def apply_quantization(
 ) -> QuantizationResult | bool:
     """Quantise every Linear of a model in place; return what each became, or False when torchao is not installed.
 
-    precision: see `precisions` (`INT4`, `INT8`, `INT8.INT8`, `FP8`, `NVFP4`, …). What a device or a shape cannot take falls
-    back, with the reason in the layer's outcome; with `strict` it is an `UnsupportedError` instead. So does a layer that torchao
-    fails on, whose product then fails or is not finite, or whose decoded weight is another one (see `trial`). exclude: layer names,
-    `re:` patterns or roles to leave alone. untie: quantise a copy of a weight that the embedding shares. method:
-    `round-to-nearest`, `HQQ`, or `AWQ` with `calibration` batches. compile: `model.compile()` afterwards. targets: device
-    descriptions by device type, where this machine's must not be read.
+    precision: see `precisions` (`INT4`, `INT8`, `INT8.INT8`, `FP8`, `NVFP4`, …). What a device or a shape cannot take
+    falls back, with the reason in the layer's outcome; with `strict` it is an `UnsupportedError` instead. So does a
+    layer that torchao fails on, whose product then fails or is not finite, or whose decoded weight is another one (see
+    `trial`). exclude: layer names, `re:` patterns or roles to leave alone. untie: quantise a copy of a weight that the
+    embedding shares. method: `round-to-nearest`, `HQQ`, or `AWQ` with `calibration` batches. compile: `model.compile()`
+    afterwards. targets: device descriptions by device type, where this machine's must not be read.
 
     The model changes as a whole at the end or, on any error, not at all. Raises `InvalidValueError` (NaN weights, group
     size, plan keys), `UnsupportedError` (no Linear, strict, no compiler), `UnknownNameError` (precision).
@@ -92,7 +92,9 @@ def apply_plan(
     compile: bool = False,
     targets: Mapping[str, Target] | None = None,
 ) -> QuantizationResult | bool:
-    """Quantise the layers that a plan names (see `plans`), each to its own precision; otherwise as `apply_quantization`."""
+    """Quantise the layers that a plan names (see `plans`), each to its own precision; otherwise as
+    `apply_quantization`.
+    """
     wanted_method = parse_method(method)
     check_model_and_plan(model, plan)
     for text in plan.values():

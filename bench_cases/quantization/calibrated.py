@@ -1,4 +1,5 @@
-"""Methods that do more than round to the nearest code: AWQ (needs activations) and HQQ (weights only), as torchao has them.
+"""Methods that do more than round to the nearest code: AWQ (needs activations) and HQQ (weights only), as torchao has
+them.
 
 AWQ (Lin et al., 2023) scales the input channels of a weight before it is quantised, by a power of their mean activation
 that is searched per layer; torchao multiplies the activation by the inverse in every call. HQQ (Badri and Shaji, 2023)
@@ -38,7 +39,8 @@ def parse_method(text: str) -> str:
         return ROUND_TO_NEAREST
     if method_key == "gptq":
         raise UnsupportedError(
-            "torchao's GPTQ runs on CUDA only, and for INT4 needs mslk ≥ 1.0, which no registry has: use method='AWQ' or 'HQQ'"
+            "torchao's GPTQ runs on CUDA only, and for INT4 needs mslk ≥ 1.0, which no registry has: use method='AWQ' "
+            "or 'HQQ'"
         )
     for method in METHODS:
         if method_key == method.lower():
@@ -73,7 +75,8 @@ def collect_if_needed(
         return None
     if batches is None:
         raise InvalidValueError(
-            "method='AWQ' needs calibration=: token batches (`token_batches(text, tokenizer)`) like the text it will serve"
+            "method='AWQ' needs calibration=: token batches (`token_batches(text, tokenizer)`) like the text it will "
+            "serve"
         )
     aimed = [decision for decision in decisions if method_of(decision, method, None)[0] == method]
     return collect_inputs(model, aimed, batches)
@@ -87,8 +90,8 @@ def quantize_stand_ins(
 ) -> tuple[nn.Module, dict[str, str]]:
     """Return the tree of stand-ins, each quantised with its method, and site name → why for those torchao fails on.
 
-    methods: one per decision; options: method → what its configs carry. The model's own layers are not touched. A failed
-    stand-in holds the original weight.
+    methods: one per decision; options: method → what its configs carry. The model's own layers are not touched. A
+    failed stand-in holds the original weight.
     """
     chosen = [
         (decision, method) for decision, method in zip(decisions, methods, strict=True) if decision.recipe is not None

@@ -48,9 +48,9 @@ def token_batches(
 def collect_inputs(model: nn.Module, decisions: Sequence[LayerDecision], batches: Iterable[Batch]) -> LayerInputs:
     """Run the batches through the model and return what every chosen layer received. The model is left as it was.
 
-    Layers that read the same tensor (query, key and value) share one copy. Memory: tokens × K per distinct input, in the
-    model's dtype. Raises `InvalidValueError` when there is no batch, when the model cannot run one, and when a layer receives
-    NaN or infinity: scales searched on those would mean nothing.
+    Layers that read the same tensor (query, key and value) share one copy. Memory: tokens × K per distinct input, in
+    the model's dtype. Raises `InvalidValueError` when there is no batch, when the model cannot run one, and when a
+    layer receives NaN or infinity: scales searched on those would mean nothing.
     """
     collector = _Collector()
     handles = [
@@ -92,7 +92,8 @@ class _Collector:
             if id(activation) not in self._copies:
                 if not bool(torch.isfinite(activation).all()):
                     raise InvalidValueError(
-                        f"the calibration data gives NaN or infinity at the input of {name or 'the layer'}: look at the data, the model is unchanged"
+                        f"the calibration data gives NaN or infinity at the input of {name or 'the layer'}: look at "
+                        "the data, the model is unchanged"
                     )
                 copy = activation.detach().reshape(-1, activation.shape[-1]).clone()
                 self._copies[id(activation)] = (activation, copy)

@@ -14,7 +14,9 @@ def one_line(error: BaseException) -> str:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return an error's class and first line: for code that fails in classes of no meaning of their own (`AssertionError`)."""
+    """Return an error's class and first line: for code that fails in classes of no meaning of their own
+    (`AssertionError`).
+    """
     name, message = type(error).__name__, one_line(error)
     return name if message == name else f"{name}: {message}"
 

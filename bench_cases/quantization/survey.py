@@ -1,4 +1,6 @@
-"""Which weights of a model a plan can speak about: its Linears, who shares their weights, and what stands in the way."""
+"""Which weights of a model a plan can speak about: its Linears, who shares their weights, and what stands in the
+way.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,14 @@ class LinearSite:
 def survey_linears(model: nn.Module) -> tuple[LinearSite, ...]:
     """Return the model's Linear weights in order, each once. Reads the model, changes nothing.
 
-    Raises `UnsupportedError` for a model without a Linear, with a lazy layer that was never called, or on the meta device.
+    Raises `UnsupportedError` for a model without a Linear, with a lazy layer that was never called, or on the meta
+    device.
     """
     lazy = next((name for name, value in model.named_parameters() if nn.parameter.is_lazy(value)), None)
     if lazy is not None:
         raise UnsupportedError(
-            f"{lazy} of the model has no shape yet (a lazy layer): call the model once, then quantise it; nothing was quantised"
+            f"{lazy} of the model has no shape yet (a lazy layer): call the model once, then quantise it; nothing was "
+            "quantised"
         )
     named_modules = [
         (name, module)
@@ -61,7 +65,8 @@ def survey_linears(model: nn.Module) -> tuple[LinearSite, ...]:
     ]
     if not named_modules:
         raise UnsupportedError(
-            f"{type(model).__name__} has no nn.Linear layer: torchao quantises Linear weights only (convolutions, embeddings and experts kept as one tensor stay as they are)"
+            f"{type(model).__name__} has no nn.Linear layer: torchao quantises Linear weights only (convolutions, "
+            "embeddings and experts kept as one tensor stay as they are)"
         )
     elsewhere = _memory_of_other_parameters(model, {id(module) for _, module in named_modules})
     groups: dict[object, list[tuple[str, nn.Linear]]] = {}
@@ -71,7 +76,9 @@ def survey_linears(model: nn.Module) -> tuple[LinearSite, ...]:
 
 
 def find_non_finite(sites: tuple[LinearSite, ...]) -> None:
-    """Raise `InvalidValueError` naming the first weight or bias with NaN or infinity; values of subclasses are not read."""
+    """Raise `InvalidValueError` naming the first weight or bias with NaN or infinity; values of subclasses are not
+    read.
+    """
     for site in sites:
         if site.obstacle:
             continue
@@ -80,7 +87,8 @@ def find_non_finite(sites: tuple[LinearSite, ...]) -> None:
                 continue
             if not bool(torch.isfinite(values.detach()).all()):
                 raise InvalidValueError(
-                    f"the {role} of {site.name or 'the layer'} holds NaN or infinity: load the model again, nothing was quantised"
+                    f"the {role} of {site.name or 'the layer'} holds NaN or infinity: load the model again, nothing "
+                    "was quantised"
                 )
 
 

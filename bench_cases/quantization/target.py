@@ -33,7 +33,8 @@ class Target:
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
             raise UnsupportedError(
-                f"no torchao recipe is known for device {self.device!r}. Known: {', '.join(DEVICES)}. Move the model there first."
+                f"no torchao recipe is known for device {self.device!r}. Known: {', '.join(DEVICES)}. Move the model "
+                "there first."
             )
 
     def __str__(self) -> str:

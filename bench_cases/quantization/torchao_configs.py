@@ -71,11 +71,12 @@ def get_quantize_config(
 
 
 def map_precision_to_torchao(precision: str, device: str | torch.device | Target = "auto") -> str:
-    """Return the precision that torchao really runs for `precision` on a device (the seeds' map, decided by the device).
+    """Return the precision that torchao really runs for `precision` on a device (the seeds' map, decided by the
+    device).
 
     The original documents mapped NVFP4, NF4 and MXFP4 to INT4 and FP8 to INT8, because torchao had nothing else; it has
-    configs for them now. A precision the device cannot run becomes its fallback (`availability` says why); 16-bit formats
-    come back as they are.
+    configs for them now. A precision the device cannot run becomes its fallback (`availability` says why); 16-bit
+    formats come back as they are.
     """
     answer = availability(precision, device)
     return answer.precision if answer.recipe is None else answer.recipe.precision

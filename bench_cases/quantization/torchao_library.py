@@ -56,5 +56,6 @@ def load_name(path: str) -> object:
     except (ImportError, AttributeError):
         version = getattr(torchao, "__version__", "of unknown version")
         raise UnsupportedError(
-            f"torchao {version} has no {name} in {module_name}; this project is tested with 0.18: pip install 'torchao>=0.18'"
+            f"torchao {version} has no {name} in {module_name}; this project is tested with 0.18: pip install "
+            "'torchao>=0.18'"
         ) from None

@@ -1,7 +1,7 @@
 """Tries a quantised layer before the model gets it: does it run, is what it gives finite, is it still the same weight.
 
-torchao takes some weights that its kernels then refuse (one row in MXFP4), and rounds very small ones to nothing, because its
-scales have a least value. Neither says so; a product tells.
+torchao takes some weights that its kernels then refuse (one row in MXFP4), and rounds very small ones to nothing,
+because its scales have a least value. Neither says so; a product tells.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from bench_cases.quantization.failures import cause_of, is_memory_short
 
 MAX_WEIGHT_ERROR_RATIO = 0.5
-"""Largest relative error (Frobenius) of a decoded weight that is handed over. Rounding to 4 bits costs 0.1 to 0.2; decoding
-everything to zero costs 1."""
+"""Largest relative error (Frobenius) of a decoded weight that is handed over. Rounding to 4 bits costs 0.1 to 0.2;
+decoding everything to zero costs 1.
+"""
 PROBES_COUNT = 8
 _PROBE_SEED = 7
 _CHUNK_ROWS = 1024
@@ -22,9 +23,9 @@ _CHUNK_ROWS = 1024
 def reason_against_layer(layer: nn.Linear, original: Tensor) -> str:
     """Return why a quantised layer must not be used, or an empty string.
 
-    layer: holds the quantised weight (N, K) and the bias. original: the weight it was made from. One product with M = 1 must run
-    and be finite (unless the original's own is not); products with rows of +1 and -1, which every activation format holds
-    exactly, estimate the relative error of the decoded weight: E|ΔW·r|² = |ΔW|².
+    layer: holds the quantised weight (N, K) and the bias. original: the weight it was made from. One product with M = 1
+    must run and be finite (unless the original's own is not); products with rows of +1 and -1, which every activation
+    format holds exactly, estimate the relative error of the decoded weight: E|ΔW·r|² = |ΔW|².
     """
     weight = original.detach()
     K = weight.shape[1]
@@ -63,7 +64,9 @@ def _is_worse(output: Tensor, wide: Tensor) -> bool:
 
 
 def _error_ratio(probed: Tensor, signs: Tensor, weight: Tensor) -> float | None:
-    """Return the estimated relative error, or None when nothing can be compared: a weight of zeros, products beyond the format."""
+    """Return the estimated relative error, or None when nothing can be compared: a weight of zeros, products beyond the
+    format.
+    """
     exact = torch.cat([signs.double() @ rows.double().t() for rows in weight.split(_CHUNK_ROWS)], dim=1)
     is_known = torch.isfinite(probed)
     exact, computed = exact[is_known], probed.double()[is_known]

@@ -81,7 +81,8 @@ class AttentionShape:
 def attention_shapes(text: str, device: Device = "cpu") -> tuple[AttentionShape, ...]:
     """Return the shapes that `--roofline-shapes TEXT` asks for: of quick, standard, full and llm:NAME.
 
-    A list MxNxK or a CSV file names products only: no shapes. Raises as `shapes.resolve_shapes` does for unknown models.
+    A list MxNxK or a CSV file names products only: no shapes. Raises as `shapes.resolve_shapes` does for unknown
+    models.
     """
     name = text.strip().lower()
     if name == "quick":
@@ -131,7 +132,9 @@ def _latent_attention(
 def _expanded_prefill(
     model: ModelShape, latent: LatentAttention, S: int, formats: tuple[str, ...] | None = None
 ) -> AttentionShape:
-    """Return MLA of a prompt: every head has keys and values of its own, expanded from the latent by a product before."""
+    """Return MLA of a prompt: every head has keys and values of its own, expanded from the latent by a product
+    before.
+    """
     heads, width = model.query_heads, latent.query_dim
     origin = f"{model.name} expanded prefill"
     return AttentionShape(1, heads, heads, S, S, width, True, None, origin, formats, value_dim=latent.value_dim)
@@ -140,7 +143,9 @@ def _expanded_prefill(
 def _absorbed_decode(
     model: ModelShape, latent: LatentAttention, B: int, Skv: int, formats: tuple[str, ...] | None = None
 ) -> AttentionShape:
-    """Return MLA of one new token: all heads attend to the latent rows (and the rotated part of the keys behind them)."""
+    """Return MLA of one new token: all heads attend to the latent rows (and the rotated part of the keys behind
+    them).
+    """
     origin = f"{model.name} absorbed decode"
     return AttentionShape(
         B,

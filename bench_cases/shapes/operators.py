@@ -22,7 +22,9 @@ class OperatorShape:
     """One operator call and where it comes from."""
 
     op: str
-    """Name of the function in roofline_model: softmax, rmsnorm, residual_add, rope, silu_mul, ffn, quantize, dequantize."""
+    """Name of the function in roofline_model: softmax, rmsnorm, residual_add, rope, silu_mul, ffn, quantize,
+    dequantize.
+    """
     sizes: Sizes
     """rows (tokens; of softmax: queries of all heads) and width; of ffn: rows, hidden, intermediate."""
     origin: str
@@ -33,7 +35,8 @@ class OperatorShape:
 def operator_shapes(text: str, device: Device = "cpu") -> tuple[OperatorShape, ...]:
     """Return the shapes that `--roofline-shapes TEXT` asks for: of quick, standard, full and llm:NAME.
 
-    A list MxNxK or a CSV file names products only: no shapes. Raises as `shapes.resolve_shapes` does for unknown models.
+    A list MxNxK or a CSV file names products only: no shapes. Raises as `shapes.resolve_shapes` does for unknown
+    models.
     """
     name = text.strip().lower()
     if name == "quick":

@@ -115,9 +115,9 @@ def models() -> Mapping[str, ModelShape]:
 def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
     """Return the shapes that `--roofline-shapes TEXT` asks for, each size once, in order.
 
-    TEXT: quick, standard, full, calibration (what `roofline calibrate` times), llm:NAME (a shipped model, or anything `model_registry.get_model` takes), a list
-    MxNxK,MxNxK or a CSV file with columns m, n, k.
-    Raises `UnknownNameError` with the nearest names, or `InvalidValueError` naming the item or the line that is wrong.
+    TEXT: quick, standard, full, calibration (what `roofline calibrate` times), llm:NAME (a shipped model, or anything
+    `model_registry.get_model` takes), a list MxNxK,MxNxK or a CSV file with columns m, n, k. Raises `UnknownNameError`
+    with the nearest names, or `InvalidValueError` naming the item or the line that is wrong.
     """
     stripped = text.strip()
     name = stripped.lower()
@@ -139,7 +139,9 @@ def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
 
 
 def is_product_list(text: str) -> bool:
-    """Return whether `--roofline-shapes TEXT` gives sizes of products (a list or a CSV file) and not a set of models."""
+    """Return whether `--roofline-shapes TEXT` gives sizes of products (a list or a CSV file) and not a set of
+    models.
+    """
     stripped = text.strip()
     if stripped.lower().startswith("llm:"):
         return False
@@ -147,7 +149,9 @@ def is_product_list(text: str) -> bool:
 
 
 def models_of(text: str) -> tuple[ModelShape, ...]:
-    """Return the models behind `--roofline-shapes TEXT`, a text that `resolve_shapes` takes: none for sizes of products."""
+    """Return the models behind `--roofline-shapes TEXT`, a text that `resolve_shapes` takes: none for sizes of
+    products.
+    """
     stripped = text.strip()
     if is_product_list(stripped):
         return ()
@@ -157,8 +161,8 @@ def models_of(text: str) -> tuple[ModelShape, ...]:
 def read_csv(path: Path) -> list[Shape]:
     """Read shapes from a CSV file with columns m, n, k (any case, any order; others are ignored).
 
-    A column `name` or `layer` becomes the origin. Raises `InvalidValueError` naming the file and line, and for more than
-    `MAX_CSV_SHAPES` of them.
+    A column `name` or `layer` becomes the origin. Raises `InvalidValueError` naming the file and line, and for more
+    than `MAX_CSV_SHAPES` of them.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
@@ -178,7 +182,8 @@ def _read_rows(path: Path, reader: Iterator[list[str]]) -> list[Shape]:
     if missing:
         columns = ", ".join(cell for cell in header if cell) or "nothing"
         raise InvalidValueError(
-            f"shape file {path}, line 1: column {', '.join(missing)} is missing; found {columns}. Write the header m,n,k."
+            f"shape file {path}, line 1: column {', '.join(missing)} is missing; found {columns}. Write the header "
+            "m,n,k."
         )
     column = {cell: index for index, cell in reversed(list(enumerate(header)))}
     label = next((column[cell] for cell in ("name", "layer") if cell in column), None)
@@ -188,7 +193,8 @@ def _read_rows(path: Path, reader: Iterator[list[str]]) -> list[Shape]:
             continue
         if len(shapes) == MAX_CSV_SHAPES:
             raise InvalidValueError(
-                f"shape file {path}, line {line}: more than {MAX_CSV_SHAPES:,} shapes; give a part of them, or several files in several runs"
+                f"shape file {path}, line {line}: more than {MAX_CSV_SHAPES:,} shapes; give a part of them, or several "
+                "files in several runs"
             )
         m, n, k = (_csv_number(path, line, letter, cells, column[letter]) for letter in ("m", "n", "k"))
         origin = cells[label].strip() if label is not None and label < len(cells) else ""

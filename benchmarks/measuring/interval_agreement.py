@@ -1,7 +1,7 @@
 """Do runs of unchanged code agree within the interval they state, and is that interval no wider than needed?
 
-R pairs of runs back to back (A, B, A, B, …), the same cases in P fresh processes each, through `pytest bench_cases` itself
-into a database of its own. What the pairs say is computed from the stored records.
+R pairs of runs back to back (A, B, A, B, …), the same cases in P fresh processes each, through `pytest bench_cases`
+itself into a database of its own. What the pairs say is computed from the stored records.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ RIVAL_THRESHOLD = 1.05
 """pytest-benchmark's usual `--benchmark-compare-fail=median:5%`."""
 
 _CASES = ("-k", "gemv or gemm", "--roofline-formats", "FP32,BF16,FP16,INT8,INT4")
-"""The products of the quick set without the emulated format, whose kernels take seconds and say nothing about the machine's
-noise."""
+"""The products of the quick set without the emulated format, whose kernels take seconds and say nothing about the
+machine's noise.
+"""
 _QUICK_CASES = (
     "--roofline-shapes",
     "1x1024x1024,64x1024x1024",
@@ -195,7 +196,10 @@ def figures(runs: Sequence[CaseRuns]) -> list[Figure]:
                 fmean(quiet),
                 count,
                 "share",
-                note=f"{len(quiet)} of {len(agreed)} comparisons; in the others a measurement carries {', '.join(sorted(_DISTURBED))}",
+                note=(
+                    f"{len(quiet)} of {len(agreed)} comparisons; in the others a measurement carries "
+                    f"{', '.join(sorted(_DISTURBED))}"
+                ),
             )
             if quiet
             else Figure(

@@ -100,7 +100,8 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
             PER_CASE_AIM_S,
             rival,
             per_case_s("rival"),
-            f"growth from {small} to {large} cases above a bare pytest: set-up, statistics, commit, feeding pytest-benchmark, table",
+            f"growth from {small} to {large} cases above a bare pytest: set-up, statistics, commit, feeding "
+            "pytest-benchmark, table",
         ),
         Row(
             "… on the simulated device, nothing subtracted",

@@ -1,4 +1,6 @@
-"""GEMM predictions, ideal and expected: many in one array, as sweeps and validations ask for them, and a single expected one."""
+"""GEMM predictions, ideal and expected: many in one array, as sweeps and validations ask for them, and a single
+expected one.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """How far is the expected time from the measured one on this CPU, after `roofline calibrate`?
 
-Calibrate and the quick set of `pytest bench_cases` in turn, in a cache and a database of their own; each round is scored by
-the calibration before it. Beside it: how far two runs of the same cases are from each other, which no prediction can beat.
+Calibrate and the quick set of `pytest bench_cases` in turn, in a cache and a database of their own; each round is
+scored by the calibration before it. Beside it: how far two runs of the same cases are from each other, which no
+prediction can beat.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The recommendation for a whole model: every usual plan and strategy, and with losses the search of a format per layer."""
+"""The recommendation for a whole model: every usual plan and strategy, and with losses the search of a format per
+layer.
+"""
 
 from __future__ import annotations
 

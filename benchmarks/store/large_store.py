@@ -1,4 +1,6 @@
-"""A store of any size for benchmarks and tests: real rows of one run, cloned by the database itself, night after night."""
+"""A store of any size for benchmarks and tests: real rows of one run, cloned by the database itself, night after
+night.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ FIRST_NIGHT = datetime.datetime(2020, 1, 1, 3, tzinfo=datetime.UTC)
 
 
 def nights(run_count: int, case_count: int, samples_kept: int = 10) -> tuple[RunInfo, list[Record]]:
-    """Return the first run and its records: `case_count` cases, of each measurement the first `samples_kept` samples."""
+    """Return the first run and its records: `case_count` cases, of each measurement the first `samples_kept`
+    samples.
+    """
     run = replace(run_info(), started_at=_night(0), git_branch="main", status="complete", exit_code=0)
     records = []
     for number in range(case_count):
@@ -32,7 +36,8 @@ def nights(run_count: int, case_count: int, samples_kept: int = 10) -> tuple[Run
 def fill(target: str | Path, run_count: int, case_count: int) -> RunInfo:
     """Put `run_count` runs of the same `case_count` cases into an empty database; return the last run.
 
-    Every tenth is of the branch `stable`, the others of `main`. Ids follow each other as if runs had been stored in turn.
+    Every tenth is of the branch `stable`, the others of `main`. Ids follow each other as if runs had been stored in
+    turn.
     """
     run, records = nights(run_count, case_count)
     with open_store(target) as store:

@@ -37,6 +37,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
             None,
             rival,
             rival_s,
-            "names are resolved on first use, so the bare import is not the whole truth; a prediction reads the chip's file too",
+            "names are resolved on first use, so the bare import is not the whole truth; a prediction reads the chip's "
+            "file too",
         ),
     ]

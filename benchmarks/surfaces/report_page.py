@@ -1,4 +1,6 @@
-"""The interactive report: seconds to make it, its size, and how soon it answers in a browser, of 20 and of 5,000 cases."""
+"""The interactive report: seconds to make it, its size, and how soon it answers in a browser, of 20 and of 5,000
+cases.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,9 @@ def _written(folder: Path, count: int, rounds: int) -> tuple[Path, list[float]]:
 
 
 def _opened(page: Path, rounds: int) -> list[float]:
-    """Return the seconds from opening the page to its answering, fresh each time; empty without chromium and playwright."""
+    """Return the seconds from opening the page to its answering, fresh each time; empty without chromium and
+    playwright.
+    """
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright

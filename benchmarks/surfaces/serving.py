@@ -1,8 +1,10 @@
-"""`roofline serve` under load: a real server process, 50 open connections that offer 300 requests a second, whatever comes back.
+"""`roofline serve` under load: a real server process, 50 open connections that offer 300 requests a second, whatever
+comes back.
 
-Open loop: request n is due at n / 300 s, and its latency counts from then, also when every connection was busy. The client
-is another process on the same machine, so both share its cores: how late the client itself was is a row of its own, and what
-an answer costs in the server is timed once more without HTTP, load and neighbours, where the least of many is worth something.
+Open loop: request n is due at n / 300 s, and its latency counts from then, also when every connection was busy. The
+client is another process on the same machine, so both share its cores: how late the client itself was is a row of its
+own, and what an answer costs in the server is timed once more without HTTP, load and neighbours, where the least of
+many is worth something.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ CONNECTIONS = 50
 REQUESTS_PER_S = 300
 SWEEP_POINTS = 100_000
 WARM_UP_S = 3.0
-"""The server imports the rest and starts its workers in the first seconds; that is in no figure but `start to first`."""
+"""The server imports the rest and starts its workers in the first seconds; that is in no figure but `start to
+first`.
+"""
 
 READY_AIM_S = 2.0
 ANALYZE_AIM_S, RECOMMEND_AIM_S = 10e-3, 25e-3
@@ -171,12 +175,17 @@ def _client_row(answers: Sequence[Answered]) -> Row:
         _quantile(late, 0.99),
         len(late),
         None,
-        note=f"median {median(late) * 1e3:.2f} ms, of new shapes: from due to sent, inside the latencies above; a busy machine shows here first",
+        note=(
+            f"median {median(late) * 1e3:.2f} ms, of new shapes: from due to sent, inside the latencies above; a busy "
+            "machine shows here first"
+        ),
     )
 
 
 def _in_process_rows(count: int) -> list[Row]:
-    """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its formats one by one."""
+    """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its
+    formats one by one.
+    """
     from reports.api.catalog.chip_lookup import find_chip
     from reports.api.predict import product
     from roofline_model.expected.predict import expected_times
@@ -213,7 +222,10 @@ def _in_process_rows(count: int) -> list[Row]:
                 aim_s,
                 rival,
                 median(seconds[rival]) if rival else None,
-                note=f"least {min(seconds[kind]) * 1e6:.0f} µs, p99 {_quantile(seconds[kind], 0.99) * 1e6:.0f} µs; the answer as JSON, without HTTP",
+                note=(
+                    f"least {min(seconds[kind]) * 1e6:.0f} µs, p99 {_quantile(seconds[kind], 0.99) * 1e6:.0f} µs; the "
+                    "answer as JSON, without HTTP"
+                ),
             )
         )
     return rows
@@ -270,7 +282,10 @@ class Connection:
 
     async def ask(self, asked: Asked) -> tuple[float, bytes]:
         """Return the server's own seconds and the body; raises for anything but 200."""
-        head = f"POST {asked.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(asked.body)}\r\n\r\n"
+        head = (
+            f"POST {asked.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(asked.body)}\r\n\r\n"
+        )
         self._writer.write(head.encode() + asked.body)
         lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)}
@@ -336,7 +351,9 @@ async def _asked_once(url: str) -> None:
 
 
 def _beside_sweeps(url: str, load: Sequence[Asked]) -> tuple[list[Answered], list[float]]:
-    """Offer the load while sweeps follow each other; a process of its own reads them, for twelve megabytes keep a client busy."""
+    """Offer the load while sweeps follow each other; a process of its own reads them, for twelve megabytes keep a
+    client busy.
+    """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as reader:
         reader.submit(_give_way).result()
         sweeping = reader.submit(_sweeps, url, len(load) / REQUESTS_PER_S)

@@ -32,7 +32,8 @@ def differences(larger: Sequence[float], smaller: Sequence[float]) -> list[float
 
 
 def run_seconds(arguments: Sequence[str], folder: Path, *, allowed: Sequence[int] = (0,)) -> float:
-    """Run this Python with `arguments` in `folder` and return the seconds it took, start and end of the process included.
+    """Run this Python with `arguments` in `folder` and return the seconds it took, start and end of the process
+    included.
 
     Raises `RuntimeError` with the end of its output when the exit code is not among `allowed`.
     """

@@ -11,7 +11,9 @@ from roofline_model.core.units import format_time
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure of one benchmark. Times are medians over `rounds`; the rival was timed in turn with us, round by round."""
+    """One figure of one benchmark. Times are medians over `rounds`; the rival was timed in turn with us, round by
+    round.
+    """
 
     name: str
     measured_s: float

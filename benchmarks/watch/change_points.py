@@ -124,7 +124,9 @@ def _steps(count: int) -> list[Row | Figure]:
 
 
 def best_possible(nights: int, prior: int) -> float:
-    """Return how often the mean of the new nights alone passes at 3 alerts in 10,000 nights, if σ were known (normal)."""
+    """Return how often the mean of the new nights alone passes at 3 alerts in 10,000 nights, if σ were known
+    (normal).
+    """
     from scipy.stats import norm
 
     limit = norm.ppf(1 - 1.5e-4)

@@ -1,7 +1,9 @@
-"""Can a diff be trusted? False alarms over pairs of unchanged simulated suites, and how often one slow case in 300 is found.
+"""Can a diff be trusted? False alarms over pairs of unchanged simulated suites, and how often one slow case in 300 is
+found.
 
-The verdicts are those of `results.diff`; beside them, on the same data, pytest-benchmark's `--benchmark-compare-fail=median:5%`
-(one process a side) and a plain Mann–Whitney test at 5 % on the samples of all processes pooled.
+The verdicts are those of `results.diff`; beside them, on the same data, pytest-benchmark's
+`--benchmark-compare-fail=median:5%` (one process a side) and a plain Mann–Whitney test at 5 % on the samples of all
+processes pooled.
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 
 def slower(before: Floats, after: Floats, stored: Floats | None, *, spans_runs: bool = True) -> np.ndarray:
-    """Return which cases `results.diff` calls SLOWER. Logarithms of process medians, (cases, processes); `stored`: A/A."""
+    """Return which cases `results.diff` calls SLOWER.
+
+    Logarithms of process medians, (cases, processes); `stored`: A/A.
+    """
     counts = [np.full(len(before), float(side.shape[1])) for side in (before, after)]
     squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (before, after))
     samples = Samples(after.mean(axis=1) - before.mean(axis=1), counts[0], counts[1], np.asarray(squares))
@@ -135,7 +140,9 @@ def alarm_figures(alarms: Alarms, process_count: int) -> list[Figure]:
             MOST_FALSE,
             rivals,
             _mean(alarms.gate),
-            f"{sum(alarms.stored)} in {pairs} pairs of {CASE_COUNT} unchanged cases, upper 95 % bound {upper_bound(sum(alarms.stored), pairs):.3f}; the rival compares one process a side and fails {suites:.0%} of the suites",
+            f"{sum(alarms.stored)} in {pairs} pairs of {CASE_COUNT} unchanged cases, upper 95 % bound "
+            f"{upper_bound(sum(alarms.stored), pairs):.3f}; the rival compares one process a side and fails "
+            f"{suites:.0%} of the suites",
         ),
         Figure(
             f"… {where}, none stored",
@@ -144,7 +151,10 @@ def alarm_figures(alarms: Alarms, process_count: int) -> list[Figure]:
             "count",
             rival="Mann–Whitney, samples pooled",
             rival_value=_mean(alarms.pooled),
-            note=f"upper 95 % bound {upper_bound(sum(alarms.alone), pairs):.3f}; the rival flags {_mean(alarms.pooled) / CASE_COUNT:.0%} of the unchanged cases as slower",
+            note=(
+                f"upper 95 % bound {upper_bound(sum(alarms.alone), pairs):.3f}; the rival flags "
+                f"{_mean(alarms.pooled) / CASE_COUNT:.0%} of the unchanged cases as slower"
+            ),
         ),
     ]
 
@@ -225,7 +235,9 @@ def power_figures(count: int, step: float, aim: float, rounds: int) -> list[Figu
             None,
             "pytest-benchmark median:5%",
             steady.gate,
-            f"one steady case in {CASE_COUNT}, q = {RULES.false_discovery_ratio:g}; lower 95 % bound {lower_bound(steady.ours, rounds):.1%}; Mann–Whitney on pooled samples calls it slower in {steady.pooled:.0%}, and the unchanged ones as above",
+            f"one steady case in {CASE_COUNT}, q = {RULES.false_discovery_ratio:g}; lower 95 % bound "
+            f"{lower_bound(steady.ours, rounds):.1%}; Mann–Whitney on pooled samples calls it slower in "
+            f"{steady.pooled:.0%}, and the unchanged ones as above",
         ),
         Figure(
             f"… a case of two states, {where}",
@@ -250,7 +262,9 @@ def step_figure(name: str, before_count: int, after_count: int, rounds: int, *, 
 
 
 def smallest_step(share_of: Callable[[float], float]) -> tuple[float, list[tuple[float, float]]]:
-    """Return the step found with 80 %, interpolated, and the shares tried; infinite where the largest step is not enough."""
+    """Return the step found with 80 %, interpolated, and the shares tried; infinite where the largest step is not
+    enough.
+    """
     shares: list[tuple[float, float]] = []
     for step in STEPS:
         shares.append((step, share_of(step)))

@@ -1,4 +1,6 @@
-"""Simulated suites for `diff_power`: what fresh processes of unchanged code find, with two states and drift among the cases."""
+"""Simulated suites for `diff_power`: what fresh processes of unchanged code find, with two states and drift among the
+cases.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Nights against a rolling baseline: false alarms, and for how long a step stays red; with and without `results.diff.rolling.settled`.
+"""Nights against a rolling baseline: false alarms, and for how long a step stays red; with and without
+`results.diff.rolling.settled`.
 
-The suites are those of `diff_power`, three processes a night, five nights in the pool; besides, every night moves all cases of
-its run together by a little, as machines do.
+The suites are those of `diff_power`, three processes a night, five nights in the pool; besides, every night moves all
+cases of its run together by a little, as machines do.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
             MOST_FALSE,
             "all five nights pooled",
             float(np.mean(pooled)),
-            f"{sum(rolling)} in {nights} unchanged nights of {len(flat.cases)} cases, upper 95 % bound {upper_bound(sum(rolling), nights):.3f}",
+            f"{sum(rolling)} in {nights} unchanged nights of {len(flat.cases)} cases, upper 95 % bound "
+            f"{upper_bound(sum(rolling), nights):.3f}",
         ),
         Figure(
             f"nights of five on which a lasting +{STEP:.0%} is SLOWER",
@@ -151,7 +153,9 @@ def slower_count(before: SuiteSide, after: SuiteSide) -> int:
 
 
 def red_nights(seed: int) -> tuple[int, int]:
-    """Return on how many of five nights after a step its case is SLOWER, with the level found first and with the plain pool."""
+    """Return on how many of five nights after a step its case is SLOWER, with the level found first and with the plain
+    pool.
+    """
     series = NightSeries(1000 + seed)
     index = STEADY.start + seed
     sides = [series.night() for _ in range(ROLLING_COUNT)]

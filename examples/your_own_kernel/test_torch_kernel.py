@@ -23,7 +23,10 @@ def random_bf16(*shape: int, device: str, seed: int = 0) -> torch.Tensor:
 
 
 def test_linear_cold(roofline):
-    """`make_args(i)` returns operand set i: equal data in distinct memory. The sets are rotated past the cache: cold."""
+    """`make_args(i)` returns operand set i: equal data in distinct memory.
+
+    The sets are rotated past the cache: cold.
+    """
     x, weight = (
         random_bf16(1, 4096, device=roofline.torch_device),
         random_bf16(4096, 4096, device=roofline.torch_device),

@@ -1,4 +1,6 @@
-"""This machine's CPU as a `Device`: measured ceilings and constants, cached by a fingerprint of everything that moves them."""
+"""This machine's CPU as a `Device`: measured ceilings and constants, cached by a fingerprint of everything that moves
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from roofline_model.core.whole_file import write_whole
 from roofline_model.operators.case import short_hash
 
 CEILINGS_VERSION = 2
-"""Changes whenever the micro-kernels would measure something else. 2: sizes that no benchmark case has; spreads; constants."""
+"""Changes whenever the micro-kernels would measure something else. 2: sizes that no benchmark case has; spreads;
+constants.
+"""
 
 FIRST_BUDGET_S = 12.0
 """What `--hw auto` spends on a machine it does not know yet."""
@@ -105,10 +109,11 @@ def keep_kernel_times(
     disturbed_by: tuple[str, ...] = (),
     forget: bool = False,
 ) -> Device:
-    """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier looks.
+    """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier
+    looks.
 
-    `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed never joins quiet
-    ones: it is left out where there are some, else it stands with its flags until a quiet one takes its place.
+    `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed never joins
+    quiet ones: it is left out where there are some, else it stands with its flags until a quiet one takes its place.
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
@@ -125,7 +130,10 @@ def keep_kernel_times(
 
 
 def cached_cpu_device(machine: Machine) -> Device | None:
-    """Return this CPU's profile if its ceilings were measured before, else None. Never measures, never imports torch."""
+    """Return this CPU's profile if its ceilings were measured before, else None.
+
+    Never measures, never imports torch.
+    """
     calibration = read_cache(cache_file("cpu", cpu_fingerprint(machine)))
     return None if calibration is None else build_device(machine, calibration)
 
@@ -145,7 +153,9 @@ def calibration_note(device: Device, *, is_timing_kernels: bool = False) -> str:
 
 
 def calibration_text(device: Device) -> str:
-    """Return when and with what a chip's constants were measured: `calibrated 2026-11-21 (driver 580.142, torch 2.13.0+cu130)`."""
+    """Return when and with what a chip's constants were measured: `calibrated 2026-11-21 (driver 580.142, torch
+    2.13.0+cu130)`.
+    """
     calibration = device.calibration
     if calibration is None:
         return ""
@@ -244,7 +254,10 @@ def merge(new: Calibration, stored: Calibration) -> Calibration:
 
 def build_device(machine: Machine, calibration: Calibration) -> Device:
     """Return the `Device` of a measured CPU: its ceilings as roofs, its calibration beside them."""
-    source = f"micro-kernels of roofline-bench {CEILINGS_VERSION}, torch {machine.torch_version}, {counted(machine.thread_count, 'thread')}"
+    source = (
+        f"micro-kernels of roofline-bench {CEILINGS_VERSION}, torch {machine.torch_version}, "
+        f"{counted(machine.thread_count, 'thread')}"
+    )
 
     def measured(value: float, unit: str, note: str = "") -> Quantity:
         return Quantity(value, unit, "measured-here", source, note=note)
@@ -296,7 +309,9 @@ def _levels(calibration: Calibration, dram: Constant, measured: Callable[..., Qu
 
 
 def cache_file(kind: str, fingerprint: str) -> Path:
-    """Return where the calibration of one machine and software is kept: $ROOFLINE_CACHE, else the user's cache folder."""
+    """Return where the calibration of one machine and software is kept: $ROOFLINE_CACHE, else the user's cache
+    folder.
+    """
     base = os.environ.get("ROOFLINE_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "roofline-bench"
     )
@@ -316,7 +331,9 @@ def read_cache(file: Path) -> Calibration | None:
 
 
 def write_cache(file: Path, calibration: Calibration, report: Report) -> None:
-    """Write the calibration for the next run; without a writable home the machine measures each time, with a warning."""
+    """Write the calibration for the next run; without a writable home the machine measures each time, with a
+    warning.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         # Two runs at once: the last one wins, neither reads a half-written file.

@@ -18,7 +18,9 @@ from roofline_model.chips.machine_constants import Constant, constant_of_flops, 
 from roofline_model.core.units import format_time
 
 _DRAM_MULTIPLE = 4
-"""Each DRAM array is this many times the last-level cache: at twice the cache a victim cache still served half of it."""
+"""Each DRAM array is this many times the last-level cache: at twice the cache a victim cache still served half of
+it.
+"""
 _LARGEST_ARRAY_BYTES = 1024**3
 _DEFAULT_CACHE_BYTES = 32 * 1024**2
 _CACHE_SHARE = 0.08

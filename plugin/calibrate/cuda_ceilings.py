@@ -270,7 +270,9 @@ def _plain_product(dtype_name: str, torch: Any, m: int, n: int, k: int) -> Calls
 
 
 def _fp8_products(torch: Any, m: int, n: int, k: int) -> Calls:
-    """Return the product with exact and with fast sums: deployed kernels have the fast ones where the chip knows them."""
+    """Return the product with exact and with fast sums: deployed kernels have the fast ones where the chip knows
+    them.
+    """
     dtype = torch.float8_e4m3fn
     a, b = _uniform(torch, m, k, dtype), _uniform(torch, n, k, dtype).t()
     ones = torch.ones((), dtype=torch.float32, device="cuda")

@@ -1,4 +1,5 @@
-"""A GPU's measured constants beside its datasheet: the ideal keeps the speed of light, what was reached stands next to it.
+"""A GPU's measured constants beside its datasheet: the ideal keeps the speed of light, what was reached stands next to
+it.
 
 Unproven on hardware: no GPU was at hand when this was written; the micro-kernels are in `cuda_ceilings.py`.
 """
@@ -48,7 +49,9 @@ def gpu_device(
     budget_s: float = FULL_BUDGET_S,
     measure: Callable[[Report, float], CudaCeilings] | None = None,
 ) -> Device:
-    """Measure this GPU's constants, keep them, and return the chip with them. `measure` replaces the micro-kernels in tests."""
+    """Measure this GPU's constants, keep them, and return the chip with them. `measure` replaces the micro-kernels in
+    tests.
+    """
     assert machine.facts is not None
     nvml, _ = open_nvml_device()
     facts = _facts(nvml)
@@ -84,7 +87,9 @@ def calibrated_gpu(machine: Machine, chip: Device) -> Device:
 
 
 def with_calibration(chip: Device, calibration: Calibration) -> Device:
-    """Return the chip with measured constants: `achieved` numbers become this machine's own, peaks stay the datasheet's."""
+    """Return the chip with measured constants: `achieved` numbers become this machine's own, peaks stay the
+    datasheet's.
+    """
     when = f"roofline calibrate on {calibration.date}, torch {calibration.conditions.get('torch', '?')}"
 
     def measured(constant: Constant) -> Quantity:

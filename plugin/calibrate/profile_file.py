@@ -17,7 +17,9 @@ DeviceKind = Literal["cpu", "cuda"]
 
 
 def profile_text(device: Device) -> str:
-    """Return a calibrated device as the text of a chip file: `--hw FILE` and `roofline hardware check FILE` read it, too."""
+    """Return a calibrated device as the text of a chip file: `--hw FILE` and `roofline hardware check FILE` read it,
+    too.
+    """
     calibration = device.calibration
     if calibration is None:
         raise UnsupportedError(f"{device.key} has no measured constants to write; run `roofline calibrate` first")
@@ -39,7 +41,8 @@ def read_profile(path: Path) -> tuple[Device, Calibration]:
     chip = read_device_file(path)
     if chip.calibration is None:
         raise UnsupportedError(
-            f"{path} has no [calibration] table: `roofline calibrate -o FILE` writes one; a plain chip file goes to --hw"
+            f"{path} has no [calibration] table: `roofline calibrate -o FILE` writes one; a plain chip file goes to "
+            "--hw"
         )
     return chip, chip.calibration
 
@@ -48,7 +51,10 @@ def mismatch(path: Path, calibration: Calibration, machine: Machine, device: Dev
     """Return why these constants are not of this machine's CPU or GPU, naming both, or None when they are."""
     machine_name = machine.facts.name if device == "cuda" and machine.facts else machine.cpu_name
     if calibration.kind != device or calibration.subject != machine_name:
-        return f"{path} was measured on {calibration.subject} ({calibration.kind}), but kernels run on {machine_name} ({device}) here: run `roofline calibrate`"
+        return (
+            f"{path} was measured on {calibration.subject} ({calibration.kind}), but kernels run on {machine_name} "
+            f"({device}) here: run `roofline calibrate`"
+        )
     threads = calibration.conditions.get("threads")
     if device == "cpu" and threads is not None and threads != machine.thread_count:
         return (

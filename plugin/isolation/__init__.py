@@ -1,1 +1,3 @@
-"""Tests in processes of their own: one sticky error, hang or abort costs one case, and cases repeat in fresh processes."""
+"""Tests in processes of their own: one sticky error, hang or abort costs one case, and cases repeat in fresh
+processes.
+"""

@@ -84,7 +84,8 @@ def refuse_too_many(worker_count: int, devices: Sequence[str]) -> None:
     if worker_count > len(devices):
         shown = f"{len(devices)} visible GPU{'s' if len(devices) != 1 else ''}"
         raise UnsupportedError(
-            f"-n {worker_count}: {worker_count} xdist workers would share {shown}, and kernels beside each other are timed wrong; "
+            f"-n {worker_count}: {worker_count} xdist workers would share {shown}, and kernels beside each other are "
+            "timed wrong; "
             f"use -n {max(1, len(devices))}, or leave out -n"
         )
 

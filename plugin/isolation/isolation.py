@@ -1,11 +1,11 @@
 """Isolation of cases: measurement in pytest's own process, or in workers whose death does not end the run.
 
-`--roofline-processes N` runs each test in N fresh processes, as N items of the session. The passes come after every selection
-and in whole rounds: `-k`, `-m`, `--lf`, `--sw` and the like choose tests, and each chosen one is measured N times. The first
-pass keeps the test's own name and place; the others are called `…-p2]`, `…-p3]` and come after everything else, every second
-one in reversed order, so that the N measurements of a case are spread over the whole run and a slow drift of the machine does
-not favour the first cases. `-x` stops at the first failure of any pass; the run is then partial. pytest's cache remembers a
-failed pass as the test that it repeats, so that `--lf` and `--sw` find it.
+`--roofline-processes N` runs each test in N fresh processes, as N items of the session. The passes come after every
+selection and in whole rounds: `-k`, `-m`, `--lf`, `--sw` and the like choose tests, and each chosen one is measured N
+times. The first pass keeps the test's own name and place; the others are called `…-p2]`, `…-p3]` and come after
+everything else, every second one in reversed order, so that the N measurements of a case are spread over the whole run
+and a slow drift of the machine does not favour the first cases. `-x` stops at the first failure of any pass; the run is
+then partial. pytest's cache remembers a failed pass as the test that it repeats, so that `--lf` and `--sw` find it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Isolation:
 
 
 def decide(options: BenchOptions, target: Target, config: pytest.Config) -> Isolation:
-    """Return where the cases of this run are measured. Raises `InvalidValueError` for options that contradict each other.
+    """Return where the cases of this run are measured. Raises `InvalidValueError` for options that contradict each
+    other.
 
     Without an explicit wish cases are measured here where a worker would gain nothing (nothing is measured, times are
     simulated) or take something away (a debugger, coverage, the display of fixtures). An explicit `--roofline-isolate
@@ -161,7 +162,9 @@ def pass_name(name: str, number: int) -> str:
 
 
 def remember_as_tests(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Make pytest's cache remember failed passes under the names of their tests; call it before the cache is written."""
+    """Make pytest's cache remember failed passes under the names of their tests; call it before the cache is
+    written.
+    """
     tests = {item.nodeid: item.measured_item for item in items if isinstance(item, PassItem)}
     if not tests:
         return

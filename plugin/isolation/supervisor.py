@@ -109,11 +109,16 @@ class Supervisor:
             self.close()
 
     def start(self) -> None:
-        """Start the first worker before the first test, so that no test's own time limit pays for it. Raises `CannotStart`."""
+        """Start the first worker before the first test, so that no test's own time limit pays for it. Raises
+        `CannotStart`.
+        """
         self._ready_worker()
 
     def close(self) -> None:
-        """Let the worker finish its fixtures and look at the canary once more, then end it. Does nothing without one."""
+        """Let the worker finish its fixtures and look at the canary once more, then end it.
+
+        Does nothing without one.
+        """
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -213,14 +218,17 @@ class Supervisor:
             raise WorkerDied(end, f"{end}: raise it with --roofline-timeout SECONDS{_at(stack)}")
 
     def _stopped_by(self, error: BaseException) -> WorkerDied:
-        """Return the death of a worker that somebody else's time limit stopped. Raises `CannotStart` for the third start."""
+        """Return the death of a worker that somebody else's time limit stopped. Raises `CannotStart` for the third
+        start.
+        """
         if self._worker is not None:
             return WorkerDied.was(f"stopped: {error}")
         self._interrupted_starts += 1
         if self._interrupted_starts == MAX_FAILED_STARTS:
             self._note_end(_STOPPED_EARLY)
             raise CannotStart(
-                f"roofline: {MAX_FAILED_STARTS} workers in a row were stopped before they were ready ({error}): raise that "
+                f"roofline: {MAX_FAILED_STARTS} workers in a row were stopped before they were ready ({error}): raise "
+                "that "
                 "limit, or measure in pytest's own process with --roofline-isolate none"
             ) from None
         return WorkerDied.was(f"{_STOPPED_EARLY}: {error}")
@@ -278,7 +286,9 @@ class Supervisor:
     # The end of a test ---------------------------------------------------------------------------------------
 
     def _conclude(self, running: _Running, nextitem: Any) -> None:
-        """Do what pytest does after a test here: pytest-benchmark's row, the fixtures of other tests, requests to stop."""
+        """Do what pytest does after a test here: pytest-benchmark's row, the fixtures of other tests, requests to
+        stop.
+        """
         end_message = running.done or {}
         self._uses_torch = self._uses_torch or bool(end_message.get("torch"))
         self._cases_of_worker += 1
@@ -377,9 +387,9 @@ def _start_failure(reasons: Sequence[str], output: str) -> str:
 def worker_arguments(config: pytest.Config) -> list[str]:
     """Return the arguments of a worker of this pytest: the user's own, behind the rootdir and the ini file found here.
 
-    From the user's arguments alone a worker may find others: pytest takes every word of them that is an existing path for a
-    test's, and the results database of `--roofline-db FILE` exists by the time a worker starts. Ours go first: whatever stands
-    last on a command line may be an option that takes the next word.
+    From the user's arguments alone a worker may find others: pytest takes every word of them that is an existing path
+    for a test's, and the results database of `--roofline-db FILE` exists by the time a worker starts. Ours go first:
+    whatever stands last on a command line may be an option that takes the next word.
     """
     invocation = config.invocation_params
     ini = [] if config.inipath is None else ["-c", str(config.inipath)]
@@ -392,6 +402,7 @@ def why_not_collected(config: pytest.Config, worker_rootdir: str) -> str:
     if worker_rootdir == str(config.rootpath):
         return "it depends on something that differs between the two"
     return (
-        f"its names begin at another folder, rootdir {worker_rootdir} instead of {config.rootpath}: put a pytest.ini beside "
+        f"its names begin at another folder, rootdir {worker_rootdir} instead of {config.rootpath}: put a pytest.ini "
+        "beside "
         "the tests, or measure in pytest's own process with --roofline-isolate none"
     )

@@ -239,7 +239,9 @@ def switch_off(config: pytest.Config, ordinal: int) -> None:
 
 
 def drop_cache_writers(config: pytest.Config) -> None:
-    """Remove the plugins that would write what this process, which ran only some tests, knows; call it once configured."""
+    """Remove the plugins that would write what this process, which ran only some tests, knows; call it once
+    configured.
+    """
     for name in _WRITERS_OF_THE_CACHE:
         plugin = config.pluginmanager.get_plugin(name)
         if plugin is not None:

@@ -73,7 +73,10 @@ class WorkerProcess:
     def start(
         cls, arguments: Sequence[str], folder: Path, ordinal: int, passes_output: bool, environment: Mapping[str, str]
     ) -> WorkerProcess:
-        """Start a pytest with these arguments as a worker. It prints to our standard output only where `passes_output`."""
+        """Start a pytest with these arguments as a worker.
+
+        It prints to our standard output only where `passes_output`.
+        """
         command_read, command_write = os.pipe()
         answer_read, answer_write = os.pipe()
         crash = tempfile.TemporaryFile()  # noqa: SIM115 - read when the worker has died, closed with it
@@ -225,7 +228,9 @@ def main_thread(dump: str) -> list[str]:
 
 
 def oom_kill_count() -> int | None:
-    """Return how many processes this machine's (or container's) kernel has killed for memory, or None where unreadable."""
+    """Return how many processes this machine's (or container's) kernel has killed for memory, or None where
+    unreadable.
+    """
     total = None
     for path in (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events")):
         with contextlib.suppress(OSError, ValueError):

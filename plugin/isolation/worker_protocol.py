@@ -2,7 +2,8 @@
 
 Each message is an object with a `kind`. From the worker, each with the `test` it runs: hello, ready, declared, record,
 canary, canary-times, flag, report, warning, note, internal-error, done. To the worker: start, times, run, stop. Records
-travel as export documents do (`results.records.plain_form`), reports and warnings in the form pytest and xdist give them.
+travel as export documents do (`results.records.plain_form`), reports and warnings in the form pytest and xdist give
+them.
 """
 
 from __future__ import annotations

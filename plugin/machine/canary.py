@@ -4,8 +4,9 @@ GB10 has such a state: same clocks, no throttle reason, device copy unchanged, a
 slower (research on DGX Spark, docs/reference/measuring.md). A slow reading quarantines the cases measured since the
 last good one and those until the next good one: they are kept and flagged, never dropped.
 
-The kernel is a matrix-vector product that reads a matrix larger than the cache, because the slow state it must find leaves
-copies alone. On a CPU in a suite that does not use torch it is a copy by numpy, so that torch is not loaded for it.
+The kernel is a matrix-vector product that reads a matrix larger than the cache, because the slow state it must find
+leaves copies alone. On a CPU in a suite that does not use torch it is a copy by numpy, so that torch is not loaded for
+it.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def reference_s(earlier_s: Sequence[float], own_s: Sequence[float]) -> float:
 
 @dataclass(slots=True)
 class CanaryLedger:
-    """Which records lie between which readings, and which readings were slow in retrospect; lives where records are stored.
+    """Which records lie between which readings, and which readings were slow in retrospect; lives where records are
+    stored.
 
     Pure. A keeper knows its own process's readings only, and the first of them has nothing faster to be compared with.
     """

@@ -1,6 +1,7 @@
 """Settings and state of the CPUs: governor, frequency, boost, SMT, NUMA, pinning, quota, swap.
 
-The quota is that of the container or unit (cgroup version 2, else version 1), with how long it has stopped us. Everything comes from the kernel's files; what a machine does not tell is None. `root` is the file system to read.
+The quota is that of the container or unit (cgroup version 2, else version 1), with how long it has stopped us.
+Everything comes from the kernel's files; what a machine does not tell is None. `root` is the file system to read.
 """
 
 from __future__ import annotations
@@ -161,7 +162,10 @@ def _read(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CpuQuota:
-    """The tightest limit over this process's groups, and the longest time any of them has stood still. None: not told."""
+    """The tightest limit over this process's groups, and the longest time any of them has stood still.
+
+    None: not told.
+    """
 
     quota_ratio: float | None = None
     """CPUs' worth of time that may be used; None without a limit."""
@@ -189,7 +193,9 @@ def read_quota(root: Path = Path("/")) -> CpuQuota:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's CPU groups; a path that lies outside the container's view is cut to its root."""
+    """Yield the folders of this process's CPU groups; a path that lies outside the container's view is cut to its
+    root.
+    """
     mount = root / "sys/fs/cgroup"
     for line in (_read(root / "proc/self/cgroup") or "").splitlines():
         _, _, cpu_list = line.partition(":")

@@ -1,7 +1,7 @@
 """The machine and software of a run, captured once: everything as facts, and the subset that decides comparability.
 
-Two results are compared over time only where their *class* is equal: the facts below, each of which changes the time of an
-unchanged kernel. A class must be the same for two runs on an unchanged machine, so nothing volatile may be in it.
+Two results are compared over time only where their *class* is equal: the facts below, each of which changes the time of
+an unchanged kernel. A class must be the same for two runs on an unchanged machine, so nothing volatile may be in it.
 
 ==========================  =========================================================================================
 in the class                why
@@ -28,13 +28,13 @@ ecc, mig
 speed_variables             `SPEED_VARIABLES` that are set, without OMP_NUM_THREADS
 ==========================  =========================================================================================
 
-Facts that are not in the class: host, kernel release, container and image, Python and its packages, memory size, persistence
-mode (it moves first calls only), PCIe link, the load of the moment; the commit, because it is what is being compared; the
-plugin's and the method's version, which a history key carries on its own.
+Facts that are not in the class: host, kernel release, container and image, Python and its packages, memory size,
+persistence mode (it moves first calls only), PCIe link, the load of the moment; the commit, because it is what is being
+compared; the plugin's and the method's version, which a history key carries on its own.
 
-Facts of the host come from the kernel's files, versions of software from package metadata and torch's version file: nothing is
-imported, and each is a value or None, never an exception. No secret can be among them: environment variables are taken from a
-closed list of names, files from fixed places, images lose the place they came from.
+Facts of the host come from the kernel's files, versions of software from package metadata and torch's version file:
+nothing is imported, and each is a value or None, never an exception. No secret can be among them: environment variables
+are taken from a closed list of names, files from fixed places, images lose the place they came from.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def capture_environment(machine: Machine, device: str) -> EnvironmentInfo:
 
 
 def class_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts that decide comparability; unknown ones are left out, so that learning a new fact is a change."""
+    """Return the facts that decide comparability; unknown ones are left out, so that learning a new fact is a
+    change.
+    """
     chosen = {name: facts[name] for name in _CLASS_FACTS if facts.get(name) is not None}
     if "hypervisor" in chosen:
         chosen.pop("microcode", None)
@@ -372,8 +374,8 @@ def software_facts() -> dict[str, Any]:
 def torch_build() -> dict[str, str | None]:
     """Return the build of torch (`cpu`, `cu130`, `rocm6.4`), its commit, and its CPU libraries once loaded.
 
-    Read from torch/version.py as text: importing torch takes two seconds. The libraries (MKL, oneDNN, OpenBLAS) are known
-    to the loaded torch only, so they are None in a process that has not imported it.
+    Read from torch/version.py as text: importing torch takes two seconds. The libraries (MKL, oneDNN, OpenBLAS) are
+    known to the loaded torch only, so they are None in a process that has not imported it.
     """
     text = _version_file()
     cuda, rocm, commit = (_assigned(text, name) for name in ("cuda", "hip", "git_version"))
@@ -386,7 +388,9 @@ def torch_build() -> dict[str, str | None]:
 
 
 def _version_file() -> str:
-    """Return torch/version.py of the installed distribution, else of a torch on the path without one (a source tree)."""
+    """Return torch/version.py of the installed distribution, else of a torch on the path without one (a source
+    tree).
+    """
     try:
         files = [Path(str(metadata.distribution("torch").locate_file("torch/version.py")))]
     except metadata.PackageNotFoundError:

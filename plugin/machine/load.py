@@ -93,7 +93,8 @@ class LoadWatch:
 
 
 def parse_stat(text: str, cpus: list[int]) -> tuple[float, float]:
-    """Return (busy, stolen) seconds summed over `cpus` from the text of /proc/stat; raises `ValueError` if one is missing.
+    """Return (busy, stolen) seconds summed over `cpus` from the text of /proc/stat; raises `ValueError` if one is
+    missing.
 
     Columns (man 5 proc): user nice system idle iowait irq softirq steal guest guest_nice, in clock ticks.
     Guest time is inside user time already; stolen time is nobody's work here and counted apart.

@@ -30,9 +30,10 @@ _GDDR = re.compile(r"\b(T4|A2|A10G?|A16|A40|L2|L4|L20|L40S?|RTX)\b", re.IGNORECA
 class StateWatch:
     """Watches one case from `with` to its end: CPU load, throttle counters, other processes on the device, clocks.
 
-    `device` is where the kernels run, cpu or cuda; None where times are simulated: then the sensors alone are read, which
-    are the simulated device's own, and nothing of this machine. Sensors of None give what the CPU's files tell. `pause`
-    waits by the device's clock (`Timer.idle`), for a throttle counter's late step; without it only a real device waits.
+    `device` is where the kernels run, cpu or cuda; None where times are simulated: then the sensors alone are read,
+    which are the simulated device's own, and nothing of this machine. Sensors of None give what the CPU's files tell.
+    `pause` waits by the device's clock (`Timer.idle`), for a throttle counter's late step; without it only a real
+    device waits.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class StateWatch:
         return {**(of_host or {}), **(of_device or {})}
 
     def flags(self) -> tuple[str, ...]:
-        """Return `contended` and `stolen` for kernels on the CPU, `shared-device` for a GPU others hold a context on."""
+        """Return `contended` and `stolen` for kernels on the CPU, `shared-device` for a GPU others hold a context
+        on.
+        """
         if self._device == "cpu":
             return self._load.flags()
         return ("shared-device",) if max(self._process_counts, default=0) > 0 else ()
@@ -106,7 +109,8 @@ def warnings(
 ) -> list[Finding]:
     """Return the warnings about settings that make this machine's times unreliable or unrepeatable.
 
-    For the start of a run, once. On a CPU `load` is a window that has ended; without one the CPUs are watched for 0.2 s.
+    For the start of a run, once. On a CPU `load` is a window that has ended; without one the CPUs are watched for 0.2
+    s.
     """
     if device == "cuda" and sensors is not None:
         guarded = bounded(sensors)

@@ -1,4 +1,6 @@
-"""The `roofline` fixture: declare what is measured, measure it, compare kernels; one instance per test, and what it returns."""
+"""The `roofline` fixture: declare what is measured, measure it, compare kernels; one instance per test, and what it
+returns.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ from roofline_model.operators.product import Operator
 
 
 class RooflineFixture:
-    """Measures kernels; see `measure`. Call `declare` first when a case may be skipped, so that its prediction is stored."""
+    """Measures kernels; see `measure`. Call `declare` first when a case may be skipped, so that its prediction is
+    stored.
+    """
 
     def __init__(self, session: BenchSession, request: pytest.FixtureRequest, benchmark: Any) -> None:
         self._session = session
@@ -54,7 +58,8 @@ class RooflineFixture:
     def torch_device(self) -> str:
         """Where operands are built and kernels run: `cuda`, or `cpu` on a machine without an NVIDIA device.
 
-        A test that builds its tensors here works with `--hw` of any chip: it reaches `measure`, which predicts and skips.
+        A test that builds its tensors here works with `--hw` of any chip: it reaches `measure`, which predicts and
+        skips.
         """
         return "cuda" if self._session.target.device == "cuda" and find_machine().kind == "cuda" else "cpu"
 
@@ -89,8 +94,8 @@ class RooflineFixture:
         """Name the case and its work before anything is built; returns the prediction.
 
         `unavailable` says why the chip of --hw has no such kernel: the case is then skipped with that reason, its
-        prediction stored. `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from.
-        Skips the test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
+        prediction stored. `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from. Skips the
+        test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
         """
         pending = Pending(case, None, extra=json_values("declare: extra", extra or {}))
         self.pending.append(pending)
@@ -105,7 +110,8 @@ class RooflineFixture:
         return pending.prediction
 
     def keep(self, *facts: Mapping[str, Any], **more: Any) -> None:
-        """Store facts (JSON values) with the declared case that were found after it was declared; later ones replace earlier.
+        """Store facts (JSON values) with the declared case that were found after it was declared; later ones replace
+        earlier.
 
         Raises `InvalidValueError` before `declare`, and for what is not JSON value.
         """
@@ -140,19 +146,19 @@ class RooflineFixture:
     ) -> Outcome:
         """Check `fn`, time it, and store the result beside its prediction.
 
-        - `make_args(i)`: returns the arguments of operand set i (equal data in distinct memory). The case is then cold, because
-          calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
+        - `make_args(i)`: returns the arguments of operand set i (equal data in distinct memory). The case is then cold,
+          because calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
           --roofline-cache flushed).
         - `work`: an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted.
-        - `reference`: the expected output, or a callable that computes it from the same arguments. `check(output)` returns the
-          relative error instead.
-        - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times (`plugin.samples.
-          correctness`). Default: what rounding explains.
+        - `reference`: the expected output, or a callable that computes it from the same arguments. `check(output)`
+          returns the relative error instead.
+        - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
+          (`plugin.samples. correctness`). Default: what rounding explains.
         - `mutates`: positions of arguments that `fn` overwrites; when it returns nothing, they are checked.
 
-        Times are seconds per call. The first call is timed apart (`first_call_s`), so compilation and autotuning never reach
-        the samples.
-        Raises `WrongResultError` when the result is wrong, `InvalidValueError` for arguments that contradict each other.
+        Times are seconds per call. The first call is timed apart (`first_call_s`), so compilation and autotuning never
+        reach the samples. Raises `WrongResultError` when the result is wrong, `InvalidValueError` for arguments that
+        contradict each other.
         """
         __tracebackhide__ = True
         pending = self._current(work, name, make_args is not None)
@@ -297,7 +303,8 @@ class RooflineFixture:
         cache_option = self._session.options.cache
         if cache_option == "both":
             raise InvalidValueError(
-                "one measure() is one measurement: give --roofline-cache cold, warm or flushed, and run pytest once for each"
+                "one measure() is one measurement: give --roofline-cache cold, warm or flushed, and run pytest once "
+                "for each"
             )
         if cache_option == "flushed":
             return "flushed"
@@ -307,7 +314,8 @@ class RooflineFixture:
         modes = self._session.options.modes
         if len(modes) > 1:
             raise InvalidValueError(
-                f"one measure() is one measurement: give one --roofline-mode, not {','.join(modes)}, and run pytest once for each"
+                f"one measure() is one measurement: give one --roofline-mode, not {','.join(modes)}, and run pytest "
+                "once for each"
             )
         return modes[0]
 
@@ -320,13 +328,16 @@ class RooflineFixture:
         pytest.skip(f"predicted only: {reason}")
 
     def _predict(self, pending: Pending, work: Work | None) -> None:
-        """Give a case its ideal prediction, and the expected one where a model or this machine's own constants know it."""
+        """Give a case its ideal prediction, and the expected one where a model or this machine's own constants know
+        it.
+        """
         if isinstance(work, ModelPass):
             pending.prediction, pending.expected = work.ideal(self.hardware), work.expected(self.hardware)
             return
         if work is not None and not isinstance(work, Operator | OpCost):
             raise InvalidValueError(
-                f"work must be an operator of roofline_model or an OpCost, got {type(work).__name__}; e.g. gemm(1, 4096, 4096)"
+                f"work must be an operator of roofline_model or an OpCost, got {type(work).__name__}; e.g. gemm(1, "
+                "4096, 4096)"
             )
         if work is None:
             return
@@ -400,7 +411,9 @@ class Outcome:
 
 
 def json_values(where: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts as a dict of their own; raises `InvalidValueError` beginning with `where` for what JSON cannot hold."""
+    """Return facts as a dict of their own; raises `InvalidValueError` beginning with `where` for what JSON cannot
+    hold.
+    """
     try:
         json.dumps(dict(facts), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -434,7 +447,8 @@ def marker_defaults(node: pytest.Item) -> dict[str, Any]:
 def threshold_facts(defaults: Mapping[str, Any]) -> dict[str, float]:
     """Return the facts that a marker's `threshold` adds to each record of the test; empty without one.
 
-    `0.05` or `"5%"`: the smallest change of this case's time that counts in a diff. Raises `InvalidValueError` for anything else.
+    `0.05` or `"5%"`: the smallest change of this case's time that counts in a diff. Raises `InvalidValueError` for
+    anything else.
     """
     value = defaults.get("threshold")
     if value is None:
@@ -444,6 +458,7 @@ def threshold_facts(defaults: Mapping[str, Any]) -> dict[str, float]:
         value = float(text.rstrip("% ")) / 100
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise InvalidValueError(
-            f"the roofline marker's threshold must be a share such as 0.05, or a text such as '5%', got {str(value)[:40]!r}"
+            "the roofline marker's threshold must be a share such as 0.05, or a text such as '5%', got "
+            f"{str(value)[:40]!r}"
         )
     return {"threshold_ratio": float(value)}

@@ -117,7 +117,8 @@ class RooflineHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Add the passes of `--roofline-processes` now that everybody (`-k`, `--lf`, `--sw` …) has selected what to run.
+        """Add the passes of `--roofline-processes` now that everybody (`-k`, `--lf`, `--sw` …) has selected what to
+        run.
 
         pytest-benchmark gets its replaying timer before it makes its fixtures.
         """
@@ -155,7 +156,8 @@ class RooflineHooks:
         clock_hz = sensors.sm_clock_hz() if sensors is not None else None
         driver += f" · SM clock {clock_hz / 1e6:.0f} MHz" if clock_hz else ""
         self._report(
-            f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
+            f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run "
+            f"{run.run_id[:8]} → {self.session.database}"
         )
         is_timing_kernels = self.options.shapes == CALIBRATION_SHAPES
         if note := calibration_note(chip, is_timing_kernels=is_timing_kernels):
@@ -227,7 +229,9 @@ class RooflineHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Any:
-        """Let one case measure at a time on a device that xdist workers may share; watch over a case without a worker."""
+        """Let one case measure at a time on a device that xdist workers may share; watch over a case without a
+        worker.
+        """
         if not is_ours(item) or self._link is not None:
             return (yield)
         turn: Any = contextlib.nullcontext()
@@ -323,7 +327,8 @@ class RooflineHooks:
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         assert run is not None
         terminalreporter.write_line(
-            f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({clean(run.label)})' if run.label else ''} → {self._session.database}"
+            f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({clean(run.label)})' if run.label else ''} → "
+            f"{self._session.database}"
         )
         for line in self._baseline.lines if self._baseline is not None else ():
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
@@ -341,7 +346,10 @@ class RooflineHooks:
             return []
         name = os.environ.get("PYTEST_XDIST_WORKER", "")
         lines = [
-            f"{name}: {terminal.count_line(self._session.records)} · run {self._session.run.run_id[:8]} → {self._session.database}"
+            (
+                f"{name}: {terminal.count_line(self._session.records)} · run {self._session.run.run_id[:8]} → "
+                f"{self._session.database}"
+            )
         ]
         if self.target.is_shared_cpu:
             lines.append(f"nothing was measured: {self.target.reason}")
@@ -353,7 +361,8 @@ class RooflineHooks:
             return
         nearest = difflib.get_close_matches(keyword_expression, self._deselected, n=3, cutoff=0.1)
         reporter.write_line(
-            f"-k {keyword_expression!r} selects none of {counted(len(self._deselected), 'case')}; nearest: {', '.join(nearest) or self._deselected[0]}",
+            f"-k {keyword_expression!r} selects none of {counted(len(self._deselected), 'case')}; nearest: "
+            f"{', '.join(nearest) or self._deselected[0]}",
             yellow=True,
         )
 
@@ -385,7 +394,8 @@ def _is_xdist_worker(config: pytest.Config) -> bool:
 def _check_for_xdist(options: BenchOptions) -> None:
     if options.require_measured is not None or options.json_path is not None or options.baseline is not None:
         raise InvalidValueError(
-            "--roofline-require-measured, --roofline-json and --roofline-baseline need one process: under xdist (-n) each worker keeps a run of its own"
+            "--roofline-require-measured, --roofline-json and --roofline-baseline need one process: under xdist (-n) "
+            "each worker keeps a run of its own"
         )
     if options.process_count is not None:
         raise InvalidValueError(
@@ -410,7 +420,8 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class EndOnSignal:
-    """While installed, SIGTERM or SIGHUP ends pytest like Ctrl-C: the run is closed as interrupted, exit code 128 + signal.
+    """While installed, SIGTERM or SIGHUP ends pytest like Ctrl-C: the run is closed as interrupted, exit code 128 +
+    signal.
 
     A second signal finds the default action again and kills at once. A handler that somebody else installed stays.
     """

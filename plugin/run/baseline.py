@@ -1,4 +1,6 @@
-"""`--roofline-baseline`: this very run against an earlier one when it ends, and `--roofline-fail-on`, which fails it."""
+"""`--roofline-baseline`: this very run against an earlier one when it ends, and `--roofline-fail-on`, which fails
+it.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,17 @@ if TYPE_CHECKING:
     from results.records.records import Record, RunInfo
 
 _FAILING = (1, 4, 5)
-"""Exit codes of `roofline diff` that fail a session with --roofline-fail-on: a gate that could not judge is not green."""
+"""Exit codes of `roofline diff` that fail a session with --roofline-fail-on: a gate that could not judge is not
+green.
+"""
 
 
 @dataclass(slots=True)
 class BaselineCheck:
-    """One run and what it is compared with. Made when the run begins, so that an unknown baseline costs no measuring."""
+    """One run and what it is compared with.
+
+    Made when the run begins, so that an unknown baseline costs no measuring.
+    """
 
     options: BenchOptions
     run: RunInfo
@@ -49,7 +56,9 @@ class BaselineCheck:
         return cls(options, run)
 
     def finish(self, records: Sequence[Record]) -> bool:
-        """Compare the finished run, keep the lines for the summary, and return whether `--roofline-fail-on` fails it."""
+        """Compare the finished run, keep the lines for the summary, and return whether `--roofline-fail-on` fails
+        it.
+        """
         try:
             diff, result = self._compared(records)
         except RooflineError as error:

@@ -56,7 +56,9 @@ def attach_timer(item: pytest.Item) -> None:
 
 
 def feed(benchmark: Any, item: pytest.Item, samples_s: Sequence[float]) -> None:
-    """Replay the samples into pytest-benchmark; does nothing where it is absent or the user gave a timer of their own."""
+    """Replay the samples into pytest-benchmark; does nothing where it is absent or the user gave a timer of their
+    own.
+    """
     marker = item.get_closest_marker("benchmark")
     timer = marker.kwargs.get("timer") if marker else None
     if benchmark is None or not isinstance(timer, SampleReplay) or not samples_s:

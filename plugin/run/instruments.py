@@ -51,11 +51,14 @@ class Instruments:
         self._replay: ReplayTimer | None = None
         self._flush: Callable[[], None] | None = None
         self.pass_number = 1
-        """Which of a case's fresh processes this is (`--roofline-processes`): a simulated device is a little different in each."""
+        """Which of a case's fresh processes this is (`--roofline-processes`): a simulated device is a little different
+        in each.
+        """
         timer_name, _, argument = options.timer.partition(":")
         if timer_name not in _TIMERS:
             raise InvalidValueError(
-                f"--roofline-timer {timer_name!r} is unknown; use auto, monotonic, cuda-event, simulated[:…] or replay:FILE"
+                f"--roofline-timer {timer_name!r} is unknown; use auto, monotonic, cuda-event, simulated[:…] or "
+                "replay:FILE"
             )
         if timer_name == "replay":
             self._replay = ReplayTimer.from_file(folder / argument)
@@ -146,7 +149,8 @@ class Instruments:
         """Return how a case is timed; raises `UnsupportedError` for a cold case whose operands cannot be rotated."""
         if case.cache == "cold" and not can_rotate:
             raise UnsupportedError(
-                "a cold case needs make_args=, which gives every call operands of its own; use --roofline-cache flushed or warm"
+                "a cold case needs make_args=, which gives every call operands of its own; use --roofline-cache "
+                "flushed or warm"
             )
         return MeasurePlan(
             cache=case.cache,

@@ -3,11 +3,11 @@
 The runner times; this watches. A case whose clock was held down is measured again after a rest, at most a few times;
 what is still held down is kept and flagged, never dropped.
 
-A background thread reads the sensors while a case runs. Reading more often than a sensor updates costs the host and tells
-nothing: the thread begins at 10 ms and slows to the period it finds (`energy_math.infer_period_s`), never slower than 0.1 s, and
-starts there the next time. Sensors may name their period themselves (`reading_period_s`, a CPU's do); sensors that tell nothing
-at all are not read on. A sensor that freezes is left behind: the end of a case waits 0.2 s at most, and no second thread is
-started while one is stuck.
+A background thread reads the sensors while a case runs. Reading more often than a sensor updates costs the host and
+tells nothing: the thread begins at 10 ms and slows to the period it finds (`energy_math.infer_period_s`), never slower
+than 0.1 s, and starts there the next time. Sensors may name their period themselves (`reading_period_s`, a CPU's do);
+sensors that tell nothing at all are not read on. A sensor that freezes is left behind: the end of a case waits 0.2 s at
+most, and no second thread is started while one is stuck.
 """
 
 from __future__ import annotations
@@ -168,7 +168,9 @@ def with_attribution(observed: Observed, call: KernelCall, timer: Timer, plan: M
 
 
 def _with_active_reasons(state: MachineState, active: Sequence[str], clock_hz: float | None) -> MachineState:
-    """Return the state with the reasons active at the end of a case of low clock, 0 s where no counter moved for them."""
+    """Return the state with the reasons active at the end of a case of low clock, 0 s where no counter moved for
+    them.
+    """
     if not active or not is_capped(None, clock_hz, state.rated_clock_hz, active):
         return state
     return replace(state, throttled_s=dict.fromkeys(active, 0.0) | dict(state.throttled_s or {}))

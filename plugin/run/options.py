@@ -291,7 +291,8 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
             )
         if start and EXPORT_FORMAT.encode() not in start:
             raise InvalidValueError(
-                f"{option} {_shown(value)} is there already and no export of a run: it is not overwritten; remove it, or "
+                f"{option} {_shown(value)} is there already and no export of a run: it is not overwritten; remove it, "
+                "or "
                 "give another path, such as run.json"
             )
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""A case on its way into the store: declared, then measured, or skipped or failed with its reason in a line, then a record."""
+"""A case on its way into the store: declared, then measured, or skipped or failed with its reason in a line, then a
+record.
+"""
 
 from __future__ import annotations
 
@@ -188,7 +190,9 @@ def expected_record(
 
 
 def _bound(memory_s: float | None, compute_s: float | None, ideal: Prediction) -> str:
-    """Return the longer side; of a whole model's pass, whose kernels are bound by one side each, that of the ideal time."""
+    """Return the longer side; of a whole model's pass, whose kernels are bound by one side each, that of the ideal
+    time.
+    """
     if memory_s is None and compute_s is None:
         return ideal.bound
     return "compute" if (compute_s or 0.0) > (memory_s or 0.0) else "memory"

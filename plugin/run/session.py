@@ -78,7 +78,10 @@ class BenchSession:
         return os.path.relpath(text, self.folder) if text.startswith(str(self.folder)) else text
 
     def open(self) -> RunInfo:
-        """Begin the run: find or measure the chip, open the store, write the run's row. Does nothing the second time."""
+        """Begin the run: find or measure the chip, open the store, write the run's row.
+
+        Does nothing the second time.
+        """
         if self.run is not None:
             return self.run
         from results.store.store import open_store
@@ -110,7 +113,9 @@ class BenchSession:
         return self.run
 
     def _deliver_waiting(self) -> None:
-        """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever comes."""
+        """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever
+        comes.
+        """
         if not (self.folder / SPOOL_FOLDER).is_dir():
             return
         from results.store.delivery.outbox import deliver_waiting
@@ -163,7 +168,10 @@ class BenchSession:
             keeper.look()
 
     def declared(self, pending: Any) -> None:
-        """Note what is known of a case: declared, or measured by now. Only a worker, which may die of it, tells anyone."""
+        """Note what is known of a case: declared, or measured by now.
+
+        Only a worker, which may die of it, tells anyone.
+        """
 
     def add_canary(self, reading: CanaryReading) -> None:
         """Commit one reading of the canary kernel, and what it shows of earlier ones. Raises `StoreError`."""
@@ -256,7 +264,9 @@ class BenchSession:
             raise
 
     def _deliver(self) -> Undelivered | None:
-        """Send what the database would not take during the run; what it still does not take stays in its file, and is said."""
+        """Send what the database would not take during the run; what it still does not take stays in its file, and is
+        said.
+        """
         undelivered: Undelivered | None = self._store.deliver()
         if undelivered is not None:
             self._report(f"warning: {advice_text(undelivered.finding)}")

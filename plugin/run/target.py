@@ -56,7 +56,8 @@ def resolve_target(
         and options.hw == "auto"
     ):
         raise UnsupportedError(
-            f"--roofline-device cuda: this machine has no NVIDIA device ({this_machine.reason}); use --roofline-device cpu"
+            f"--roofline-device cuda: this machine has no NVIDIA device ({this_machine.reason}); use --roofline-device "
+            "cpu"
         )
     if options.hw == "auto":
         return _this_machine(options, this_machine, calibrate_cpu)
@@ -86,7 +87,8 @@ def _this_machine(options: BenchOptions, machine: Machine, calibrate_cpu: Callab
     assert machine.facts is not None
     if machine.torch_version is not None and machine.torch_version.endswith("+cpu"):
         raise UnsupportedError(
-            f"{machine.facts.name} is present, but the installed torch {machine.torch_version} has no CUDA: install a CUDA build of torch "
+            f"{machine.facts.name} is present, but the installed torch {machine.torch_version} has no CUDA: install a "
+            "CUDA build of torch "
             "(`roofline doctor` prints the command), or measure the CPU with --roofline-device cpu"
         )
     profile = _from_file(options, machine, "cuda")
@@ -95,13 +97,17 @@ def _this_machine(options: BenchOptions, machine: Machine, calibrate_cpu: Callab
     chip, why = machine.match()
     if chip is None:
         raise UnsupportedError(
-            f"--hw auto: {why}; describe this chip in a TOML file and pass it with --hw FILE.toml --roofline-force-measure"
+            f"--hw auto: {why}; describe this chip in a TOML file and pass it with --hw FILE.toml "
+            "--roofline-force-measure"
         )
     return Target("cuda", True, why, False, _gpu_profile(options, machine, chip))
 
 
 def _from_file(options: BenchOptions, machine: Machine, device: DeviceKind) -> Target | None:
-    """Return the target of --roofline-profile-file, None without one. The file is read now, so that errors come first."""
+    """Return the target of --roofline-profile-file, None without one.
+
+    The file is read now, so that errors come first.
+    """
     path = options.profile_file
     if path is None:
         return None
@@ -137,7 +143,9 @@ def _own_cpu_file(options: BenchOptions, machine: Machine, chip: Device, calibra
 
 
 def _gpu_profile(options: BenchOptions, machine: Machine, chip: Device) -> Callable[[], Device]:
-    """Return how to get this GPU's chip: with a file's constants, with its own measured ones, or as the datasheet has it."""
+    """Return how to get this GPU's chip: with a file's constants, with its own measured ones, or as the datasheet has
+    it.
+    """
     profile = _from_file(options, machine, "cuda")
     return (lambda: calibrated_gpu(machine, chip)) if profile is None else profile.load_hardware
 

@@ -1,11 +1,12 @@
 """Is the kernel right? Nothing is timed that was not compared with a reference first, and again after.
 
-An output is compared in float64, as a whole (‖output − reference‖ / ‖reference‖) and number by number: the largest error of n
-numbers may be `spreads_allowed(n)` times the tolerance, of the number's size or of the typical one's, whichever is more. A number
-wrong by itself is too small for a norm, and an error of all numbers is too small for a single one. NaN and Inf never pass.
+An output is compared in float64, as a whole (‖output − reference‖ / ‖reference‖) and number by number: the largest
+error of n numbers may be `spreads_allowed(n)` times the tolerance, of the number's size or of the typical one's,
+whichever is more. A number wrong by itself is too small for a norm, and an error of all numbers is too small for a
+single one. NaN and Inf never pass.
 
-A tolerance that nobody gave is what rounding explains (`default_tolerance`). A check of the caller's own may bring tolerances
-itself, as a `Deviation`.
+A tolerance that nobody gave is what rounding explains (`default_tolerance`). A check of the caller's own may bring
+tolerances itself, as a `Deviation`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Check = Callable[[Any], float | Deviation]
 INTEGER_TOLERANCE = 1e-2
 """Of integers made from floats: a number between two integers may become either."""
 NARROW_ROUNDINGS = 2
-"""Of 16 bits and fewer, in typical errors: some four roundings to the format, each of which is half a unit roundoff off."""
+"""Of 16 bits and fewer, in typical errors: some four roundings to the format, each of which is half a unit roundoff
+off.
+"""
 WIDE_ROUNDINGS = 16
 """Of 32 and 64 bits: exponentials and roots of kernels are right to four bits less than the format."""
 _FORMATS = {
@@ -61,7 +64,9 @@ class Verifier:
         return self.default if self.found is None else self.found.tolerance
 
     def verify(self, output: Any, when: str) -> None:
-        """Raise `WrongResultError` unless the output is within the tolerance, `InvalidValueError` for no error at all."""
+        """Raise `WrongResultError` unless the output is within the tolerance, `InvalidValueError` for no error at
+        all.
+        """
         __tracebackhide__ = True
         checked = self.check(output)
         deviation = checked if isinstance(checked, Deviation) else Deviation(_relative_error_of(checked), self.default)
@@ -81,15 +86,16 @@ def make_verifier(
 
     `reference` is the expected output, or a callable that computes it from the same arguments; it is evaluated once,
     before anything is timed. Default tolerance: `default_tolerance`; 1e-2 for a check that returns a number. Raises
-    `InvalidValueError` for a tolerance that no wrong result could exceed (an output of zeros has the error 1) and a reference
-    without a number.
+    `InvalidValueError` for a tolerance that no wrong result could exceed (an output of zeros has the error 1) and a
+    reference without a number.
     """
     if check is not None and reference is not None:
         raise InvalidValueError("give either reference= or check=, not both")
     allowed = None if tolerance is None else _checked_tolerance(tolerance)
     if check is not None and not callable(check):
         raise InvalidValueError(
-            f"check must be a function of the kernel's output that returns the relative error, got {type(check).__name__}"
+            "check must be a function of the kernel's output that returns the relative error, got "
+            f"{type(check).__name__}"
         )
     if check is not None:
         return Verifier(check, INTEGER_TOLERANCE if allowed is None else allowed)
@@ -99,7 +105,8 @@ def make_verifier(
     expected = _snapshot(given)
     if not any(array.size for array in expected):
         raise InvalidValueError(
-            "the reference holds no number, so every output would pass: give the expected output, or a function that returns it"
+            "the reference holds no number, so every output would pass: give the expected output, or a function that "
+            "returns it"
         )
     around = [_kind(leaf) for leaf in _leaves((given, tuple(arguments)))]
     length = max((_size(leaf) for leaf in _leaves(tuple(arguments))), default=1)
@@ -117,9 +124,10 @@ def make_verifier(
 def default_tolerance(output: Sequence[str], around: Sequence[str], length: int) -> float:
     """Return the typical relative error that rounding explains: of the whole output, or of one number.
 
-    output: names of the output's types; around: those of the arguments and of the reference; length: terms of the longest
-    sum there can be, which is the size of the largest argument. Roundings to the coarsest float type on the way, and √length
-    roundings of a running sum in FP32, or FP64 where everything is. Integers made of integers are exact.
+    output: names of the output's types; around: those of the arguments and of the reference; length: terms of the
+    longest sum there can be, which is the size of the largest argument. Roundings to the coarsest float type on the
+    way, and √length roundings of a running sum in FP32, or FP64 where everything is. Integers made of integers are
+    exact.
     """
     units = [unit_roundoff(_FORMATS[kind]) for kind in (*output, *around) if kind in _FORMATS]
     if not any(kind in _FORMATS for kind in output):
@@ -149,7 +157,8 @@ def _checked_tolerance(tolerance: Any) -> float:
     allowed = float(tolerance)
     if not 0 <= allowed < 1:
         raise InvalidValueError(
-            f"tolerance must be ≥ 0 and below 1, got {allowed:g}: it is relative, and an output of zeros has the error 1"
+            f"tolerance must be ≥ 0 and below 1, got {allowed:g}: it is relative, and an output of zeros has the error "
+            "1"
         )
     return allowed
 
@@ -211,7 +220,9 @@ def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 def relative_error(output: Any, expected: Any) -> float:
-    """Return ‖output − expected‖ / ‖expected‖ over all arrays of the two structures; NaN when they cannot be compared."""
+    """Return ‖output − expected‖ / ‖expected‖ over all arrays of the two structures; NaN when they cannot be
+    compared.
+    """
     import numpy as np
 
     outputs, references = list(_arrays(output)), list(_arrays(expected))

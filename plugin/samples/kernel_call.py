@@ -24,7 +24,9 @@ class KernelCall:
     check: Check | None = None
     tolerance: float | None = None
     mutates: tuple[int, ...] = ()
-    """Positions of arguments the kernel writes to; put back before and after each check, so that every check sees the same input."""
+    """Positions of arguments the kernel writes to; put back before and after each check, so that every check sees the
+    same input.
+    """
     label: str = ""
     """Names the kernel in errors, where several are measured together."""
     setup: Callable[[], Any] | None = None

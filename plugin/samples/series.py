@@ -91,7 +91,8 @@ class Series:
             self.clocks.append(self.timer.last_clock_hz)
         elif self.attempts - len(self.samples) > MAX_BAD_SAMPLES:
             raise UnsupportedError(
-                f"timer {self.timer.name} gives zero, negative or infinite times: {len(self.samples)} of {self.attempts} samples are usable"
+                f"timer {self.timer.name} gives zero, negative or infinite times: {len(self.samples)} of "
+                f"{self.attempts} samples are usable"
             )
         self.stop_reason = self.rule.reason_to_stop(self.samples, self.elapsed_s) or ""
         return bool(self.stop_reason)
@@ -199,7 +200,8 @@ class StoppingRule(Protocol):
 
 @dataclass(slots=True)
 class MedianInterval:
-    """Stop when the 95 % interval of the median is within ± `target_ratio` at two looks in a row, or for lack of progress.
+    """Stop when the 95 % interval of the median is within ± `target_ratio` at two looks in a row, or for lack of
+    progress.
 
     Looks come when the count has grown by a quarter since the last: looking after every sample would stop on lucky
     streaks and make the stated 95 % untrue, and the second look is there because the first is chosen for being narrow.

@@ -1,11 +1,12 @@
 """Statistics of samples: pure functions of a list of seconds. The interval of the median knows autocorrelation.
 
-Successive timings resemble each other (clocks, heat, neighbours), so n samples are worth n/τ independent ones. τ is read
-from the series itself; the order statistics that bracket the median move apart by √τ.
+Successive timings resemble each other (clocks, heat, neighbours), so n samples are worth n/τ independent ones. τ is
+read from the series itself; the order statistics that bracket the median move apart by √τ.
 
-The shape of a sample says what a median cannot: whether the times drifted, fall into two groups, have a heavy tail, or follow
-each other. Nothing is dropped or repaired here. Thresholds are set so that plain noise (log-normal, heavy-tailed) raises a flag
-in at most 2 % of series, and what a reader must know in at least 95 % (tests/plugin/samples/test_sample_shape.py).
+The shape of a sample says what a median cannot: whether the times drifted, fall into two groups, have a heavy tail, or
+follow each other. Nothing is dropped or repaired here. Thresholds are set so that plain noise (log-normal,
+heavy-tailed) raises a flag in at most 2 % of series, and what a reader must know in at least 95 %
+(tests/plugin/samples/test_sample_shape.py).
 """
 
 from __future__ import annotations
@@ -178,7 +179,10 @@ def independent_half_rank(count: int) -> float:
 
 
 def rank_autocorrelation(series: np.ndarray[Any, Any], lag: int) -> float:
-    """Return the autocorrelation of the ranks at one lag: what one wild sample cannot hide or fake. 0 for equal values."""
+    """Return the autocorrelation of the ranks at one lag: what one wild sample cannot hide or fake.
+
+    0 for equal values.
+    """
     import numpy as np
 
     order = np.argsort(series)
@@ -201,7 +205,9 @@ def _at_rank(ordered: Sequence[float] | np.ndarray[Any, Any], position: float) -
 
 
 def _centred_ranks(order: np.ndarray[Any, Any], ordered: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return each sample's rank minus the mean rank; equal samples share one (else their order would look like a trend)."""
+    """Return each sample's rank minus the mean rank; equal samples share one (else their order would look like a
+    trend).
+    """
     import numpy as np
 
     count = len(order)
@@ -250,12 +256,12 @@ class _Autocorrelation:
 def _correlation_time(centred_ranks: np.ndarray[Any, Any]) -> float:
     """Return τ = 1 + 2 Σ ρ(k) of the sign series around the median, which is what widens the median's interval.
 
-    Lags are taken in blocks 1, 2–3, 4–7, … that are summed while their mean stays positive (the first: above its standard
-    error), none counting more than the one before: Geyer's initial monotone sequence (*Practical Markov chain Monte
-    Carlo*, 1992) with blocks that grow, so that slow noise under fast noise is found. Rank correlation ρs becomes sign
-    correlation by 2/π · asin(2 sin(π ρs / 6)), exact for a Gaussian copula and less noisy than the signs themselves.
-    An AR(1) process with the same first lag is a lower bound: its tail drowns in noise when samples are few.
-    Estimating the mean makes every coefficient too small by about τ/n, which is put back, three rounds.
+    Lags are taken in blocks 1, 2–3, 4–7, … that are summed while their mean stays positive (the first: above its
+    standard error), none counting more than the one before: Geyer's initial monotone sequence (*Practical Markov chain
+    Monte Carlo*, 1992) with blocks that grow, so that slow noise under fast noise is found. Rank correlation ρs becomes
+    sign correlation by 2/π · asin(2 sin(π ρs / 6)), exact for a Gaussian copula and less noisy than the signs
+    themselves. An AR(1) process with the same first lag is a lower bound: its tail drowns in noise when samples are
+    few. Estimating the mean makes every coefficient too small by about τ/n, which is put back, three rounds.
     """
     count = len(centred_ranks)
     correlation = _Autocorrelation(centred_ranks)
@@ -329,7 +335,9 @@ DRIFT_SIGMAS = 3.3
 MIN_SHAPE_COUNT = 20
 """Fewer samples cannot tell a tail or autocorrelation from chance."""
 MIN_BIMODAL_COUNT = 40
-"""Found in 95 % of series from about 100 samples on (70/30, 1.3 times apart, 5 % noise); fewer than 40 look lumpy by chance."""
+"""Found in 95 % of series from about 100 samples on (70/30, 1.3 times apart, 5 % noise); fewer than 40 look lumpy by
+chance.
+"""
 BIMODAL_RATIO = 1.05
 """Two groups closer than this (their medians' ratio) are one for our purpose, or the ticks of the clock."""
 BIMODAL_SEPARATION = 3.0
@@ -377,8 +385,8 @@ def is_drifting(series: np.ndarray[Any, Any]) -> bool:
     """Whether the times rose or fell by more than 3 %, and more than noise of their kind would by chance.
 
     The correlation of ranks with time (Spearman), so that outliers weigh no more than others. Its variance 1/(n−1) is
-    multiplied by the correlation time of what is left when the trend (a line or a step) is taken out, after Hamed and Rao, *A modified
-    Mann-Kendall trend test for autocorrelated data* (1998).
+    multiplied by the correlation time of what is left when the trend (a line or a step) is taken out, after Hamed and
+    Rao, *A modified Mann-Kendall trend test for autocorrelated data* (1998).
     """
     import numpy as np
 
@@ -434,7 +442,8 @@ def is_bimodal(series: np.ndarray[Any, Any]) -> bool:
 
 
 def has_outliers(series: np.ndarray[Any, Any]) -> bool:
-    """Whether more than 5 % of the samples lie beyond median ± 5 scaled MAD (`stats.outlier_mask`), by more than chance.
+    """Whether more than 5 % of the samples lie beyond median ± 5 scaled MAD (`stats.outlier_mask`), by more than
+    chance.
 
     Their number less its standard error is what counts: three far samples of 25 are no proof of a tail of 5 %.
     """

@@ -1,7 +1,7 @@
 """Warm-up before the first sample: long enough for code and clocks to settle, or until power and clock are flat.
 
-`eager`, `graph` and `burst` warm code and caches up for a moment. `sustained` runs the kernel until the machine no longer
-changes: clocks of a chip at its power limit swing for about 3 s (CUTLASS's measurement guideline).
+`eager`, `graph` and `burst` warm code and caches up for a moment. `sustained` runs the kernel until the machine no
+longer changes: clocks of a chip at its power limit swing for about 3 s (CUTLASS's measurement guideline).
 """
 
 from __future__ import annotations

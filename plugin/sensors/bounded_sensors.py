@@ -38,7 +38,9 @@ def unbounded(sensors: Sensors) -> Sensors:
 
 
 class BoundedSensors:
-    """`Sensors` whose every reading ends within `limit_s` (0.5 s). Attributes beyond the protocol are the inner sensors'."""
+    """`Sensors` whose every reading ends within `limit_s` (0.5 s). Attributes beyond the protocol are the inner
+    sensors'.
+    """
 
     def __init__(self, inner: Sensors, limit_s: float | None = None) -> None:
         self.inner = inner
@@ -57,7 +59,9 @@ class BoundedSensors:
         return self._freeze.thread is not None and self._freeze.thread.is_alive()
 
     def wait_for(self, thread: threading.Thread, limit_s: float | None = None) -> bool:
-        """Wait for a thread that reads these sensors, `limit_s` at most; return whether it ended. If not, they are frozen."""
+        """Wait for a thread that reads these sensors, `limit_s` at most; return whether it ended. If not, they are
+        frozen.
+        """
         thread.join(self.limit_s if limit_s is None else limit_s)
         self._freeze.thread = thread if thread.is_alive() else None
         return self._freeze.thread is None

@@ -1,10 +1,10 @@
 """Energy of a kernel: windows that hold the kernel alone, read from the counter first and from power as a cross-check.
 
-Each window lasts at least two seconds: an A100 or H100 senses power during a quarter of the time only (arXiv 2312.02741)
-and its counter steps every 20–100 ms. Quantisation is avoided, not averaged: the mean power is taken between the first
-and the last step inside the window (`energy_math.counter_window`, error ≤ reading interval / window, 0.5 % at 10 ms and
-2 s), then spread over the window's calls. The windows start at different phases of the sensor. Energy per call includes
-the gaps between launches: it is what the window used over the calls it held.
+Each window lasts at least two seconds: an A100 or H100 senses power during a quarter of the time only (arXiv
+2312.02741) and its counter steps every 20–100 ms. Quantisation is avoided, not averaged: the mean power is taken
+between the first and the last step inside the window (`energy_math.counter_window`, error ≤ reading interval / window,
+0.5 % at 10 ms and 2 s), then spread over the window's calls. The windows start at different phases of the sensor.
+Energy per call includes the gaps between launches: it is what the window used over the calls it held.
 
 Unproven on hardware: tested on simulated sensors with steps, lag, partial duty, resets and freezes.
 """
@@ -75,8 +75,8 @@ def measure_energy(
 
     `run()` executes a stretch of kernel calls alone, waits for them and returns how many it made; what it raises passes
     through. A `now` that does not show the real time means simulated time: readings are then taken between stretches
-    (keep them to a tenth of the window) and `pause` must advance that clock. A source that changed less than ten times in a window is too slow for it and not
-    used; where no source remains, or the sensors freeze, the answer is None.
+    (keep them to a tenth of the window) and `pause` must advance that clock. A source that changed less than ten times
+    in a window is too slow for it and not used; where no source remains, or the sensors freeze, the answer is None.
     """
     log = SensorLog(sensors, now)
     pause = pause if pause is not None else (time.sleep if log.is_real_time else _no_pause)
@@ -110,7 +110,8 @@ def measure_idle_power(
 ) -> float | None:
     """Return the mean power while nothing runs, or None where unreadable. Call it when the device has come to rest.
 
-    The counter first, as in `measure_energy`; else the integral of the power readings. `pause` waits, by the clock `now`.
+    The counter first, as in `measure_energy`; else the integral of the power readings. `pause` waits, by the clock
+    `now`.
     """
     log = SensorLog(sensors, now)
     if not log.can_tell():
@@ -139,7 +140,9 @@ def disagrees(reading: EnergyReading) -> bool:
 def _stretches(
     run: Callable[[], int], now: Callable[[], float], seconds: float, log: SensorLog
 ) -> tuple[float, float, int] | None:
-    """Run until `seconds` have passed; return (begin, end, calls), or None when the clock stands still or no call was made."""
+    """Run until `seconds` have passed; return (begin, end, calls), or None when the clock stands still or no call was
+    made.
+    """
     log.tick()
     begin_s = latest_s = now()
     calls = standstill = 0

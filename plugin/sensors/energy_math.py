@@ -15,7 +15,9 @@ DROPPED_READINGS = 10
 MIN_STEPS = 10
 """A source that changed less often within a window is too slow for it."""
 EDGE_STEPS = 3
-"""How many steps the first and last change may lie from the window's ends before the counter counts as standing still."""
+"""How many steps the first and last change may lie from the window's ends before the counter counts as standing
+still.
+"""
 MAX_HOLE_S = 0.5
 """Longest stretch without a power reading that an integral may bridge."""
 
@@ -39,7 +41,9 @@ class CounterWindow:
     step_s: float
     """Time between two steps."""
     bound_ratio: float
-    """Largest relative error from not knowing when exactly the two steps happened; quantisation itself has cancelled."""
+    """Largest relative error from not knowing when exactly the two steps happened; quantisation itself has
+    cancelled.
+    """
 
 
 def change_times_s(times_s: Sequence[float], values: Sequence[float | None], drop: int = 0) -> list[float]:

@@ -16,8 +16,8 @@ def count_others(
     """Return how many of the driver's `pids` are other live processes.
 
     The driver reports the machine's numbers, which a container cannot see: there an invisible process lives (it belongs
-    to somebody outside), but one of them is ourselves if we hold a context and our own number is not in the list. On the
-    machine itself an invisible process is a stale entry and not counted.
+    to somebody outside), but one of them is ourselves if we hold a context and our own number is not in the list. On
+    the machine itself an invisible process is a stale entry and not counted.
     """
     listed = set(pids)
     visible = {pid for pid in listed if pid != own_pid and exists(pid)}

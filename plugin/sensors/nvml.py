@@ -1,8 +1,8 @@
 """NVML, the driver's sensors: every reading is a number or None, never an exception.
 
 A chip may refuse any call (GB10 reports neither memory totals nor memory clock); a refusal is remembered so that a
-background sampler does not pay for it again. Passing trouble (a timeout, a busy driver) is asked again later; a lost GPU
-answers None for ever. Values no GPU can have (0 W, 2³²−1 mW) count as not told. The module `pynvml` comes from the
+background sampler does not pay for it again. Passing trouble (a timeout, a busy driver) is asked again later; a lost
+GPU answers None for ever. Values no GPU can have (0 W, 2³²−1 mW) count as not told. The module `pynvml` comes from the
 package nvidia-ml-py; versions without a function or constant answer None for it.
 
 Unproven on hardware in this version: tested with a fake that has the library's own error classes and structures.
@@ -42,7 +42,9 @@ _IDLE, _APPLICATION_CLOCKS = 0x1, 0x2
 
 # NVML_ERROR_* by number: constants of nvml.h that never change, while older pynvml versions lack some of their names.
 _PASSING = frozenset({1, 7, 10, 11, 17, 19, 20, 21, 23, 27, 999})
-"""Uninitialized, insufficient size, timeout, interrupt, operating system, in use, memory, no data, resources, not ready, unknown."""
+"""Uninitialized, insufficient size, timeout, interrupt, operating system, in use, memory, no data, resources, not
+ready, unknown.
+"""
 _LOST = frozenset({9, 15, 16, 18, 28})
 """Driver not loaded, GPU is lost, reset required, library and driver differ, GPU not found."""
 _PATIENCE_COUNT = 10

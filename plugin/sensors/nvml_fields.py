@@ -33,7 +33,9 @@ THROTTLE_CANDIDATES = (
 """Every field that may be a throttle counter (nanoseconds since the driver was loaded)."""
 
 VIOLATION_POLICIES = {"power cap": 0, "software thermal": 1, "sync boost": 2}
-"""NVML_PERF_POLICY_*: the same counters through nvmlDeviceGetViolationStatus (nanoseconds), on drivers without the fields."""
+"""NVML_PERF_POLICY_*: the same counters through nvmlDeviceGetViolationStatus (nanoseconds), on drivers without the
+fields.
+"""
 
 _ATTRIBUTES = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 """NVML_VALUE_TYPE_* → the member of the union that holds the value."""
@@ -90,7 +92,8 @@ def throttle_fields(answers: Mapping[int, FieldAnswer]) -> dict[str, int]:
     """Return which field counts which reason on this driver, from its answers to `THROTTLE_CANDIDATES`.
 
     A field is a counter when it is answered with a 64-bit type. Of the two numberings in use, the one that answers is
-    taken; where both answer, neither can be trusted, and the thermal policy's counter, which never moved, stands for heat.
+    taken; where both answer, neither can be trusted, and the thermal policy's counter, which never moved, stands for
+    heat.
     """
     counters = {
         number for number, answer in answers.items() if not answer.return_code and answer.type_code in _COUNTER_TYPES

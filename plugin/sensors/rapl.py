@@ -20,7 +20,9 @@ from roofline_model.core.finding import Finding, finding
 
 ROOT = Path("/")
 MIN_POWER_INTERVAL_S = 0.02
-"""Power is energy over time between two readings at least this far apart; the counter updates about every millisecond."""
+"""Power is energy over time between two readings at least this far apart; the counter updates about every
+millisecond.
+"""
 _CPU_HEAT = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 _CPU_ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal", "soc-thermal", "CPU-therm")
 

@@ -3,8 +3,8 @@
 Sampling the reason bits misses short events; the counters do not. They advance in steps of about 100 ms (observed on
 NVIDIA; none documented), so a short case can end before its step is booked. Therefore: when the case ends with a reason
 active that has gained nothing, the counters are read once more a step later; and a step that belongs to the case before
-does no harm, because a reason alone never marks a case: its clock must also be low (`is_capped`). A case too short for any
-step is told by the reason that is active when it ends.
+does no harm, because a reason alone never marks a case: its clock must also be low (`is_capped`). A case too short for
+any step is told by the reason that is active when it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from results.records.state_records import RATED_RATIO
 
 COUNTER_STEP_S = 0.1
 CGROUP_QUOTA = "cgroup quota"
-"""The reason by which `cpu_state` reports a container stopped by its CPU limit: no clock shows it, the threads stand still."""
+"""The reason by which `cpu_state` reports a container stopped by its CPU limit: no clock shows it, the threads stand
+still.
+"""
 _CLOCKLESS_REASONS = frozenset({"software thermal", "hardware thermal", "hardware power brake", "package thermal"})
 """Reasons that count where the clock is unknown: heat and supply are never ordinary regulation, a power cap is."""
 _SETTINGS = frozenset({"idle", "application clocks", "display clocks"})
@@ -35,7 +37,8 @@ def is_capped(
     """Return whether a case ran on a held-down chip: a reason gained time and the clock was below 98.5 % of rated.
 
     `active`: reasons seen when the case ended, which count like those that gained time, but only with a low clock: a
-    counter's step may be longer than a case. A container stopped by its CPU quota is capped at any clock. Where either clock is unknown only heat and supply count.
+    counter's step may be longer than a case. A container stopped by its CPU quota is capped at any clock. Where either
+    clock is unknown only heat and supply count.
     """
     gained = {reason for reason, seconds in (throttled_s or {}).items() if seconds > 0}
     if CGROUP_QUOTA in gained:

@@ -1,8 +1,8 @@
 """The physics of the simulated device: its clock, heat, power and energy while it works and while it rests.
 
-While cool the chip runs at its rated clock and heats up; hot, it throttles to a lower clock until it has rested for half
-of its recovery. Everything is integrated piece by piece between the moments at which something changes, so that a kernel
-of a nanosecond and one of an hour are both exact.
+While cool the chip runs at its rated clock and heats up; hot, it throttles to a lower clock until it has rested for
+half of its recovery. Everything is integrated piece by piece between the moments at which something changes, so that a
+kernel of a nanosecond and one of an hour are both exact.
 """
 
 from __future__ import annotations

@@ -78,5 +78,7 @@ class NoiseSeries:
 
 
 def process_factor(settings: SimulatedSettings, seed: str) -> float:
-    """Return how much slower or faster the whole process is; its population median is 1, and 1 without `process_noise`."""
+    """Return how much slower or faster the whole process is; its population median is 1, and 1 without
+    `process_noise`.
+    """
     return math.exp(settings.process_noise * random.Random(f"process:{seed}").gauss(0, 1))

@@ -1,4 +1,6 @@
-"""Sensors of the simulated device, with the habits of real ones: they step, lag, cover part of the time, refuse, freeze."""
+"""Sensors of the simulated device, with the habits of real ones: they step, lag, cover part of the time, refuse,
+freeze.
+"""
 
 from __future__ import annotations
 

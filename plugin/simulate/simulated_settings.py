@@ -63,7 +63,9 @@ class SimulatedSettings:
     true_s: float | None = None
     """Seconds per call at the full clock; None: the case's ideal prediction over `efficiency`."""
     slow: tuple[tuple[str, float], ...] = ()
-    """(pattern, ratio): cases whose operator and id match take so many times as long; in the text `slow=gemv 1x4096*:1.05`."""
+    """(pattern, ratio): cases whose operator and id match take so many times as long; in the text `slow=gemv
+    1x4096*:1.05`.
+    """
     seed: int = 0
     process_noise: float = 0.0
     """Standard deviation of the logarithm of a process's own factor: how far fresh processes differ."""
@@ -147,17 +149,20 @@ class SimulatedSettings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InvalidValueError(
-                    f"--roofline-timer simulated: {name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
+                    f"--roofline-timer simulated: {name} must be one of {', '.join(choices)}, got "
+                    f"{getattr(self, name)!r}"
                 )
         for pattern, ratio in self.slow:
             if not _SLOW[0] <= ratio <= _SLOW[1]:
                 raise InvalidValueError(
-                    f"--roofline-timer simulated: slow must be from {_SLOW[0]:g} to {_SLOW[1]:g} times, got {ratio:g} for {pattern!r}"
+                    f"--roofline-timer simulated: slow must be from {_SLOW[0]:g} to {_SLOW[1]:g} times, got {ratio:g} "
+                    f"for {pattern!r}"
                 )
         unknown = [name for name in self.refuse if name not in REFUSALS]
         if unknown:
             raise InvalidValueError(
-                f"--roofline-timer simulated: refuse takes some of {', '.join(REFUSALS)} joined by +, got {unknown[0]!r}"
+                f"--roofline-timer simulated: refuse takes some of {', '.join(REFUSALS)} joined by +, got "
+                f"{unknown[0]!r}"
             )
 
     @classmethod

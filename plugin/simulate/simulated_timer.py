@@ -55,7 +55,9 @@ class SimulatedTimer:
         return cls(SimulatedSettings.from_text(text), device)
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
-        """Seed the case so that its noise depends on its process, and not on the order of cases. The device stays as it is."""
+        """Seed the case so that its noise depends on its process, and not on the order of cases. The device stays as it
+        is.
+        """
         settings = self.settings
         if settings.true_s is None and ideal_s is None:
             raise InvalidValueError("the simulated timer needs a prediction or true_s to know the true time")

@@ -1,4 +1,6 @@
-"""Whole models in the terminal: per model, batch and context the precisions side by side, and what to take for each phase."""
+"""Whole models in the terminal: per model, batch and context the precisions side by side, and what to take for each
+phase.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Terminal summary of a run: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
 
-One row per case: several processes are pooled by the median of their medians. Below the tables each flag is explained once, with
-the machine's slow states, workers that ended, and what to do next.
+One row per case: several processes are pooled by the median of their medians. Below the tables each flag is explained
+once, with the machine's slow states, workers that ended, and what to do next.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ _COLUMNS = (
     Column("!", hide_empty=True),
     Column("W", "right", drop=3, hide_empty=True),
 )
-"""Of a narrow table that leaves first which other columns imply: `roof` is `error` plus one, `expected` is the median and
-`exp.err`."""
+"""Of a narrow table that leaves first which other columns imply: `roof` is `error` plus one, `expected` is the median
+and `exp.err`.
+"""
 _INDENT = "  "
 
 
@@ -141,8 +142,8 @@ def summary_lines(
 ) -> list[Line]:
     """Return the whole summary: one block per shape, what ± means, then the reasons of what was not measured.
 
-    `floors` (by case key and method hash) widen the interval of cases that ran in one process; `width` is the terminal's
-    own by default, and lines are laid out for 60 to 200 columns.
+    `floors` (by case key and method hash) widen the interval of cases that ran in one process; `width` is the
+    terminal's own by default, and lines are laid out for 60 to 200 columns.
     """
     width = laid_out_width(width)
     totals = total_intervals(records, floors or {})
@@ -196,8 +197,8 @@ def flag_lines(
 ) -> list[Line]:
     """Return the doubts about the run, each once with the count of its cases.
 
-    Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other flag.
-    `processes` are those of the run; None: those of the records.
+    Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other
+    flag. `processes` are those of the run; None: those of the records.
     """
     width = laid_out_width(width)
     by_flag = _cases_by_flag(records)
@@ -221,7 +222,8 @@ def flag_lines(
     beaten = {record.case.case_key: record.case.id for record in records if _beats_measured_roof(record)}
     if beaten:
         lines += wrapped(
-            f"above the roof: {_counted(list(beaten.values()))} ran more than 5 % faster than the ceilings measured on this "
+            f"above the roof: {_counted(list(beaten.values()))} ran more than 5 % faster than the ceilings measured on "
+            "this "
             f"machine: run `roofline calibrate` while it is quiet ({_named(list(beaten.values()))})",
             "yellow",
             width,
@@ -289,7 +291,9 @@ def _cells(row: _CaseRow, has_doubts: bool) -> tuple[str, ...]:
 
 
 def _plus_minus(row: _CaseRow) -> str:
-    """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines` explains."""
+    """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines`
+    explains.
+    """
     ratio = row.total_ratio if row.total_ratio is not None else row.within_ratio
     if ratio is None:
         return "–"
@@ -349,7 +353,8 @@ def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
     ideal, expected = (median(errors) for errors in zip(*error_pairs, strict=True))
     count = f"{len(error_pairs)} case{'s' if len(error_pairs) > 1 else ''}"
     return wrapped(
-        f"predictions: median |error| of the ideal {format_percent(ideal)}, of the expected time {format_percent(expected)} ({count})",
+        f"predictions: median |error| of the ideal {format_percent(ideal)}, of the expected time "
+        f"{format_percent(expected)} ({count})",
         "light",
         width,
     )
@@ -411,7 +416,10 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
             if worst.reference_s
             else ""
         )
-        canary_text = f"the canary kernel ({worst.kernel}) was slow in {len(slow)} of {len(canaries)} readings, up to {format_time(worst.time_s, 3)}{usual}"
+        canary_text = (
+            f"the canary kernel ({worst.kernel}) was slow in {len(slow)} of {len(canaries)} readings, up to "
+            f"{format_time(worst.time_s, 3)}{usual}"
+        )
     if not cases:
         return wrapped(f"canary: {canary_text}; no case lay beside it", "yellow", width)
     lines = wrapped(
@@ -442,7 +450,8 @@ def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | 
         else f"{len(ended)} workers were replaced by fresh ones"
     )
     return wrapped(
-        f"{readers} ({'; '.join(reasons)}): the case {'it' if len(ended) == 1 else 'each'} ran failed with that reason, the others went on",
+        f"{readers} ({'; '.join(reasons)}): the case {'it' if len(ended) == 1 else 'each'} ran failed with that "
+        "reason, the others went on",
         "yellow",
         width,
     )
@@ -475,7 +484,9 @@ def _slowdown(reading: CanaryReading) -> float:
 
 
 def _beats_measured_roof(record: Record) -> bool:
-    """Above a roof measured here by a little the ceiling was too low; by more than that the case is flagged `above-roof`."""
+    """Above a roof measured here by a little the ceiling was too low; by more than that the case is flagged
+    `above-roof`.
+    """
     ideal, measured = record.ideal, record.measurement
     if measured is not None and "above-roof" in measured.flags:
         return False

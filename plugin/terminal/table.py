@@ -37,7 +37,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. Numbers and names never wrap; `is_prose` columns fold; `drop` columns leave first when it gets narrow."""
+    """One column. Numbers and names never wrap; `is_prose` columns fold; `drop` columns leave first when it gets
+    narrow.
+    """
 
     header: str
     align: Literal["left", "right"] = "left"
@@ -62,7 +64,9 @@ def folded(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def laid_out_width(width: int | None) -> int:
-    """Return the width that lines are laid out for: `width`, or None for the terminal's own, within what is readable."""
+    """Return the width that lines are laid out for: `width`, or None for the terminal's own, within what is
+    readable.
+    """
     terminal_columns = shutil.get_terminal_size((80, 24)).columns if width is None else width
     return min(max(terminal_columns, LEAST_WIDTH), MOST_WIDTH)
 
@@ -85,12 +89,18 @@ def _broken(word: str, width: int) -> str:
 
 
 def filled_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indices of the columns that have something to say: `hide_empty` ones with nothing but `–` or blanks have not."""
-    return [i for i, column in enumerate(columns) if not column.hide_empty or any(row[i] not in ("", "–") for row in texts)]
+    """Return the indices of the columns that have something to say: `hide_empty` ones with nothing but `–` or blanks
+    have not.
+    """
+    return [
+        i for i, column in enumerate(columns) if not column.hide_empty or any(row[i] not in ("", "–") for row in texts)
+    ]
 
 
 def fitting_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the indices of the columns that `width` has room for, in table order; some may be too many all the same."""
+    """Return the indices of the columns that `width` has room for, in table order; some may be too many all the
+    same.
+    """
     needed = [_own_width(column, [row[i] for row in texts]) for i, column in enumerate(columns)]
     shown = list(range(len(columns)))
     for i in sorted((i for i in shown if columns[i].drop), key=lambda i: -columns[i].drop):
@@ -101,7 +111,9 @@ def fitting_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]], w
 
 
 def column_widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of every column: numbers and names have theirs, prose shares what is left, the shortest first."""
+    """Return the width of every column: numbers and names have theirs, prose shares what is left, the shortest
+    first.
+    """
     cells = [[row[i] for row in texts] for i in range(len(columns))]
     room = width - GAP * (len(columns) - 1)
     widths = [_own_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]

@@ -95,7 +95,8 @@ def _cache_layout() -> tuple[int, int]:
 
 
 def persisting_reset(torch: Any) -> Callable[[], None]:
-    """Return a call that gives persisting L2 lines back to the ordinary ones; it does nothing where nobody set any aside.
+    """Return a call that gives persisting L2 lines back to the ordinary ones; it does nothing where nobody set any
+    aside.
 
     Lines that a kernel marked as persisting survive an ordinary overwrite. torch.cuda.cudart() does not bind
     `cudaCtxResetPersistingL2Cache` (torch 2.13), so the CUDA runtime that torch has loaded is asked itself.

@@ -3,9 +3,9 @@
 Without the block a 3 µs kernel is timed as its 5–10 µs launch. The block must last until the host has queued every call
 of the sample; whether it did is not assumed but asked: the event right behind the block is not complete yet when the
 last call is queued. Where it is, the sample holds launch gaps: the block is made longer and the sample taken anew, then
-the calls are split into batches (the driver queues about 1024 launches and then makes the host wait). DeepGEMM blocks in
-the same way, nvbench with a kernel that spins on a host flag, which would deadlock a kernel that waits for the device;
-`_sleep` ends by itself. Unproven on hardware until a run under examples/runs/ says otherwise.
+the calls are split into batches (the driver queues about 1024 launches and then makes the host wait). DeepGEMM blocks
+in the same way, nvbench with a kernel that spins on a host flag, which would deadlock a kernel that waits for the
+device; `_sleep` ends by itself. Unproven on hardware until a run under examples/runs/ says otherwise.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class CudaEventTimer:
     """The device's maximum SM clock; turns seconds into `_sleep` cycles."""
     name: str = "cuda-event"
     min_sample_s: float = 500e-6
-    """Event times step by about 0.5 µs, 0.1 % of this; the two events themselves (`overhead_s`, 1–2 µs) are below 0.4 %."""
+    """Event times step by about 0.5 µs, 0.1 % of this; the two events themselves (`overhead_s`, 1–2 µs) are below 0.4
+    %.
+    """
     runs_kernel: bool = True
     last_clock_hz: float | None = None
     """SM clock right before the last sample's calls, good to `clock_accuracy_ratio`; None where it cannot be told."""
@@ -79,7 +81,8 @@ class CudaEventTimer:
 
         if not torch.cuda.is_available():
             raise UnsupportedError(
-                f"torch {torch.__version__} sees no CUDA device; install a CUDA build (`roofline doctor`) or use --roofline-device cpu"
+                f"torch {torch.__version__} sees no CUDA device; install a CUDA build (`roofline doctor`) or use "
+                "--roofline-device cpu"
             )
         torch.cuda.init()
         return cls(torch, clock_rate_hz(torch), _blockers=_shared_blockers)

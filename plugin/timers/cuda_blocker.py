@@ -54,7 +54,9 @@ class Blocker:
         return blocker
 
     def queue(self, seconds: float) -> None:
-        """Block the current stream for about `seconds` (longer below the maximum clock) and record `start` behind it."""
+        """Block the current stream for about `seconds` (longer below the maximum clock) and record `start` behind
+        it.
+        """
         cuda = self.torch.cuda
         stream = cuda.current_stream()
         self._cycles = max(1, int(seconds * self.clock_hz))
@@ -66,8 +68,8 @@ class Blocker:
     def block_clock_hz(self) -> float | None:
         """Return the mean SM clock over the last block, once `start` is complete; None where the offset is unknown.
 
-        Accuracy: one event step and the spread of the offset over the block's length (`accuracy_ratio`). It is the clock
-        right before the sample's calls: a kernel that draws much power may bring it down after that.
+        Accuracy: one event step and the spread of the offset over the block's length (`accuracy_ratio`). It is the
+        clock right before the sample's calls: a kernel that draws much power may bring it down after that.
         """
         if self.offset_s is None:
             return None

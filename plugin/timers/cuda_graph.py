@@ -1,8 +1,8 @@
 """Mode graph: the calls of one sample captured into one CUDA graph, timed as a whole replay.
 
-A replay has no launch per kernel, so that what is left is the device's own time: how inference engines run decode steps.
-Torch's rules hold (torch.cuda.graph): warm-up on the capturing stream, a private memory pool, static outputs, nothing
-that waits for the device. Unproven on hardware until a run under examples/runs/ says otherwise.
+A replay has no launch per kernel, so that what is left is the device's own time: how inference engines run decode
+steps. Torch's rules hold (torch.cuda.graph): warm-up on the capturing stream, a private memory pool, static outputs,
+nothing that waits for the device. Unproven on hardware until a run under examples/runs/ says otherwise.
 """
 
 from __future__ import annotations

@@ -86,12 +86,14 @@ def attribute_trace(trace: Trace, call_count: int) -> KernelAttribution:
         raise _LostRecordsError(f"CUPTI dropped {counted(trace.dropped_count, 'record')}")
     if strays:
         raise UnsupportedError(
-            f"CUPTI: {len(strays)} of {len(trace.kernels)} kernels ({strays[0].name}) were launched outside the call's own thread: they cannot be attributed"
+            f"CUPTI: {len(strays)} of {len(trace.kernels)} kernels ({strays[0].name}) were launched outside the call's "
+            "own thread: they cannot be attributed"
         )
     if empty:
         doubt = "" if trace.dropped_count == 0 else " (whether records were lost is unknown)"
         raise UnsupportedError(
-            f"CUPTI saw no kernel in {len(empty)} of {call_count} calls{doubt}: a call of copies only, or of nothing, has no kernels to attribute"
+            f"CUPTI saw no kernel in {len(empty)} of {call_count} calls{doubt}: a call of copies only, or of nothing, "
+            "has no kernels to attribute"
         )
     names = dict.fromkeys(kernel.name for kernels in by_call.values() for kernel in sorted(kernels, key=_start))
     return KernelAttribution(
@@ -220,7 +222,8 @@ class _Collector:
     def _record_launches_only(self) -> None:
         """Leave out API records but those of launches: they carry the ids, the rest only fills the buffer.
 
-        The enumerations are named differently in 13.0 and later versions; where neither is found, all calls are recorded.
+        The enumerations are named differently in 13.0 and later versions; where neither is found, all calls are
+        recorded.
         """
         for toggle, names in (
             (self.cupti.activity_enable_runtime_api, ("RuntimeApiTraceCbid", "runtime_api_trace_cbid")),
@@ -283,9 +286,15 @@ def _start_message(cupti: Any, error: Exception) -> str:
     status = getattr(error, "status", None)
     code = None if status is None else int(status)
     if code == int(cupti.Result.ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED):
-        return "CUPTI is held by another profiler (torch.profiler, Nsight Systems or Compute): run without it, or without --roofline-attribution"
+        return (
+            "CUPTI is held by another profiler (torch.profiler, Nsight Systems or Compute): run without it, or without "
+            "--roofline-attribution"
+        )
     if code == int(cupti.Result.ERROR_INSUFFICIENT_PRIVILEGES):
-        return "CUPTI needs more rights (ERR_NVGPUCTRPERM): allow profiling for all users in the NVIDIA driver, or leave --roofline-attribution out"
+        return (
+            "CUPTI needs more rights (ERR_NVGPUCTRPERM): allow profiling for all users in the NVIDIA driver, or leave "
+            "--roofline-attribution out"
+        )
     detail = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return f"CUPTI cannot start ({detail}): driver and cupti-python must fit together; leave --roofline-attribution out"
 

@@ -1,12 +1,12 @@
 """Profiler support: NVTX ranges, the names to show and filter by, and the Nsight Compute command of a case.
 
-`pytest … --roofline-profile ncu` prints a command per selected case and measures nothing. The command runs that one test
-again under ncu with `ROOFLINE_PROFILED=1` set: the harness then times nothing (a profiler replays every kernel several
-times, so that no time would be true) and makes one call inside the NVTX range that ncu is told to look at. Flags as in
-the Nsight Compute CLI manual; unproven on hardware.
+`pytest … --roofline-profile ncu` prints a command per selected case and measures nothing. The command runs that one
+test again under ncu with `ROOFLINE_PROFILED=1` set: the harness then times nothing (a profiler replays every kernel
+several times, so that no time would be true) and makes one call inside the NVTX range that ncu is told to look at.
+Flags as in the Nsight Compute CLI manual; unproven on hardware.
 
-Ranges cost nothing measurable when no profiler is attached. torch is never imported here: a range is pushed only where a
-CUDA build of it is loaded already.
+Ranges cost nothing measurable when no profiler is attached. torch is never imported here: a range is pushed only where
+a CUDA build of it is loaded already.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Replay of an exported run: its samples and clocks in place of a clock, so that the whole pipeline is deterministic."""
+"""Replay of an exported run: its samples and clocks in place of a clock, so that the whole pipeline is
+deterministic.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class ReplayTimer:
 
     @classmethod
     def from_file(cls, path: Path, process_ordinal: int | None = None) -> ReplayTimer:
-        """Read a file written by `roofline export --format json` or `--roofline-json`; raises `InvalidValueError` for another.
+        """Read a file written by `roofline export --format json` or `--roofline-json`; raises `InvalidValueError` for
+        another.
 
         Without `process_ordinal` the first process that measured a case is replayed.
         """
@@ -58,7 +61,8 @@ class ReplayTimer:
         if process_ordinal is not None and process_ordinal not in ordinals:
             listed = ", ".join(map(str, ordinals)) or "none"
             raise InvalidValueError(
-                f"--roofline-timer replay: {path} holds no samples of process {process_ordinal}; it has those of {listed}"
+                f"--roofline-timer replay: {path} holds no samples of process {process_ordinal}; it has those of "
+                f"{listed}"
             )
         return cls(series_by_case, str(path), process_ordinal or 0, process_ordinal is not None)
 
@@ -91,7 +95,10 @@ class ReplayTimer:
         self.last_clock_hz = None
 
     def sample(self, kernel: Kernel, schedule: Schedule, prepare: Callable[[], None] | None = None) -> float:
-        """Return the next recorded sample; raises `StopIteration` after the last. Neither kernel nor `prepare` is run."""
+        """Return the next recorded sample; raises `StopIteration` after the last.
+
+        Neither kernel nor `prepare` is run.
+        """
         if self._next >= len(self._series.samples_s):
             raise StopIteration
         value = float(self._series.samples_s[self._next])

@@ -30,7 +30,9 @@ class Rotation:
 
     @property
     def working_set_bytes(self) -> int:
-        """Bytes of all sets together, memory that sets share counted once: a rotation over one tensor is no rotation."""
+        """Bytes of all sets together, memory that sets share counted once: a rotation over one tensor is no
+        rotation.
+        """
         return operand_bytes(self.sets)
 
     def schedule(self, start: int, calls: int) -> list[Arguments]:
@@ -44,7 +46,9 @@ class Rotation:
 
 
 def sets_needed(bytes_per_set: int, cache_bytes: float | None) -> int:
-    """Return how many distinct sets make a case cold; 1 when the cache is unknown or one set is already too big for it."""
+    """Return how many distinct sets make a case cold; 1 when the cache is unknown or one set is already too big for
+    it.
+    """
     if not cache_bytes or bytes_per_set <= 0:
         return 1
     return max(1, math.ceil(CACHE_MULTIPLE * cache_bytes / bytes_per_set))
@@ -55,11 +59,13 @@ def build_rotation(make_args: MakeArgs, first: Arguments, count: int, free_bytes
     size = operand_bytes(first)
     if count > MAX_SETS:
         raise UnsupportedError(
-            f"cold operands would need {count} copies of {format_memory(size)}: the case is too small to be cold; measure it warm"
+            f"cold operands would need {count} copies of {format_memory(size)}: the case is too small to be cold; "
+            "measure it warm"
         )
     if free_bytes is not None and size * count > 0.5 * free_bytes:
         raise UnsupportedError(
-            f"cold operands need {count} × {format_memory(size)} = {format_memory(size * count)}, more than half of the {format_memory(free_bytes)} free"
+            f"cold operands need {count} × {format_memory(size)} = {format_memory(size * count)}, more than half of "
+            f"the {format_memory(free_bytes)} free"
         )
     return Rotation((first, *(tuple(make_args(i)) for i in range(1, count))), size)
 

@@ -1,7 +1,8 @@
 """Timers: how one sample is taken. Real clocks, the simulated device and a replay behave alike to the runner.
 
 A timer is handed the schedule of argument tuples of one sample and returns the seconds per call. The loop over the
-schedule is the only Python inside the timed region. The others: `cuda.py`, `cuda_graph.py`, `simulated.py`, `replay.py`.
+schedule is the only Python inside the timed region. The others: `cuda.py`, `cuda_graph.py`, `simulated.py`,
+`replay.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Prepare = Callable[[], None]
 class Timer(Protocol):
     """One way of timing. `name` is stored with every result; results of different timers are never compared.
 
-    A timer that can replay a graph also has `capture(kernel, schedule) -> list[Any]`: it captures the schedule's calls and
-    returns their outputs; from then on `sample` replays that graph whole and ignores `kernel`.
+    A timer that can replay a graph also has `capture(kernel, schedule) -> list[Any]`: it captures the schedule's calls
+    and returns their outputs; from then on `sample` replays that graph whole and ignores `kernel`.
     """
 
     name: str

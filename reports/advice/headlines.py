@@ -46,7 +46,9 @@ def _listed(names: list[str]) -> str:
 
 
 def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
-    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured, undisturbed, one regime."""
+    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured,
+    undisturbed, one regime.
+    """
     for keep in (
         lambda one: one.is_contest and one.baseline is not None,
         lambda one: one.best.is_measured,
@@ -82,7 +84,9 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
 
 
 def _alone(result: ShapeResult) -> str:
-    """Return the verdict of a shape; where a narrower format is tied with the baseline, which is faster: to stay there."""
+    """Return the verdict of a shape; where a narrower format is tied with the baseline, which is faster: to stay
+    there.
+    """
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
@@ -90,7 +94,9 @@ def _alone(result: ShapeResult) -> str:
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:
-    """`INT4 (W4A4) · int4pack leads 2 of 2 shapes (tied with INT8 (W8A8) · int_mm at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
+    """`INT4 (W4A4) · int4pack leads 2 of 2 shapes (tied with INT8 (W8A8) · int_mm at 1), measured 1.7× to 1.8× BF16`;
+    `wins` where it is alone.
+    """
     verb = "leads" if lead.level_count else "wins"
     verb = verb if lead.shapes[0].one.is_measured else f"should {verb.removesuffix('s')}"
     level = f" ({level_words(lead)})" if lead.level_count else ""
@@ -98,15 +104,18 @@ def _led(lead: Lead, base: str, of: str = "") -> str:
 
 
 def level_words(lead: Lead) -> str:
-    """Return `tied with INT8 (W8A8) · int_mm at 1`, the two most frequent by name; empty where it is alone everywhere."""
+    """Return `tied with INT8 (W8A8) · int_mm at 1`, the two most frequent by name; empty where it is alone
+    everywhere.
+    """
     named = [f"{label} at {count}" for label, count in lead.level.items()]
     more = f" and {counted(len(named) - 2, 'more configuration')}" if len(named) > 2 else ""
     return f"tied with {', '.join(named[:2])}{more}" if named else ""
 
 
 def gains(places: Sequence[LedShape], base: str) -> str:
-    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(ideal …)`; `about` where
-    a time behind one of them is in doubt."""
+    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(ideal
+    …)`; `about` where a time behind one of them is in doubt.
+    """
     ideals, likely, timed = zip(*(place.speedups for place in places), strict=True)
     is_doubtful = any(place.doubts for place in places)
     measured = [ratio for ratio in timed if ratio is not None]
@@ -225,8 +234,8 @@ class Lead:
 def leads(results: Iterable[ShapeResult]) -> list[Lead]:
     """Return who leads most of the shapes that something wins, then who leads most of the others, and so on.
 
-    Only what is the best at one shape at least can lead. As many shapes: the one that is the best at more of them, then the
-    one that gains most.
+    Only what is the best at one shape at least can lead. As many shapes: the one that is the best at more of them, then
+    the one that gains most.
     """
     left = [result for result in results if result.is_win and result.best is not None]
     found: list[Lead] = []

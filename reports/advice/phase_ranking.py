@@ -1,4 +1,6 @@
-"""Which formats to take for each phase of a run: the options of a phase over all of its shapes, and whole models beside them."""
+"""Which formats to take for each phase of a run: the options of a phase over all of its shapes, and whole models beside
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ BASELINE = "baseline"
 def phase_rankings(
     results: Iterable[ShapeResult], models: Iterable[ModelResult], hardware: str
 ) -> tuple[PhaseRanking, ...]:
-    """Return the rankings of a chip: whole models first, decode and prefill of products, then other operators with a choice.
+    """Return the rankings of a chip: whole models first, decode and prefill of products, then other operators with a
+    choice.
 
     Shapes are judged in one cache state and mode, measured ones where there are some (`judged_results`).
     """
@@ -63,7 +66,9 @@ def _displayed(model: ModelResult) -> ModelResult:
 
 
 def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRanking | None:
-    """Return the ranking over the shapes at which any format but the baseline's has a time; those of one such format the most."""
+    """Return the ranking over the shapes at which any format but the baseline's has a time; those of one such format
+    the most.
+    """
     shapes = _shared_shapes(results)
     baselines = [result.baseline for result in shapes]
     name_of, groups = _groups(shapes)
@@ -111,7 +116,8 @@ def _competing(result: ShapeResult) -> list[Option]:
 
 
 def _groups(results: Sequence[ShapeResult]) -> tuple[Callable[[Option], str], dict[str, list[Option]]]:
-    """Return an option per shape for each precision that ran at all of them: one kernel where one did, else the fastest at each.
+    """Return an option per shape for each precision that ran at all of them: one kernel where one did, else the fastest
+    at each.
 
     Where there is one precision only, kernels compete. With them what names an option's group.
     """
@@ -208,7 +214,9 @@ def _weights(members: Sequence[Option], shapes: Sequence[ShapeResult]) -> Memory
 
 
 def _format_loss(members: Sequence[Option]) -> Loss:
-    """Return what is known of the loss of formats; a baseline that differs from shape to shape is wide at all of them."""
+    """Return what is known of the loss of formats; a baseline that differs from shape to shape is wide at all of
+    them.
+    """
     formats = {format_key for option in members for _, format_key in option.formats}
     if formats and all(map(is_wide, formats)):
         return REFERENCE

@@ -1,4 +1,6 @@
-"""Shapes against configurations: one small table that shows at a glance what wins where, before any ranking is opened."""
+"""Shapes against configurations: one small table that shows at a glance what wins where, before any ranking is
+opened.
+"""
 
 from __future__ import annotations
 
@@ -180,7 +182,9 @@ def entries_and_matrices(
 
 
 def reason_spans(reasons: Sequence[str]) -> list[int]:
-    """Return for each row how many rows, itself the first, its reason speaks for; 0 where the row before says the same."""
+    """Return for each row how many rows, itself the first, its reason speaks for; 0 where the row before says the
+    same.
+    """
     spans: list[int] = []
     for at, reason in enumerate(reasons):
         if at and reasons[at - 1] == reason:
@@ -240,8 +244,9 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
 
 
 def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], bool]:
-    """Return the places of the best option and of those tied with it on the same evidence, proposed formats among them, and
-    whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`."""
+    """Return the places of the best option and of those tied with it on the same evidence, proposed formats among them,
+    and whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`.
+    """
     key = None if result.best is None else result.best.key
     best = next((at for at, option in enumerate(options) if option.key == key), None)
     if best is None:

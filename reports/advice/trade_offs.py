@@ -1,4 +1,5 @@
-"""Speed against loss, memory and energy: the configurations of a shape or of a model's phase, and which of them nothing beats.
+"""Speed against loss, memory and energy: the configurations of a shape or of a model's phase, and which of them nothing
+beats.
 
 The front is found by the search's own `undominated` (docs/theory/pareto.md), among points of one kind of evidence: a
 predicted time beats no measured one.
@@ -64,7 +65,9 @@ class PlottedOption:
     fronts: tuple[str, ...] = ()
     """Of `Y_AXES` those that it is on the front of, with time as the other axis."""
     is_on_front: bool = False
-    """Nothing is at least as fast, as close and as small, and better in one; False where loss or memory is not known."""
+    """Nothing is at least as fast, as close and as small, and better in one; False where loss or memory is not
+    known.
+    """
 
     @property
     def label(self) -> str:
@@ -166,7 +169,8 @@ def trade_groups(
     stored: StoredRecommendations | None = None,
     hardware_key: str = "",
 ) -> tuple[TradeGroup, ...]:
-    """Return the groups of one chip with two points or more: a run's models, its shapes, then what all stored runs say of them.
+    """Return the groups of one chip with two points or more: a run's models, its shapes, then what all stored runs say
+    of them.
 
     What stored runs say is left out where it only repeats a group of this run.
     """
@@ -197,7 +201,9 @@ def trade_group_json(group: TradeGroup) -> dict[str, Any]:
 
 
 def _is_repeat(stored: TradeGroup, own: TradeGroup) -> bool:
-    """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or loss."""
+    """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or
+    loss.
+    """
     of_stored, of_own = ({key for point in group.points for key in point.record_ids} for group in (stored, own))
     if not of_stored or not of_stored <= of_own:
         return False

@@ -1,4 +1,6 @@
-"""How far the predictions were from what was measured: errors per operator and precision, the parts of a gap, doubts left by a calibration; and what happened to every case, counted."""
+"""How far the predictions were from what was measured: errors per operator and precision, the parts of a gap, doubts
+left by a calibration; and what happened to every case, counted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ErrorSummary:
-    """Errors of the ideal prediction over one operator × precision × cache state × mode (ratios of the measured time)."""
+    """Errors of the ideal prediction over one operator × precision × cache state × mode (ratios of the measured
+    time).
+    """
 
     op: str
     """In words: a whole model by its name and phase."""
@@ -69,7 +73,8 @@ def error_summaries(rows: Iterable[CaseRow]) -> tuple[ErrorSummary, ...]:
 
 
 def overall_error(rows: Iterable[CaseRow]) -> ErrorSummary | None:
-    """Return one summary over the comparable rows of one cache state and mode, or None when nothing was both measured and predicted.
+    """Return one summary over the comparable rows of one cache state and mode, or None when nothing was both measured
+    and predicted.
 
     The state and mode are the first by `regime_rank` that occur: cold and eager where there are any.
     """
@@ -156,7 +161,9 @@ LABELS = {part: f"{name}: {meaning}" if meaning else name for part, (name, meani
 
 
 def case_gap(case: CaseSummary) -> Gap | None:
-    """Return the split of a case's pooled time; None without a measurement, without a prediction, or on another chip."""
+    """Return the split of a case's pooled time; None without a measurement, without a prediction, or on another
+    chip.
+    """
     record, measured_s = case.lead.record, case.measured_s
     ideal, expected = record.ideal, record.expected
     if measured_s is None or ideal is None or case.lead.is_forced or ideal.memory_time_s is None:
@@ -201,7 +208,9 @@ def for_the_next(doubt: Finding | None) -> str:
 
 
 def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[str, str]:
-    """Return why the stored predictions of some rows are in doubt, by kind: `ideal`, `expected`; of kinds that they have."""
+    """Return why the stored predictions of some rows are in doubt, by kind: `ideal`, `expected`; of kinds that they
+    have.
+    """
     rows = tuple(rows)
     if device is None:
         return {}

@@ -17,7 +17,9 @@ from roofline_model.operators.case import Case
 
 _CACHE_RANKS = ("cold", "flushed", "none", "warm")
 _MODE_RANKS = ("eager", "graph", "sustained", "burst")
-"""Cache states and modes, those that judge a run first: cases of two regimes answer two questions and are never compared."""
+"""Cache states and modes, those that judge a run first: cases of two regimes answer two questions and are never
+compared.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ def case_label(case: Case) -> str:
 
 
 def option_precision(option: Option) -> str:
-    """Return what people call the formats of an option of `ShapeVerdict`, fit to be shown: `INT4 (W4A16)`, `no format`."""
+    """Return what people call the formats of an option of `ShapeVerdict`, fit to be shown: `INT4 (W4A16)`, `no
+    format`.
+    """
     return shown(option.precision or "no format", 60)
 
 
@@ -196,8 +200,9 @@ _SIXTEEN_BITS_BYTES = 2.0
 def weight_saved_ratio(record: Record | None, weight_format: str) -> float | None:
     """Return the saved share of the 16-bit weight bytes; negative where they grow, None where the format is not known.
 
-    Of a product whose case says its bytes: those of its weight, group scales and zero points as the kernel holds them (INT4
-    with a BF16 pair per group of 32 or 128, say). Else the bytes that `weight_format` moves per element. Without unit.
+    Of a product whose case says its bytes: those of its weight, group scales and zero points as the kernel holds them
+    (INT4 with a BF16 pair per group of 32 or 128, say). Else the bytes that `weight_format` moves per element. Without
+    unit.
     """
     held_bytes = _weight_bytes(record) if record is not None else None
     if held_bytes is not None and record is not None:
@@ -210,12 +215,16 @@ def weight_saved_ratio(record: Record | None, weight_format: str) -> float | Non
 
 
 def saved_ratio(option: Option) -> float | None:
-    """Return the saved share of an option's 16-bit weight bytes; by its format alone where nothing is known of its memory."""
+    """Return the saved share of an option's 16-bit weight bytes; by its format alone where nothing is known of its
+    memory.
+    """
     return weight_saved_ratio(None, option.weight_format) if option.memory is None else option.memory.saved_ratio
 
 
 def _weight_bytes(record: Record) -> float | None:
-    """Return what a product reads beyond its activations; an intermediate that is written is read once more, no weight."""
+    """Return what a product reads beyond its activations; an intermediate that is written is read once more, no
+    weight.
+    """
     shape, formats, ideal = dict(record.case.shape), dict(record.case.formats), record.ideal
     if ideal is None or set(shape) != {"M", "N", "K"} or not {"a", "b", "c"} <= set(formats):
         return None

@@ -1,4 +1,6 @@
-"""What the sensors say of one case, its processes put together: clock, throttling, retries, other load; power and energy per call."""
+"""What the sensors say of one case, its processes put together: clock, throttling, retries, other load; power and
+energy per call.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class CaseState:
     clock_high_hz: float | None
     rated_clock_hz: float | None
     throttled_s: Mapping[str, float] | None
-    """Seconds per reason, added over the processes; empty: none, 0: seen when a case ended, its counter had not moved."""
+    """Seconds per reason, added over the processes; empty: none, 0: seen when a case ended, its counter had not
+    moved.
+    """
     retry_count: int | None
     others_ratio: float | None
     stolen_ratio: float | None
@@ -43,7 +47,9 @@ class CaseState:
 
     @property
     def throttled_text(self) -> str:
-        """`power cap 1.2 s, heat seen`; `none`, `none counted` below the rated clock, `–` where the counters cannot be read."""
+        """`power cap 1.2 s, heat seen`; `none`, `none counted` below the rated clock, `–` where the counters cannot be
+        read.
+        """
         if self.throttled_s is None:
             return "–"
         ranked = sorted(self.throttled_s.items(), key=lambda item: -item[1])

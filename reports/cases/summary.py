@@ -1,4 +1,6 @@
-"""One row per case: its processes pooled by the median of their medians, with both intervals, and each process still at hand."""
+"""One row per case: its processes pooled by the median of their medians, with both intervals, and each process still at
+hand.
+"""
 
 from __future__ import annotations
 
@@ -150,13 +152,17 @@ class CaseSummary:
 
     @property
     def is_faster_than_roof(self) -> bool:
-        """True when measured beat ideal by more than the interval that is shown: the ceiling or the cache state is wrong."""
+        """True when measured beat ideal by more than the interval that is shown: the ceiling or the cache state is
+        wrong.
+        """
         margin = max(self.plus_minus_ratio or 0.0, ROOF_MARGIN_RATIO)
         return self.roof_share_ratio is not None and self.roof_share_ratio > 1 + margin
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Reasons of what was not measured, and what is strange about the time; flags and the prediction's notes are apart."""
+        """Reasons of what was not measured, and what is strange about the time; flags and the prediction's notes are
+        apart.
+        """
         lost = [row for row in self.rows if row.measured_s is None]
         said = []
         for row in lost:

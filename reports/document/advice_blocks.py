@@ -59,8 +59,10 @@ MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking in texts."""
 RANKING_NOTE = f"Measured configurations come first, {short_text(finding('order-of-measured'))}."
 _RANKING_MARKS = (
-    "Then what nobody measured: by the time expected of a good kernel here, else by its ideal time, which no kernel beats (predicted). "
-    "Those are candidates to try, not results. A ! marks a time in doubt, at a speed-up that of the baseline; ± is the ± total of the "
+    "Then what nobody measured: by the time expected of a good kernel here, else by its ideal time, which no kernel "
+    "beats (predicted). "
+    "Those are candidates to try, not results. A ! marks a time in doubt, at a speed-up that of the baseline; ± is the "
+    "± total of the "
     "cases where it is known, else ± within."
 )
 _LEVEL = "the fastest, or tied with it within the intervals"
@@ -71,7 +73,8 @@ def trade_off_section(part: ChipPart) -> Section | None:
     if not part.live or not part.live["pareto"]:
         return None
     hint = (
-        "Each mark is a configuration; the dashed line joins what no other beats on both axes. Choose a question and what to hold "
+        "Each mark is a configuration; the dashed line joins what no other beats on both axes. Choose a question and "
+        "what to hold "
         "against each other; point at a mark for its numbers, press it for its case."
     )
     blocks = (Paragraph(hint, "quiet"), Live("pareto", part.index))
@@ -329,8 +332,10 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     basis = f"From {stored.basis_words}, the newest comparable runs of each case"
     intro = (
         f"{basis}; {stored.looked_at_words} hold these questions, this one "
-        "among them. ± of a measured time is ± total where it is known. Confidence asks for three processes, an interval of at most "
-        "±5 %, no doubt and nothing changed since, of both times where a speed-up is measured; ! at a speed-up marks a baseline in doubt "
+        "among them. ± of a measured time is ± total where it is known. Confidence asks for three processes, an "
+        "interval of at most "
+        "±5 %, no doubt and nothing changed since, of both times where a speed-up is measured; ! at a speed-up marks a "
+        "baseline in doubt "
         "(`roofline recommend --stored` gives the same, with limits on memory and loss)."
     )
     several = len({ranking.hardware_key for ranking in stored.rankings}) > 1

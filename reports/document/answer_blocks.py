@@ -1,4 +1,6 @@
-"""The first screen of a report: up to three options by name for each phase, how good the predictions were, what got worse."""
+"""The first screen of a report: up to three options by name for each phase, how good the predictions were, what got
+worse.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A report as a sequence of blocks: sections, sentences, tables and figures, composed once and printed as a page, as Markdown,
-on paper or in a terminal.
+"""A report as a sequence of blocks: sections, sentences, tables and figures, composed once and printed as a page, as
+Markdown, on paper or in a terminal.
 
-Texts are plain; whoever prints a block escapes it. What only a page can show (where a name leads, what is told when it is
-pointed at, how it looks) stands beside the text, and the text media leave it out.
+Texts are plain; whoever prints a block escapes it. What only a page can show (where a name leads, what is told when it
+is pointed at, how it looks) stands beside the text, and the text media leave it out.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ class FigureBlock:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A place that the page's scripts fill (`figures`, `rows`, … of `page/static`), and what stands there without them."""
+    """A place that the page's scripts fill (`figures`, `rows`, … of `page/static`), and what stands there without
+    them.
+    """
 
     kind: str
     chip_index: int | None = None
@@ -257,7 +259,9 @@ def plain_text(text: Rich) -> str:
 
 
 def text_blocks(blocks: Iterable[Block]) -> Iterator[Heading | Paragraph | Bullets | TableBlock | FigureBlock]:
-    """Yield the blocks of texts, one after the other: what holds others becomes a heading, definitions become a list."""
+    """Yield the blocks of texts, one after the other: what holds others becomes a heading, definitions become a
+    list.
+    """
     for block in blocks:
         if block.medium == "page":
             continue

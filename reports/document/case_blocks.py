@@ -1,4 +1,6 @@
-"""The cases of a chip in a report: its roofline, the errors of predictions, where the time went, all cases, samples, energy, kernels."""
+"""The cases of a chip in a report: its roofline, the errors of predictions, where the time went, all cases, samples,
+energy, kernels.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ def roofline_blocks(part: ChipPart) -> Iterator[Block]:
     figure = FigureBlock(
         f"roofline{figure_suffix(part.report.view, part.chip)}",
         f"Dual roofline plot of {part.chip.hardware_name}",
-        f"{roofline.title}: {counted(len(roofline.roofs), 'roof')}, {points}.{best} The numbers are in the table of all cases.",
+        f"{roofline.title}: {counted(len(roofline.roofs), 'roof')}, {points}.{best} The numbers are in the table of "
+        "all cases.",
     )
     yield Heading(3, "Dual roofline", "plot-title")
     yield Live("roofline", part.index, (figure,))
@@ -77,7 +80,8 @@ def errors_section(part: ChipPart) -> Section | None:
     has_expected = any(error.expected_count for error in errors)
     doubts = f"{doubtful_words(part.chip.doubtful_kinds)}." if part.chip.doubtful_kinds else ""
     intro = (
-        f"Error = (predicted − measured) / measured, of the ideal time{' and of the expected one' if has_expected else ''}. "
+        "Error = (predicted − measured) / measured, of the ideal "
+        f"time{' and of the expected one' if has_expected else ''}. "
         "Negative means the prediction was too fast, as a speed of light is."
     )
     blocks = (
@@ -134,12 +138,15 @@ def gaps_section(part: ChipPart) -> Section | None:
     blocks: list[Block] = []
     if live:
         hint = (
-            "From the left: the ideal roof, then what the expected model adds for this chip, part by part, then what nobody "
-            "explains. Parts left of zero are time that reality saved against a step of the model. The filters above the "
+            "From the left: the ideal roof, then what the expected model adds for this chip, part by part, then what "
+            "nobody "
+            "explains. Parts left of zero are time that reality saved against a step of the model. The filters above "
+            "the "
             "roofline hold here, too."
         )
         nothing = (
-            "No parts of an expected time are stored with this run, so that a measured time splits into its ideal roof and the "
+            "No parts of an expected time are stored with this run, so that a measured time splits into its ideal roof "
+            "and the "
             "rest: both are in the table of all cases."
         )
         still = () if splits else (Paragraph(nothing, "quiet"),)
@@ -151,7 +158,9 @@ def gaps_section(part: ChipPart) -> Section | None:
 
 
 def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
-    """Yield the splits as a table: what explains least leaves a narrow screen first, the two ends of the split stay longest."""
+    """Yield the splits as a table: what explains least leaves a narrow screen first, the two ends of the split stay
+    longest.
+    """
 
     def share(gap: Gap, name: str) -> float:
         return dict(gap.parts).get(name, 0.0) / gap.measured_s
@@ -189,7 +198,8 @@ def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
         Column("Source", lambda split: shown(split[0].lead.record.expected.provenance, 40), medium="page"),
     ]
     intro = (
-        "The expected time is what a good kernel should take here, with the interval that holds it four times in five. Each "
+        "The expected time is what a good kernel should take here, with the interval that holds it four times in five. "
+        "Each "
         "part is a share of the measured time; they add up to it, and a negative one is time that reality saved."
     )
     yield Paragraph(intro, "quiet")
@@ -210,19 +220,24 @@ def cases_section(part: ChipPart) -> Section | None:
     listed = cases[: report.most_rows_count]
     still: list[Block] = []
     if len(cases) > len(listed):
-        text = f"The first {len(listed)} of {len(cases)} cases: the page's script lists all, and so does `roofline export`."
+        text = (
+            f"The first {len(listed)} of {len(cases)} cases: the page's script lists all, and so does `roofline "
+            "export`."
+        )
         still.append(Paragraph(text, "quiet"))
     still.append(_case_table(part, listed))
     intro = (
         "One row per case. ",
         Span("± within", "bold"),
         (
-            " is the 95 % interval of the median inside a process (the widest of several): it stops the sampling and knows "
+            " is the 95 % interval of the median inside a process (the widest of several): it stops the sampling and "
+            "knows "
             "nothing of the next process. "
         ),
         Span("± total", "bold"),
         (
-            " adds how far fresh processes differ; from the case's own processes, this machine's stored A/A floor, or the run's "
+            " adds how far fresh processes differ; from the case's own processes, this machine's stored A/A floor, or "
+            "the run's "
             "other cases. Where none of these is there it is not known, and the table says “one process”."
         ),
     )
@@ -233,7 +248,10 @@ def cases_section(part: ChipPart) -> Section | None:
     if meanings:
         blocks.append(Definitions(meanings))
     if regimes:
-        apart = "Different cache states and modes are different cases: they stand in one table and are never compared with each other."
+        apart = (
+            "Different cache states and modes are different cases: they stand in one table and are never compared with "
+            "each other."
+        )
         blocks.append(Paragraph(apart, "quiet"))
     replicated = [case for case in cases if len(case.rows) > 1][: report.most_rows_count]
     if replicated:
@@ -409,7 +427,8 @@ def samples_section(part: ChipPart) -> Section | None:
     if not chip.roofline.measured_count and not drawn:
         return None
     how = (
-        "Left: the samples in the order they were taken (a slope is drift, two bands are two states); right: the share of samples "
+        "Left: the samples in the order they were taken (a slope is drift, two bands are two states); right: the share "
+        "of samples "
         "below a time. The line is the median, the band its 95\u00a0% interval within the process."
     )
     blocks: list[Block] = []
@@ -418,7 +437,8 @@ def samples_section(part: ChipPart) -> Section | None:
     elif part.live:
         nothing = (
             "No samples are in this page: the run was stored without them, they were pruned, or it has more than "
-            f"{SAMPLED_CASES} cases. The table of all cases has their medians and intervals; `roofline show RUN CASE` shows what the "
+            f"{SAMPLED_CASES} cases. The table of all cases has their medians and intervals; `roofline show RUN CASE` "
+            "shows what the "
             "database holds of any case."
         )
         blocks.append(Paragraph(nothing, "quiet", "page"))
@@ -443,7 +463,8 @@ def _sample_card(part: ChipPart, at: int) -> tuple[Block, ...]:
     flags = (piece for flag in series.flags for piece in (" ", flag_span(flag)))
     label = f"Samples of {series.case_id}"
     alternative = (
-        f"{len(series.samples_s)} samples of {series.case_id} in order and as a distribution, median {format_time(series.median_s)}; "
+        f"{len(series.samples_s)} samples of {series.case_id} in order and as a distribution, median "
+        f"{format_time(series.median_s)}; "
         f"flagged {', '.join(series.flags)}"
     )
     name = f"samples{figure_suffix(part.report.view, part.chip)}-{at + 1:02d}"
@@ -482,7 +503,8 @@ def energy_section(part: ChipPart) -> Section | None:
         Column("Cross-check", lambda item: check(item[1]), "number"),
     )
     intro = (
-        "Gross is all that the sensor's scope used, net leaves out what it draws at rest. Per FLOP and FLOP per joule are gross. "
+        "Gross is all that the sensor's scope used, net leaves out what it draws at rest. Per FLOP and FLOP per joule "
+        "are gross. "
         "The cross-check is how far a second source is from the first."
     )
     blocks = (Paragraph(intro, "quiet"), table("Energy and power", columns, items))
@@ -509,7 +531,10 @@ def kernels_section(part: ChipPart) -> Section | None:
         Column("Source", lambda item: shown(item[1].source, 40)),
         Column("Names", lambda item: names(item[1]), "prose"),
     )
-    intro = "Per call, from the tracing interface: how many kernels, how long at least one of them ran, and the gap in which none did."
+    intro = (
+        "Per call, from the tracing interface: how many kernels, how long at least one of them ran, and the gap in "
+        "which none did."
+    )
     blocks = (Paragraph(intro, "quiet"), table("Kernels per call", columns, items))
     return Section(part.title("What ran on the device"), f"attribution{part.suffix}", blocks, medium="page")
 

@@ -106,7 +106,10 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
     def energy(result: PassResult) -> Cell:
         return Cell(energy_text(result.figures.energy_j_per_token), result.figures.energy_j_per_token)
 
-    what = f"{'generated' if is_decode else 'prompt'} tokens per second, {'measured' if has_measured else 'by the expected time'}"
+    what = (
+        f"{'generated' if is_decode else 'prompt'} tokens per second, "
+        f"{'measured' if has_measured else 'by the expected time'}"
+    )
     columns = (
         Column("Precision", name, is_head=True),
         Column("Measured", lambda item: time_cell(item.measured_s), "number"),

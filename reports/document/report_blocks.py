@@ -52,7 +52,9 @@ CHIP_SECTIONS = (
     energy_section,
     kernels_section,
 )
-"""What the report says of each chip below its models, in reading order. A section of which the run holds nothing returns None."""
+"""What the report says of each chip below its models, in reading order. A section of which the run holds nothing
+returns None.
+"""
 
 
 def report_blocks(report: Report) -> Iterator[Block]:
@@ -121,7 +123,8 @@ def _machine(report: Report) -> Iterator[Section]:
     blocks: list[Block] = [Paragraph(state.canary_sentence, "bad" if state.slow else "plain")]
     if state.canaries:
         intro = (
-            "A fixed kernel runs between groups of cases. When it is slow, the machine is in a slow state that clocks may "
+            "A fixed kernel runs between groups of cases. When it is slow, the machine is in a slow state that clocks "
+            "may "
             "not show, and the cases beside it are quarantined."
         )
         blocks.append(Paragraph(intro, "quiet", "page"))

@@ -1,4 +1,6 @@
-"""Batch against latency as a figure: a line per format from one sequence to many, tokens per second over the time per token."""
+"""Batch against latency as a figure: a line per format from one sequence to many, tokens per second over the time per
+token.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def batch_colours(curves: BatchCurves) -> dict[str, Colour]:
 
 
 def batch_figure(curves: BatchCurves) -> Figure:
-    """Return the figure. Batches beyond a limit of time are pale, formats beyond the limit of loss dashed, the best is ringed."""
+    """Return the figure. Batches beyond a limit of time are pale, formats beyond the limit of loss dashed, the best is
+    ringed.
+    """
     points = [point for curve in curves.curves for point in curve.points]
     if not points:
         return Figure("", Axis(""), Axis(""), ())

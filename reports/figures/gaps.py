@@ -1,7 +1,8 @@
-"""Where the time went as a figure: a row per case, or per operator and format, from the ideal roof to the measured time.
+"""Where the time went as a figure: a row per case, or per operator and format, from the ideal roof to the measured
+time.
 
-A case with an expected time has the parts that the model knows (`roofline_model.expected.gap`). One without has its ideal roof and
-the rest. A forced case, one without a prediction and an unmeasured one have none.
+A case with an expected time has the parts that the model knows (`roofline_model.expected.gap`). One without has its
+ideal roof and the rest. A forced case, one without a prediction and an unmeasured one have none.
 """
 
 from __future__ import annotations
@@ -185,7 +186,8 @@ def _notes(cases: Sequence[CaseSummary], splits: Sequence[tuple[CaseSummary, Gap
     plain_count = len(splits) - explained_count
     if plain_count:
         which = (
-            f"Of {counted(len(splits), 'case')} {plain_count} {'has' if plain_count == 1 else 'have'} no parts of an expected time"
+            f"Of {counted(len(splits), 'case')} {plain_count} {'has' if plain_count == 1 else 'have'} no parts of an "
+            "expected time"
             if explained_count
             else "No case of this run has parts of an expected time"
         )

@@ -274,7 +274,9 @@ def _draw_small_legend(drawing: Drawing, entries: Sequence[LegendEntry]) -> None
 
 
 def draw_rows(figure: RowFigure) -> Drawing:
-    """Return the drawing of a figure with a row per name, in the first of its orders; parts are shares of their rows' totals."""
+    """Return the drawing of a figure with a row per name, in the first of its orders; parts are shares of their rows'
+    totals.
+    """
     order = figure.orders[0].rows if figure.orders else range(len(figure.rows))
     rows = sorted(list(order)[: figure.max_rows_count])
     entries = [_key_entry(entry) for entry in figure.legend if entry.medium in ("any", "still")]
@@ -574,7 +576,9 @@ def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
 
 
 def _write_beside(axes: Axes, label: Label, field: Field) -> None:
-    """Write a label beside its point: left of it where that is free, else farther along; where nothing is, leave it out."""
+    """Write a label beside its point: left of it where that is free, else farther along; where nothing is, leave it
+    out.
+    """
     (x, y), text = pixels(axes, [(label.x, label.y)])[0], label.lines[0]
     width, height = size = text_size(axes, text, 8.5, air=(3, 2))
     above, beneath = y + height / 2 + 3, y - height / 2 - 3
@@ -929,7 +933,9 @@ _CELL = 48.0
 
 
 class Field:
-    """What labels must keep clear of, by kind, found again by place: thousands of points cost a search no more than dozens."""
+    """What labels must keep clear of, by kind, found again by place: thousands of points cost a search no more than
+    dozens.
+    """
 
     def __init__(self, width: float, height: float) -> None:
         self.width, self.height = width, height

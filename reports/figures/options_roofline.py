@@ -1,4 +1,6 @@
-"""The roofline of options: formats that one question was asked in, with their ideal and expected times, and measured cases."""
+"""The roofline of options: formats that one question was asked in, with their ideal and expected times, and measured
+cases.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def options_colours(options: Iterable[RooflineOption], cases: Iterable[CaseSumma
 def options_roofline(
     options: Sequence[RooflineOption], cases: Sequence[CaseSummary], focus_key: str | None = None
 ) -> Figure:
-    """Return the figure; its roofs are those of the options, without any those of the cases. The option in focus is larger."""
+    """Return the figure; its roofs are those of the options, without any those of the cases. The option in focus is
+    larger.
+    """
     measured = _plotted(cases)
     colours = options_colours(options, measured)
     view = _view(options, measured)

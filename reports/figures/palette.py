@@ -1,8 +1,8 @@
 """The palette of every figure: colours and shapes, on white and on a dark page, the same on every surface.
 
-The hues follow Okabe and Ito ("Color Universal Design", 2008), told apart by colour-blind readers; lightness differs too,
-so that neighbours stay apart in grey print. Shape carries the operator, fill carries measured or predicted. The page and
-the explorer get the palette as data.
+The hues follow Okabe and Ito ("Color Universal Design", 2008), told apart by colour-blind readers; lightness differs
+too, so that neighbours stay apart in grey print. Shape carries the operator, fill carries measured or predicted. The
+page and the explorer get the palette as data.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ _OTHER_SHAPES: tuple[Shape, ...] = ("up", "down", "pentagon", "hexagon", "left",
 
 
 def format_colours(precisions: Iterable[str]) -> dict[str, Colour]:
-    """Return a colour per precision label: fixed for known formats; a user's own, and rare variants, take a spare one."""
+    """Return a colour per precision label: fixed for known formats; a user's own, and rare variants, take a spare
+    one.
+    """
     colours: dict[str, Colour] = {}
     for precision in dict.fromkeys(precisions):
         family = max((key for key in _FORMAT_COLOURS if precision.startswith(key)), key=len, default="")

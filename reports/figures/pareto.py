@@ -1,4 +1,6 @@
-"""Speed against measured quality against memory for the precisions of a whole model: what no other beats, and what to take."""
+"""Speed against measured quality against memory for the precisions of a whole model: what no other beats, and what to
+take.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class ParetoPoint:
 
 
 def pareto_points(phase: PhaseResult) -> tuple[ParetoPoint, ...]:
-    """Return the measured precisions whose loss is measured too, and the 16-bit reference; empty without any such loss."""
+    """Return the measured precisions whose loss is measured too, and the 16-bit reference; empty without any such
+    loss.
+    """
     chosen = phase.of(phase.judged.best)
     points = [(result, loss) for result in phase.passes if result.tokens_per_s and (loss := _loss(result)) is not None]
     if not any(result.figures.quality_source == "measured" for result, _ in points):
@@ -82,7 +86,10 @@ def _source_note(phase: PhaseResult) -> str:
     measured = next(result for result in phase.passes if result.figures.quality_source == "measured")
     source = text_source(measured.figures)
     language = "" if measured.figures.is_language else f" ({NOT_LANGUAGE})"
-    return f"{shown(f'Quality over {source}{language}' if source else 'Quality measured', 160)}; horizontal lines: 95 % intervals"
+    return (
+        f"{shown(f'Quality over {source}{language}' if source else 'Quality measured', 160)}; horizontal lines: 95 % "
+        "intervals"
+    )
 
 
 def _loss(result: PassResult) -> Interval | None:

@@ -1,7 +1,7 @@
 """Draw a figure as JSON for Plotly: its data and layout, and what only a browser can place or choose.
 
-The browser paints it (`figures/static/figure.js`): a colour is `$NUMBER` or `$NUMBER/OPACITY`, a number of `palette`, whose
-entries are [on white, on a dark page]. `customdata` says what can be pointed at, `cards` what is told of it.
+The browser paints it (`figures/static/figure.js`): a colour is `$NUMBER` or `$NUMBER/OPACITY`, a number of `palette`,
+whose entries are [on white, on a dark page]. `customdata` says what can be pointed at, `cards` what is told of it.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def figure_json(drawable: Drawable) -> dict[str, Any]:
 def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_texts: bool = False) -> dict[str, Any]:
     """Return a figure as `{data, layout, labels, legend, cards, palette, size}`, plain values that JSON has.
 
-    `with_texts`: for a page that leaves it to Plotly to show what is told of a point, and whose policy forbids bold texts, which
-    Plotly styles; otherwise the page shows it, from `cards` or from its own cases.
+    `with_texts`: for a page that leaves it to Plotly to show what is told of a point, and whose policy forbids bold
+    texts, which Plotly styles; otherwise the page shows it, from `cards` or from its own cases.
     """
     figure = _straightened(figure)
     palette = _Palette()
@@ -122,7 +122,9 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
 
 
 def _straightened(figure: Figure) -> Figure:
-    """Return a figure whose x is plain where it was linear below a value and logarithmic above: Plotly has no such axis."""
+    """Return a figure whose x is plain where it was linear below a value and logarithmic above: Plotly has no such
+    axis.
+    """
     axis, least = figure.x, figure.x.linear_below_value
     if not least:
         return figure
@@ -536,7 +538,9 @@ def _card(card: Card) -> dict[str, Any]:
 
 
 def _text(card: Card) -> str:
-    """Return a card as Plotly's own text: of its tags only `<br>`, as a page's policy may forbid the styles of others."""
+    """Return a card as Plotly's own text: of its tags only `<br>`, as a page's policy may forbid the styles of
+    others.
+    """
     facts = [" ".join(part for part in fact if part) for fact in card.facts]
     return "<br>".join(plain(line) for line in (card.title, *facts, card.note) if line)
 

@@ -60,7 +60,9 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
 
 
 def _axes(view: RooflineView) -> tuple[Axis, Axis]:
-    """Return axes whose span follows the points: roofs whose ridge lies far beyond them leave the figure at its right edge."""
+    """Return axes whose span follows the points: roofs whose ridge lies far beyond them leave the figure at its right
+    edge.
+    """
     unit = view.unit_flops_per_s
     intensities = [point.intensity_flop_per_byte for point in view.points]
     rates = [
@@ -80,7 +82,9 @@ def _axes(view: RooflineView) -> tuple[Axis, Axis]:
 
 
 def span_of(intensities: Sequence[float], ridges: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the intensities: all points, and the ridges up to `MOST_BEYOND` times the last point; one at least."""
+    """Return the ends of the intensities: all points, and the ridges up to `MOST_BEYOND` times the last point; one at
+    least.
+    """
     points = list(intensities) or list(ridges)
     last = max(points) * MOST_BEYOND
     near = [ridge for ridge in ridges if ridge <= last] or sorted(ridges)[:1]
@@ -103,7 +107,9 @@ def memory_slopes(view: RooflineView) -> tuple[CacheRoof, ...]:
 
 
 def roof_lines(view: RooflineView, ends: tuple[float, float], colours: Mapping[str, Colour]) -> Iterator[Line]:
-    """Yield the roof of each format: its plateau, and its slope where no memory has that. Roofs of one height share their dashes."""
+    """Yield the roof of each format: its plateau, and its slope where no memory has that. Roofs of one height share
+    their dashes.
+    """
     low, high = ends
     slopes = {slope.bandwidth_bytes_per_s for slope in memory_slopes(view)}
     for place, roof in enumerate(view.roofs):
@@ -124,7 +130,9 @@ def roof_lines(view: RooflineView, ends: tuple[float, float], colours: Mapping[s
 
 
 def _shared_dash(roof: Roof, roofs: Sequence[Roof]) -> tuple[float, ...]:
-    """Return the strokes of a roof that lies on others: each takes its part of the line, so that every colour is seen."""
+    """Return the strokes of a roof that lies on others: each takes its part of the line, so that every colour is
+    seen.
+    """
     twins = [other for other in roofs if _is_level(other.peak_flops_per_s, roof.peak_flops_per_s)]
     place, after = twins.index(roof), len(twins) - 1 - twins.index(roof)
     if len(twins) == 1:
@@ -177,7 +185,9 @@ def roof_groups(roofs: Sequence[Roof]) -> list[list[Roof]]:
 
 
 def roof_labels(view: RooflineView, ends: tuple[float, float], colours: Mapping[str, Colour]) -> Iterator[Label]:
-    """Yield the names of the roofs for the right margin of a file, each where it leaves the figure; a page has a legend."""
+    """Yield the names of the roofs for the right margin of a file, each where it leaves the figure; a page has a
+    legend.
+    """
     for roof in view.roofs:
         via = f" on {shown(roof.compute_format, 16)}" if _is_by_way_of_another(roof) else ""
         text = f"{shown(roof.precision, 24)}{via}  {_rate(view, roof)}"
@@ -327,7 +337,9 @@ def _gaps(view: RooflineView, first_number: int) -> Iterator[Line]:
 def _points(
     view: RooflineView, first_number: int, colours: Mapping[str, Colour], shapes: Mapping[str, Shape]
 ) -> Iterator[Marks]:
-    """Yield predicted points hollow, expected ones as dashes, measured ones filled, by operator, format, cache state and mode."""
+    """Yield predicted points hollow, expected ones as dashes, measured ones filled, by operator, format, cache state
+    and mode.
+    """
     is_many = len(view.points) > MANY_POINTS
     groups: dict[tuple[str, str, str, str], list[Point]] = {}
     for point in view.points:

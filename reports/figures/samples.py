@@ -1,4 +1,6 @@
-"""Samples as figures: of one case in the order they were taken and as a distribution, and of every case around its median."""
+"""Samples as figures: of one case in the order they were taken and as a distribution, and of every case around its
+median.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,8 @@ def samples_figure(
     title: str = "",
     most_dots: int | None = None,
 ) -> Beside:
-    """Return the samples of one case in one process: left in the order they were taken, right the share of them below a time.
+    """Return the samples of one case in one process: left in the order they were taken, right the share of them below a
+    time.
 
     `interval_s`: of the median; `most_dots`: draw so many (None: all). Samples are keyed by their place in the order.
     """

@@ -1,4 +1,5 @@
-"""A figure as data: series, axes, labels, legend and what is told of a thing that is pointed at. Built once, drawn anywhere.
+"""A figure as data: series, axes, labels, legend and what is told of a thing that is pointed at. Built once, drawn
+anywhere.
 
 Numbers are in the units of the axes; sizes are points (1/72 inch). Series are drawn in their order, the last on top.
 """
@@ -132,7 +133,10 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What each row has of one kind, in seconds; parts are stacked, negative ones to the left. None: the row has none."""
+    """What each row has of one kind, in seconds; parts are stacked, negative ones to the left.
+
+    None: the row has none.
+    """
 
     name: str
     description: str
@@ -171,8 +175,9 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, or over the top of the
-    plane; where no such place is free, it is left out."""
+    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, or over the
+    top of the plane; where no such place is free, it is left out.
+    """
 
     lines: tuple[str, ...]
     x: float
@@ -296,7 +301,9 @@ class RowFigure:
     """Of a figure of parts what each row's parts add up to."""
     total_name: str = ""
     count_name: str = ""
-    """Of a figure whose rows sum up cases: what the cases behind a bar are called. A filter shrinks the bar to those that pass."""
+    """Of a figure whose rows sum up cases: what the cases behind a bar are called. A filter shrinks the bar to those
+    that pass.
+    """
     facts: tuple[RowFact, ...] = ()
     orders: tuple[RowOrder, ...] = ()
     """The first is the one that is drawn; empty: as the rows stand."""

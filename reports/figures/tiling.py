@@ -1,4 +1,6 @@
-"""Efficiency of a product against N as a figure: the saw-tooth of waves and edge tiles, and the time the model expects under it."""
+"""Efficiency of a product against N as a figure: the saw-tooth of waves and edge tiles, and the time the model expects
+under it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _COLOUR = format_colours(["BF16"])["BF16"]
 
 
 def efficiency_figure(curve: EfficiencyCurve, *, title: str, asked_columns: int | None = None) -> Figure:
-    """Return the figure: share of the dense tensor peak in percent over N, for the tile chosen at each N and for one fixed tile.
+    """Return the figure: share of the dense tensor peak in percent over N, for the tile chosen at each N and for one
+    fixed tile.
 
     `asked_columns` marks one N.
     """

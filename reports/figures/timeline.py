@@ -1,4 +1,6 @@
-"""The run over time as a figure: power, clock, temperature and energy per call, and the interval of each case below them."""
+"""The run over time as a figure: power, clock, temperature and energy per call, and the interval of each case below
+them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def timeline_stack(
     title: str = "Power and clock over the run",
     subtitle: str = "",
 ) -> Stack | None:
-    """Return the figure; points are keyed by the place of their span. None when nothing is stored to be drawn over time."""
+    """Return the figure; points are keyed by the place of their span. None when nothing is stored to be drawn over
+    time.
+    """
     channels = list(timeline.channels)
     if not channels:
         return None
@@ -100,7 +104,9 @@ def _energy_ticks(spans: Iterable[CaseSpan]) -> Iterator[tuple[float, str]]:
 
 
 def _channel(timeline: RunTimeline, name: str, unit_s: float) -> Iterator[Series]:
-    """Yield the averages of a channel as steps, its readings as a line, and of the clock what it should be and how far it went."""
+    """Yield the averages of a channel as steps, its readings as a line, and of the clock what it should be and how far
+    it went.
+    """
     spans, scale = timeline.spans, _AXES[name][1]
     if name == "clock_hz":
         yield from _steps(

@@ -1,4 +1,6 @@
-"""Speed against loss, memory or energy: the configurations of a shape or of a model's phase on any two of their axes."""
+"""Speed against loss, memory or energy: the configurations of a shape or of a model's phase on any two of their
+axes.
+"""
 
 from __future__ import annotations
 
@@ -228,7 +230,8 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
         yield f"{Y_AXES[y]} not known, drawn apart below the line: {', '.join(unknown)}."
     if any(point.is_on_front and y not in point.fronts for point in group.points):
         yield (
-            "The line joins what nothing beats in the two axes drawn; the table says, too, what nothing beats in speed, loss and "
+            "The line joins what nothing beats in the two axes drawn; the table says, too, what nothing beats in "
+            "speed, loss and "
             "memory together."
         )
     missing = [
@@ -273,7 +276,9 @@ def point_texts(point: PlottedOption, group: TradeGroup) -> dict[str, str]:
 
 
 def _speedup_text(point: PlottedOption, group: TradeGroup) -> str:
-    """Return a speed-up with what it is of, where its two times are of different nights, and whether the baseline is in doubt."""
+    """Return a speed-up with what it is of, where its two times are of different nights, and whether the baseline is in
+    doubt.
+    """
     if point.speedup_ratio is None:
         return "not known"
     basis = f" ({point.speedup_basis})" if point.speedup_basis else ""

@@ -1,9 +1,10 @@
 """Answers as JSON, derived from the frozen dataclasses that hold them: no answer spells its keys a second time.
 
 A dataclass is an object of its fields, in their order, then of the properties that its `DERIVED` names; a field marked
-`NOT_IN_JSON` is left out, the keys of one marked `IN_PLACE` stand among the others. A tuple is a list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives,
-a chip or a format its key. The command line's `--json` and the API give the same objects; `reports/api/answer_models.py`
-describes them. The one thing that the API does to them is to clean texts that came from outside.
+`NOT_IN_JSON` is left out, the keys of one marked `IN_PLACE` stand among the others. A tuple is a list, a tuple of
+(name, value) pairs an object, a finding what `finding_json` gives, a chip or a format its key. The command line's
+`--json` and the API give the same objects; `reports/api/answer_models.py` describes them. The one thing that the API
+does to them is to clean texts that came from outside.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from roofline_model.core.finding import Finding, finding_json
 
 SCHEMA_VERSION = 3
-"""Of `--json`: changes when a key of an answer changes its name or meaning (docs/reference/json_keys.md). 1 had no number."""
+"""Of `--json`: changes when a key of an answer changes its name or meaning (docs/reference/json_keys.md). 1 had no
+number.
+"""
 
 KEYS = {"parts": "parts_s", "terms": "terms_s"}
 """Field of (name, seconds) pairs → key, so that the key says the unit of its values."""

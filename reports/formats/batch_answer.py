@@ -94,7 +94,8 @@ def _sentence(curves: BatchCurves) -> str:
     point = choice.point
     kind = "ideal (upper bound) " if point.time_source == "ideal" else ""
     return (
-        f"{within}: {choice.name} at batch {point.batch_count} serves {kind}{format_rate(point.tokens_per_s)} tokens/s, "
+        f"{within}: {choice.name} at batch {point.batch_count} serves {kind}{format_rate(point.tokens_per_s)} "
+        "tokens/s, "
         f"{format_time(point.token_s, 3)} a token, {format_time(point.first_token_s, 3)} to the first token."
     )
 
@@ -102,7 +103,8 @@ def _sentence(curves: BatchCurves) -> str:
 def _basis(curves: BatchCurves) -> str:
     count = f"{curves.context_count:,}"
     counted = (
-        f"Each sequence holds {count} tokens. A new prompt of {count} tokens waits for the step in flight and is computed "
+        f"Each sequence holds {count} tokens. A new prompt of {count} tokens waits for the step in flight and is "
+        "computed "
         "alone; queueing is not counted."
     )
     sources = {point.time_source for curve in curves.curves for point in curve.points}

@@ -23,7 +23,9 @@ def verdict_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the verdict, the diff as `roofline diff --json` prints it (of its cases those that changed), and the changes over the nights."""
+    """Return the verdict, the diff as `roofline diff --json` prints it (of its cases those that changed), and the
+    changes over the nights.
+    """
     diff, result = comparison.diff, comparison.result
     document = None
     if diff is not None and result is not None:

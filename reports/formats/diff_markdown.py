@@ -35,8 +35,9 @@ MOST_ROWS = 50
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
 _ADDRESSED = re.compile(r"(@(?=\w)|#(?=\d)|://|www\.)", re.IGNORECASE)
 _BREAK = "\u200b"
-"""Zero-width space. GitHub reads `@name`, `#1` and bare addresses after Markdown is done, where no backslash helps: a branch
-named after a person would notify them from every comment."""
+"""Zero-width space. GitHub reads `@name`, `#1` and bare addresses after Markdown is done, where no backslash helps: a
+branch named after a person would notify them from every comment.
+"""
 
 
 def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
@@ -61,7 +62,9 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line, and that names nobody: labels and case names come from outside."""
+    """Return text that Markdown shows as it is, on one line, and that names nobody: labels and case names come from
+    outside.
+    """
     return escaped_part(shown(text, ESCAPED_CHARACTERS))
 
 

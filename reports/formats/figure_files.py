@@ -1,7 +1,8 @@
-"""Every figure of a report as files, PNG and SVG: for papers, slides and chats. Light background, equal input gives equal files.
+"""Every figure of a report as files, PNG and SVG: for papers, slides and chats. Light background, equal input gives
+equal files.
 
-Letters in the SVG files are paths, so that they look the same where a font is missing; `figure_svg(…, text_as_paths=False)`
-keeps them as text.
+Letters in the SVG files are paths, so that they look the same where a font is missing; `figure_svg(…,
+text_as_paths=False)` keeps them as text.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ MOST_SVG_POINTS, MOST_SVG_SPANS = 1_000, 200
 
 
 def report_figures(view: ReportView) -> Iterator[ReportFigure]:
-    """Yield the figures of a report, in the order of its sections; whether one has anything to show is known when it is drawn."""
+    """Yield the figures of a report, in the order of its sections; whether one has anything to show is known when it is
+    drawn.
+    """
     for chip in view.chips:
         yield from _of_chip(view, chip, figure_suffix(view, chip))
     for chip in view.chips:

@@ -14,9 +14,11 @@ SUITE = "roofline diff"
 
 
 def diff_junit(diff: SuiteDiff, result: GateResult) -> str:
-    """Return the document. A case that fails the gate is a failure; what could not be judged is skipped with its reason.
+    """Return the document. A case that fails the gate is a failure; what could not be judged is skipped with its
+    reason.
 
-    An exit code that no single case explains (not comparable, machine state, too ambiguous) is an error of a case of its own.
+    An exit code that no single case explains (not comparable, machine state, too ambiguous) is an error of a case of
+    its own.
     """
     suite = xml.Element("testsuite", name=SUITE)
     whys: dict[str, list[str]] = {}

@@ -43,7 +43,9 @@ _LEADS = {"warning": "⚠️ ", "bad": "⚠️ "}
 def markdown_report(
     view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
 ) -> str:
-    """Return the whole report as Markdown, at most `MOST_CHARACTERS` long: what does not fit is left out, and that is said."""
+    """Return the whole report as Markdown, at most `MOST_CHARACTERS` long: what does not fit is left out, and that is
+    said.
+    """
     return markdown(report_blocks(Report(view, comparison, stored)))
 
 
@@ -64,7 +66,8 @@ def markdown(blocks: Iterable[Block]) -> str:
     if left:
         named = ", ".join(escaped_sentence(name) for name in left if name)
         parts.append(
-            f"*Left out, because a comment holds no more{f': {named}' if named else ''}; the page and the JSON have everything.*"
+            f"*Left out, because a comment holds no more{f': {named}' if named else ''}; the page and the JSON have "
+            "everything.*"
         )
     return _without_empty_sections(parts) + "\n"
 
@@ -111,7 +114,9 @@ def _cell(content: Rich) -> str:
 
 
 def escaped_sentence(text: str) -> str:
-    """Return text that Markdown shows as it is, and that reads well raw: signs that are harmless where they stand are left alone."""
+    """Return text that Markdown shows as it is, and that reads well raw: signs that are harmless where they stand are
+    left alone.
+    """
     parts = _COMMAND.split(shown(text, ESCAPED_CHARACTERS))
     escaped = "".join(part if _COMMAND.fullmatch(part) else _escaped_words(part) for part in parts)
     if escaped[:1] == "#":

@@ -181,8 +181,9 @@ class AlternativePlan:
     """A plan worth naming beside the chosen one."""
 
     role: AlternativeRole
-    """riskier: faster, or all that fits, and loses more than the limit. lower-loss: within the default limit of the loss.
-    safest: loses nothing, or least."""
+    """riskier: faster, or all that fits, and loses more than the limit. lower-loss: within the default limit of the
+    loss. safest: loses nothing, or least.
+    """
     plan: ModelPlan
     """The plan with its figures."""
     slowdown_ratio: float | None

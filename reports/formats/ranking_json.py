@@ -1,4 +1,5 @@
-"""Rankings of cases as answers: what the report's JSON, `roofline compare --json`, `recommend --stored --json` and the API give.
+"""Rankings of cases as answers: what the report's JSON, `roofline compare --json`, `recommend --stored --json` and the
+API give.
 
 Each answer is declared once: `answer_json` writes it, and the API describes it by the same dataclass.
 """

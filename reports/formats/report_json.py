@@ -38,7 +38,9 @@ SCHEMA_VERSION = 3
 def report_json(
     view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
 ) -> dict[str, Any]:
-    """Return the document as plain values; `comparison` is null without a baseline, `stored` where it was not asked for."""
+    """Return the document as plain values; `comparison` is null without a baseline, `stored` where it was not asked
+    for.
+    """
     return {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,

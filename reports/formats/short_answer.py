@@ -1,4 +1,5 @@
-"""The first lines of an answer, the same on every surface: what to take, the options by name, what to know, what to type next.
+"""The first lines of an answer, the same on every surface: what to take, the options by name, what to know, what to
+type next.
 
 The command line prints them, the API serves them, the explorer shows them: texts and digits are made here once.
 """
@@ -169,7 +170,10 @@ def product_sentence(ranking: Ranking) -> str:
         interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
     gain = "" if baseline is None else f", {gain_text(choice, baseline)} {baseline.key}"
     saved = f"; saves {ranking.memory_savings_pct:.0f} % of the weight bytes"
-    return f"Take {product_name(choice)}{method}: {SOURCES[time.source]} {format_time(time.time_s)}{interval}{gain}{saved}."
+    return (
+        f"Take {product_name(choice)}{method}: {SOURCES[time.source]} "
+        f"{format_time(time.time_s)}{interval}{gain}{saved}."
+    )
 
 
 def model_sentence(ranking: ModelRanking) -> str:
@@ -244,13 +248,17 @@ def source_sentence(ranking: Ranking) -> str:
 
 
 def good_kernels_sentence(*provenances: str) -> str:
-    """Return whose kernels expected times are of, and what they leave out; `provenances`: where their constants come from."""
+    """Return whose kernels expected times are of, and what they leave out; `provenances`: where their constants come
+    from.
+    """
     is_lent = any(provenance.startswith("transferred") for provenance in provenances)
     return sentence(short_text(finding("good-kernels-elsewhere" if is_lent else "good-kernels")))
 
 
 def caveats(ranking: Ranking) -> list[Finding]:
-    """Return what puts an answer in doubt, the gravest first, but for what the decision and the line on its times say."""
+    """Return what puts an answer in doubt, the gravest first, but for what the decision and the line on its times
+    say.
+    """
     said = {"ranked-by-ideals", "ranked-by-ceilings", *(item.code for item in ranking.decision)}
     return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in said)
 

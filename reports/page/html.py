@@ -1,8 +1,8 @@
 """Write a report: one self-contained HTML page and, beside it, the dual roofline as PNG and SVG.
 
-The page needs no network. Its own policy forbids everything but the two scripts inside it, or every
-script in a static page. Whatever a run holds is text: the template escapes it, the plot draws it as text, and the scripts
-get it as JSON. Equal input gives equal files. Without script, and on paper, the static figures and tables are there.
+The page needs no network. Its own policy forbids everything but the two scripts inside it, or every script in a static
+page. Whatever a run holds is text: the template escapes it, the plot draws it as text, and the scripts get it as JSON.
+Equal input gives equal files. Without script, and on paper, the static figures and tables are there.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class ReportFiles:
 
 STATIC_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 ROW_LIMIT, ADVICE_LIMIT, SHAPE_LIMIT = 200, 40, 24
-"""Of an interactive page: rows of its static tables (the scripts show all cases), shapes that are ranked, verdicts not folded away."""
+"""Of an interactive page: rows of its static tables (the scripts show all cases), shapes that are ranked, verdicts not
+folded away.
+"""
 
 
 def write_report(
@@ -127,7 +129,9 @@ def write_report(
 def read_view(
     store: RecordSource, run: RunInfo, *, has_all_samples: bool = True, most_ranked: int | None = ADVICE_LIMIT
 ) -> ReportView:
-    """Return the view of a stored run; samples are read where some are flagged, and of small runs with `has_all_samples`."""
+    """Return the view of a stored run; samples are read where some are flagged, and of small runs with
+    `has_all_samples`.
+    """
     records = store.records(run.run_id, with_samples=False)
     is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
     if is_flagged or (len(records) <= SAMPLED_CASES and has_all_samples):
@@ -157,8 +161,8 @@ def render_page(
     comparison: Comparison | None = None,
     stored: StoredRecommendations | None = None,
 ) -> str:
-    """Return the whole page of a view; `first` is the drawing of its first chip's roofline and its PNG, if they are made
-    already.
+    """Return the whole page of a view; `first` is the drawing of its first chip's roofline and its PNG, if they are
+    made already.
 
     A static page holds no script at all. An interactive one holds the static figures and tables, too, of long ones the
     beginning, for who has no scripts and for paper.
@@ -184,10 +188,11 @@ def render_page(
 def print_page(
     view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
 ) -> str:
-    """Return the report for paper: one HTML file without script, light, with page breaks that split no row and no figure.
+    """Return the report for paper: one HTML file without script, light, with page breaks that split no row and no
+    figure.
 
-    A browser's "Save as PDF" makes the PDF. Figures are SVG with letters as paths, embedded as images, so that they print the
-    same everywhere. Equal views give equal pages.
+    A browser's "Save as PDF" makes the PDF. Figures are SVG with letters as paths, embedded as images, so that they
+    print the same everywhere. Equal views give equal pages.
     """
     from markupsafe import Markup
 
@@ -209,7 +214,9 @@ def print_page(
 
 
 def _on_paper(blocks: Iterable[Block], drawings: Container[str]) -> Iterator[Block]:
-    """Yield the blocks of texts without what only a screen has; a heading waits for what stands below it, and goes where nothing does."""
+    """Yield the blocks of texts without what only a screen has; a heading waits for what stands below it, and goes
+    where nothing does.
+    """
     waiting: list[Heading] = []
     for block in text_blocks(blocks):
         if isinstance(block, Heading):
@@ -239,7 +246,9 @@ LONGEST_WORD = 18
 
 
 def _paper_table(block: TableBlock) -> TableBlock:
-    """Return a table whose names break behind `_`, `.` and `-`, and anywhere in a word that no column is wide enough for."""
+    """Return a table whose names break behind `_`, `.` and `-`, and anywhere in a word that no column is wide enough
+    for.
+    """
 
     def cell(column: Column, text: str) -> Cell:
         words = [word for piece in _PIECES.split(text) for word in piece.split()]
@@ -263,7 +272,9 @@ def _paper_table(block: TableBlock) -> TableBlock:
 
 
 def _figures(view: ReportView, drawn: dict[str, tuple[Drawing, bytes]]) -> Callable[[FigureBlock], tuple[Markup, str]]:
-    """Return what gives the markup of a figure and what it shows; those in `drawn` are drawn already, with their PNG."""
+    """Return what gives the markup of a figure and what it shows; those in `drawn` are drawn already, with their
+    PNG.
+    """
     from markupsafe import Markup
 
     figures = {figure.name: figure for figure in report_figures(view)}
@@ -337,10 +348,11 @@ _LEAST_REPEATS = 3
 
 
 def inline_svg(svg: str, prefix: str) -> str:
-    """Return the `<svg>` element of a file of matplotlib's for a page: no prolog, no namespaces, nothing that has no effect.
+    """Return the `<svg>` element of a file of matplotlib's for a page: no prolog, no namespaces, nothing that has no
+    effect.
 
-    `prefix` makes its ids and classes its own: several plots share one page. The style that matplotlib gives to every element
-    and its font are the page's (`.plot svg` in report.css).
+    `prefix` makes its ids and classes its own: several plots share one page. The style that matplotlib gives to every
+    element and its font are the page's (`.plot svg` in report.css).
     """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style\b.*?</style>", "", body, flags=re.DOTALL)
@@ -353,7 +365,9 @@ def inline_svg(svg: str, prefix: str) -> str:
 
 
 def _tag(tag: str, names: Mapping[str, str]) -> str:
-    """Return a tag with what it needs: an id only where something refers to it, numbers as fine as a screen shows them."""
+    """Return a tag with what it needs: an id only where something refers to it, numbers as fine as a screen shows
+    them.
+    """
     attributes = []
     for name, value in _ATTRIBUTE.findall(tag):
         if name.startswith("xmlns") or name == "version" or (tag.startswith("<svg") and name in ("width", "height")):
@@ -428,7 +442,8 @@ _NO_BREAK = "\u00a0"
 
 
 def prose(text: str) -> Markup:
-    """Return a sentence as markup: what stands in backticks is a `<code>`, and no line breaks between a number and its unit.
+    """Return a sentence as markup: what stands in backticks is a `<code>`, and no line breaks between a number and its
+    unit.
 
     The text is escaped first: whatever a label or a note holds stays text, in a command as outside of one. A backtick
     without a second one stays as it is.
@@ -440,7 +455,9 @@ def prose(text: str) -> Markup:
 
 
 def rich(text: Rich, *, is_prose: bool = True) -> Markup:
-    """Return a text of a block as markup, each span in the element that its look asks for; `is_prose`: the rest as `prose`."""
+    """Return a text of a block as markup, each span in the element that its look asks for; `is_prose`: the rest as
+    `prose`.
+    """
     from markupsafe import Markup, escape
 
     plain = prose if is_prose else escape
@@ -504,7 +521,9 @@ def scripts() -> tuple[str, ...]:
 
 @cache
 def script_policy() -> str:
-    """Return the Content-Security-Policy of the page: its own scripts by their hash, inline style, pictures made in the page."""
+    """Return the Content-Security-Policy of the page: its own scripts by their hash, inline style, pictures made in the
+    page.
+    """
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts())
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -519,7 +538,9 @@ def interactive_css() -> str:
 
 
 def tight_css(text: str) -> str:
-    """Return a style sheet without comments, line ends and spaces that mean nothing; what stands in quotes is left as it is."""
+    """Return a style sheet without comments, line ends and spaces that mean nothing; what stands in quotes is left as
+    it is.
+    """
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     pieces = re.split(r'("[^"]*")', text)
     for at, piece in enumerate(pieces[::2]):
@@ -528,7 +549,9 @@ def tight_css(text: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Return a script without indentation and lines that are a comment: a tenth of it. No text of ours goes over several lines."""
+    """Return a script without indentation and lines that are a comment: a tenth of it. No text of ours goes over
+    several lines.
+    """
     lines = (line.strip() for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
 

@@ -58,7 +58,9 @@ _PAGE_COLOURS: dict[str, Colour] = {
 def page_data(
     view: ReportView, histories: Sequence[CaseHistory] = (), stored: StoredRecommendations | None = None
 ) -> dict[str, Any]:
-    """Return the page's data: texts, one entry per chip, meanings of the flags that occur, and cases over their nights."""
+    """Return the page's data: texts, one entry per chip, meanings of the flags that occur, and cases over their
+    nights.
+    """
     texts, chips, number = Texts(), [], 1
     for chip in view.chips:
         rows = case_rows_data(chip, number)
@@ -101,7 +103,8 @@ def page_data(
 
 
 def script_json(data: Any) -> str:
-    """Return JSON that no HTML parser mistakes for anything else: `<`, `>`, `&` and the line ends U+2028, U+2029 are escaped.
+    """Return JSON that no HTML parser mistakes for anything else: `<`, `>`, `&` and the line ends U+2028, U+2029 are
+    escaped.
 
     Raises `ValueError` for a number that JSON does not have.
     """
@@ -153,7 +156,8 @@ MAX_SAMPLES_COUNT = 4_000
 
 
 def sample_data(cases: Sequence[CaseSummary], first_number: int) -> dict[str, Any]:
-    """Return the series that fit, a process each, by the case's number in the table: flagged cases first, then in table order.
+    """Return the series that fit, a process each, by the case's number in the table: flagged cases first, then in table
+    order.
 
     A series has the samples as they are stored, and its figure as what differs from that of the first (`figure`).
     """
@@ -217,7 +221,9 @@ SPAN_COLUMNS = (
 
 
 def timeline_data(view: ReportView, timeline: RunTimeline) -> dict[str, Any]:
-    """Return the figure and its spans as rows of `columns`; where nothing is stored to be drawn over time, None and no rows."""
+    """Return the figure and its spans as rows of `columns`; where nothing is stored to be drawn over time, None and no
+    rows.
+    """
     stack = run_stack(view, timeline)
     notes = [timeline.sentence] if timeline.sentence else []
     if stack is not None and not timeline.has_time_axis:
@@ -258,9 +264,11 @@ class Texts:
 
 
 def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]) -> dict[str, Any]:
-    """Return rows as `{"columns": names, "texts": names of text columns, "rows": cells}`; a text cell is a number of `texts`.
+    """Return rows as `{"columns": names, "texts": names of text columns, "rows": cells}`; a text cell is a number of
+    `texts`.
 
-    A column is a text column when its cells are text; missing is null in either kind. A list of texts is a list of numbers.
+    A column is a text column when its cells are text; missing is null in either kind. A list of texts is a list of
+    numbers.
     """
     rows = list(rows)
     is_text = {name: any(isinstance(row[name], str | tuple) for row in rows) for name in names}
@@ -277,7 +285,9 @@ def packed_floats(values: Sequence[float]) -> str:
 
 
 def difference(value: Any, base: Any) -> Any:
-    """Return what of a plain value is not in another; the page lays it over that one (`overlaid`). Objects keep no fewer names."""
+    """Return what of a plain value is not in another; the page lays it over that one (`overlaid`). Objects keep no
+    fewer names.
+    """
     if isinstance(value, dict) and isinstance(base, dict):
         return {
             name: difference(item, base.get(name))
@@ -361,7 +371,9 @@ TABLE_COLUMNS = (
     ("power_w", "Power", "watts"),
     ("energy_j", "Energy", "energy"),
 )
-"""The columns of the page's table: (column of `case_row`, title, how its number is printed: a function of numbers.js)."""
+"""The columns of the page's table: (column of `case_row`, title, how its number is printed: a function of
+numbers.js).
+"""
 FACETS = (
     ("op", "Operator"),
     ("format", "Format"),
@@ -382,7 +394,9 @@ def case_rows_data(chip: ChipView, first_number: int) -> list[dict[str, Any]]:
 
 
 def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> dict[str, Any]:
-    """Return a case as plain values by column: SI units, missing is None. `fastest_of`: the shape that it is the fastest of."""
+    """Return a case as plain values by column: SI units, missing is None. `fastest_of`: the shape that it is the
+    fastest of.
+    """
     row = case.pooled
     expected = case.lead.record.expected
     flops = None if case.lead.record.ideal is None else case.lead.record.ideal.flops
@@ -433,7 +447,9 @@ def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> 
 
 
 def case_phase(case: Case) -> str:
-    """Return `decode`, `prefill` or `other`: by the name of a whole model's pass, else by the operator and its query length."""
+    """Return `decode`, `prefill` or `other`: by the name of a whole model's pass, else by the operator and its query
+    length.
+    """
     name = pass_name(case.op, case.shape)
     phase = name.phase if name is not None else phase_of(case.op, case.shape)
     return phase or "other"
@@ -446,7 +462,8 @@ POINT_COLUMNS = (*_STORED, "texts", "is_over_doubt", "number")
 
 
 def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the groups as plain values: their points, and the figure of each pair of axes as what differs from the first.
+    """Return the groups as plain values: their points, and the figure of each pair of axes as what differs from the
+    first.
 
     `numbers`: record → the number of its case on the page.
     """

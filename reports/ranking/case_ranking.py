@@ -1,4 +1,7 @@
-"""The ranking of cases that were run: a `Ranking` with what only stored records know. `reports.ranking.words` words it."""
+"""The ranking of cases that were run: a `Ranking` with what only stored records know.
+
+`reports.ranking.words` words it.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,9 @@ class CaseRanking(Ranking):
 
     @property
     def baseline_doubts(self) -> tuple[str, ...]:
-        """What puts the baseline's measured time, and so every measured speed-up, in doubt, and measuring again may mend."""
+        """What puts the baseline's measured time, and so every measured speed-up, in doubt, and measuring again may
+        mend.
+        """
         baseline = self.baseline
         return () if baseline is None or not baseline.is_measured else doubts_to_mend(baseline.trust.doubts)
 
@@ -93,7 +98,9 @@ class ShapeRanking(CaseRanking):
     """The ranking of one shape by the records of one run."""
 
     gain: Gain | None = None
-    """Of the first measured option over the measured baseline; None where it is the baseline, or one is not measured."""
+    """Of the first measured option over the measured baseline; None where it is the baseline, or one is not
+    measured.
+    """
     level_with: Option | None = None
     """The second measured option where the first is tied with it."""
     rival: Option | None = None

@@ -1,9 +1,10 @@
 """The ranking of one shape: measured where it was measured, else predicted, and marked which.
 
-Evidence comes first: measured configurations are ranked by their time, level ones by loss and memory (`order_measured`, the
-order of stored runs, too); formats that were not measured follow, by the time that the chip's expected model gives them, then those with an ideal time only, because an ideal time is always shorter than
-a real one and would win every mixed list unfairly. Speed-ups compare like with like: measured over the measured baseline,
-expected over its expected time, ideal over its ideal (the best 16-bit configuration, FP32 where none ran).
+Evidence comes first: measured configurations are ranked by their time, level ones by loss and memory (`order_measured`,
+the order of stored runs, too); formats that were not measured follow, by the time that the chip's expected model gives
+them, then those with an ideal time only, because an ideal time is always shorter than a real one and would win every
+mixed list unfairly. Speed-ups compare like with like: measured over the measured baseline, expected over its expected
+time, ideal over its ideal (the best 16-bit configuration, FP32 where none ran).
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ def recommend_from_run(
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
-    `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators that
-    are no products, only what the run stored is ranked. `totals`: the intervals over processes by case key; None: from these
-    records alone. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
+    `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators
+    that are no products, only what the run stored is ranked. `totals`: the intervals over processes by case key; None:
+    from these records alone. Passes of whole models are no shapes of an operator: `results.verdicts.model_results`
+    judges them.
     """
     records = tuple(record for record in records if not is_model_case(record.case))
     totals = total_intervals(records) if totals is None else totals
@@ -96,8 +98,8 @@ def recommend_from_run(
 def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals) -> ShapeRanking:
     """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
 
-    `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`: the
-    intervals over processes by case key.
+    `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`:
+    the intervals over processes by case key.
     """
     case, first = rows[0].record.case, rows[0]
     cache = _preferred_cache(rows)
@@ -114,7 +116,8 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
     excluded = _excluded(rows, {_formats(option) for option in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_options(ranked, leads, baseline, advice, tried, refused, device)
-    # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it costs.
+    # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it
+    # costs.
     options = (*measured, *_ordered(predicted))
     base = _baseline_option(options, baseline, advice)
     rival = maybe_faster(timed, pooled_standing)
@@ -182,7 +185,9 @@ def standing(option: Option) -> Standing:
 
 
 def _advice(case: Case, ranked: tuple[Option, ...], device: Device | None) -> Ranking | None:
-    """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit rate)."""
+    """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit
+    rate).
+    """
     shape = dict(case.shape)
     if device is None or set(shape) != {"M", "N", "K"}:
         return None
@@ -268,7 +273,9 @@ def _stated_times(pooled: Option) -> Times:
 
 
 def _findings(pooled: Option, lead: Record, candidate: Option | None) -> tuple[Finding, ...]:
-    """Return how the chip computes it where that is not natively; of what was not measured also what keeps it from running."""
+    """Return how the chip computes it where that is not natively; of what was not measured also what keeps it from
+    running.
+    """
     ideal = lead.ideal
     findings = []
     if ideal is not None and ideal.path not in ("", "native", "emulated"):
@@ -303,7 +310,8 @@ def _predicted_options(
     )
     expected_s = _baseline_expected_s(baseline, leads[baseline.key].case, device) if baseline else None
     for formats, candidate in candidates.items():
-        # Another 16-bit format than the measured one is no choice: it costs the same, and the kernel that runs is known.
+        # Another 16-bit format than the measured one is no choice: it costs the same, and the kernel that runs is
+        # known.
         is_other_wide = (
             candidate.method == "none" and baseline is not None and baseline.is_measured and is_sixteen_bit(baseline)
         )
@@ -313,7 +321,9 @@ def _predicted_options(
 
 
 def _baseline_expected_s(baseline: Option, case: Case, device: Device | None) -> float | None:
-    """Return the expected time that expected speed-ups are counted against: as stored, else what the chip's model says."""
+    """Return the expected time that expected speed-ups are counted against: as stored, else what the chip's model
+    says.
+    """
     stored = baseline.times.expected_s
     if stored is not None or device is None:
         return stored
@@ -378,7 +388,9 @@ def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[Exclusion, ...
 
 
 def _preferred_cache(rows: Sequence[CaseRow]) -> str:
-    """Return the cache state to judge by: cold where it was measured, because a model's weights rarely stay in cache."""
+    """Return the cache state to judge by: cold where it was measured, because a model's weights rarely stay in
+    cache.
+    """
     usable = [row for row in rows if row.measured_s is not None] or rows
     return min((row.cache for row in usable), key=lambda cache: regime_rank(cache, rows[0].mode))
 
@@ -408,5 +420,7 @@ def _formats(option: Option) -> Formats:
 
 
 def _pair(weight: str, activation: str) -> Formats:
-    """Identify a precision: BF16 and FP16 activations are one choice to who picks a weight format, and cost the same."""
+    """Identify a precision: BF16 and FP16 activations are one choice to who picks a weight format, and cost the
+    same.
+    """
     return weight, "16 bit" if activation in SIXTEEN_BIT_FORMATS else activation

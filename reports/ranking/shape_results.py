@@ -45,7 +45,9 @@ class ShapeResult:
 
     @property
     def level_with(self) -> Option | None:
-        """What the best is tied with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
+        """What the best is tied with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something
+        does.
+        """
         return next((each for each in self.judged.level_pair or () if each is not self.best), None)
 
     @property
@@ -122,28 +124,34 @@ class ShapeResult:
 
     @property
     def leaders(self) -> tuple[Option, ...]:
-        """The best and, after it, what is tied with it on the same evidence: measured intervals that overlap, predictions
-        that every ranking takes for level (`are_level_predictions`). Empty without a best."""
+        """The best and, after it, what is tied with it on the same evidence: measured intervals that overlap,
+        predictions that every ranking takes for level (`are_level_predictions`). Empty without a best.
+        """
         best = self.best
         return () if best is None else (best, *(rival for rival in self._rivals if are_level(best, rival)))
 
     @property
     def is_clear(self) -> bool:
-        """True when the intervals tell `best` from every other configuration of its evidence, not only from those of 16 bits."""
+        """True when the intervals tell `best` from every other configuration of its evidence, not only from those of 16
+        bits.
+        """
         best = self.best
         return best is not None and not any(_overlap(best, rival) or are_level(best, rival) for rival in self._rivals)
 
     @property
     def standing(self) -> str:
-        """The best among all: `fastest`, `fastest, tied with INT8 (W8A8) · int_mm and 2 more`; empty where nothing competes."""
+        """The best among all: `fastest`, `fastest, tied with INT8 (W8A8) · int_mm and 2 more`; empty where nothing
+        competes.
+        """
         if self.best is None or not self.is_contest:
             return ""
         return ", ".join(filter(None, ("fastest", self.level_text)))
 
     @property
     def level_text(self) -> str:
-        """What the intervals leave open: `tied with INT8 (W8A8) · int_mm and 2 more`; empty where they name a best. The first name
-        is the one that the verdict gives."""
+        """What the intervals leave open: `tied with INT8 (W8A8) · int_mm and 2 more`; empty where they name a best. The
+        first name is the one that the verdict gives.
+        """
         if self.is_clear:
             return ""
         named = self.level_with or next(iter(self.leaders[1:]), None)
@@ -178,9 +186,9 @@ def shape_results(rows: Iterable[CaseRow], totals: Totals | None = None) -> tupl
 def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
     """Return the shape whose best configuration gains most: by measured speed-up, else predicted, else the first.
 
-    Shapes that somebody wins go before shapes where the baseline stays or nobody competes, of these whose times are not in
-    doubt before the others: a disturbed baseline makes the largest gain of all. One cache state and mode is judged: see
-    `first_regime`.
+    Shapes that somebody wins go before shapes where the baseline stays or nobody competes, of these whose times are not
+    in doubt before the others: a disturbed baseline makes the largest gain of all. One cache state and mode is judged:
+    see `first_regime`.
     """
     results = first_regime(result for result in results if result.best is not None)
     candidates = (
@@ -205,7 +213,9 @@ def fastest_by_case(results: Iterable[ShapeResult]) -> dict[str, ShapeResult]:
 
 
 def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
-    """Return the results of one cache state and mode: of those with a measured best (else of all), the first by `regime_rank`."""
+    """Return the results of one cache state and mode: of those with a measured best (else of all), the first by
+    `regime_rank`.
+    """
     results = list(results)
     measured = [result for result in results if result.best is not None and result.best.is_measured]
     ranks = [regime_rank(result.cache, result.mode) for result in measured or results]

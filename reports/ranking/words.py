@@ -1,4 +1,6 @@
-"""The words of a ranking of cases: why an option stands where it stands, what is first, and why others are not ranked."""
+"""The words of a ranking of cases: why an option stands where it stands, what is first, and why others are not
+ranked.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ ACROSS_RUNS = "across runs"
 
 
 def speedup_basis_text(trust: Trust) -> str:
-    """Return what to write at a speed-up: `median of 3 runs, all disturbed`, `1 run`, `across runs`; empty where option and
-    baseline rest on the same runs."""
+    """Return what to write at a speed-up: `median of 3 runs, all disturbed`, `1 run`, `across runs`; empty where option
+    and baseline rest on the same runs.
+    """
     count = trust.speedup_night_count
     if not count:
         return "" if count is None else ACROSS_RUNS

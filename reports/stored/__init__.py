@@ -1,4 +1,5 @@
-"""Recommendations from stored runs: what all runs together say of every shape and model. `recommend_from_store` is the door.
+"""Recommendations from stored runs: what all runs together say of every shape and model. `recommend_from_store` is the
+door.
 
 Pure over the records given; only `from_store.recommend_from_store` reads a store.
 """

@@ -40,7 +40,9 @@ class RankChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRanking(CaseRanking):
-    """What all runs together say of one shape, or of one phase of a model, on one chip. `reports.stored.words` words it."""
+    """What all runs together say of one shape, or of one phase of a model, on one chip. `reports.stored.words` words
+    it.
+    """
 
     hardware_name: str
     model: str
@@ -48,7 +50,9 @@ class StoredRanking(CaseRanking):
     missing: tuple[Finding, ...] = ()
     """What is not known of this ranking, and what would tell."""
     calibration_doubt: Finding | None = None
-    """Why its expected times are in doubt: the calibration they rest on was of a busy machine; None where it was not."""
+    """Why its expected times are in doubt: the calibration they rest on was of a busy machine; None where it was
+    not.
+    """
     changes: tuple[RankChange, ...] = ()
     compared: tuple[RunInfo, RunInfo] | None = None
     """The newest run, and the newest one that `changes` compares it with; None without an earlier one."""
@@ -60,7 +64,9 @@ class StoredRanking(CaseRanking):
 
     @property
     def title(self) -> str:
-        """`gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`; other cache states and modes are named."""
+        """`gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`; other cache states and modes are
+        named.
+        """
         return self.question.name
 
     @property
@@ -98,7 +104,9 @@ class StoredRecommendations:
     record_count: int
     """Their records of it."""
     left_out: Mapping[str, LeftOut] = field(default_factory=dict)
-    """The runs that no ranking uses, by id; of a run that some ranking uses `notes` says for how many cases it is left out."""
+    """The runs that no ranking uses, by id; of a run that some ranking uses `notes` says for how many cases it is left
+    out.
+    """
 
     @property
     def basis_words(self) -> str:

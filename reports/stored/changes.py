@@ -125,7 +125,9 @@ def _is_told(change: RankChange) -> bool:
 
 
 def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, Option | None]:
-    """Return for every row now (by identity) the row that it was before; a kernel's row may have been the model's proposal."""
+    """Return for every row now (by identity) the row that it was before; a kernel's row may have been the model's
+    proposal.
+    """
     by_identity = {row.key: row for row in then.options}
     proposals = {(row.weight_format, row.activation_format): row for row in then.options if row.kernel is None}
     earlier_rows: dict[str, Option | None] = {}
@@ -144,7 +146,9 @@ def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, Option |
 def _diffs(
     before: Sequence[Ranked], groups: Groups, newest: Mapping[GroupKey, RunInfo], evidence: StoredEvidence
 ) -> dict[str, dict[str, CaseDiff]]:
-    """Return newest run → case key → what `results.diff` says of it against the levels before; each run is judged as one suite."""
+    """Return newest run → case key → what `results.diff` says of it against the levels before; each run is judged as
+    one suite.
+    """
     from results.diff.suites import SuiteSide, compare_suites  # with numpy: only what changed needs it
 
     sides: dict[str, tuple[dict[str, RunInfo], dict[str, Record], set[GroupKey]]] = {}

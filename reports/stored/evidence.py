@@ -42,7 +42,9 @@ class StoredEvidence:
     """Runs whose simulated times are not used, because their chip has real ones."""
 
     def narrowed(self, question: StoredQuestion) -> StoredEvidence:
-        """Return the evidence on the cases that a question is about, on every chip, without `simulated_beside_real` times."""
+        """Return the evidence on the cases that a question is about, on every chip, without `simulated_beside_real`
+        times.
+        """
         records = [record for record in self.records if record.run_id in self.runs and question.is_about(record.case)]
         unused = simulated_beside_real(records, self.runs)
         return replace(
@@ -59,7 +61,9 @@ class StoredEvidence:
         return found
 
     def device(self, hardware_key: str, records: Iterable[Record]) -> Device | None:
-        """Return the chip as the newest of these records knew it; None where no description is stored or it cannot be read."""
+        """Return the chip as the newest of these records knew it; None where no description is stored or it cannot be
+        read.
+        """
         newest = sorted(records, key=lambda one: (self.runs[one.run_id].started_at, one.record_id), reverse=True)
         for record in newest:
             for prediction in record.predictions:

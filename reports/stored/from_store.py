@@ -1,5 +1,6 @@
-"""`recommend_from_store`: ranked recommendations from everything that is stored, with what changed since the run before;
-for one run, what all stored runs say of its questions."""
+"""`recommend_from_store`: ranked recommendations from everything that is stored, with what changed since the run
+before; for one run, what all stored runs say of its questions.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 def recommend_from_store(store: ResultStore, question: StoredQuestion | None = None) -> StoredRecommendations:
     """Return the ranked recommendations of an open store: for every chip, shape and model that a question is about.
 
-    Times are measured where they exist (the level of a case's newest comparable nights), else expected, else ideal; losses
-    measured where stored, else claimed; every row says which, how sure, and names its runs and records. Raises `StoreError`
-    where the store cannot be read.
+    Times are measured where they exist (the level of a case's newest comparable nights), else expected, else ideal;
+    losses measured where stored, else claimed; every row says which, how sure, and names its runs and records. Raises
+    `StoreError` where the store cannot be read.
     """
     question = question or StoredQuestion()
     return recommend_from_evidence(read_evidence(store, question), question)
@@ -44,7 +45,9 @@ def recommend_from_runs(
     profiles: Mapping[str, HardwareProfile] | None = None,
     question: StoredQuestion | None = None,
 ) -> StoredRecommendations:
-    """Return the same of runs and records in hand, in any order; `profiles`: chips by hash, which add what was not run."""
+    """Return the same of runs and records in hand, in any order; `profiles`: chips by hash, which add what was not
+    run.
+    """
     question = question or StoredQuestion()
     by_id, records = {run.run_id: run for run in runs}, tuple(records)
     evidence = StoredEvidence(by_id, records, profiles or {}, whole=GivenRuns(by_id, records))
@@ -86,7 +89,9 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
 
 
 def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: StoredEvidence) -> tuple[str, ...]:
-    """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each once."""
+    """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each
+    once.
+    """
     doubts = dict.fromkeys(calibration_text(entry.ranking) for entry in ranked if entry.ranking.shows_expected)
     unused = evidence.simulated_run_ids
     simulated = (short_text(finding("simulated-unused", run_count=len(unused))),) if unused else ()
@@ -131,7 +136,8 @@ def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[
         texts.append("every time was measured by force on another machine: none is of its chip")
     if not any(row.loss.source == "measured" for ranking in rankings for row in ranking.options):
         texts.append(
-            "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline losses` measure it)"
+            "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline "
+            "losses` measure it)"
         )
     chips = sorted({ranking.hardware_key for ranking in rankings})
     if len(chips) > 1:
@@ -155,8 +161,8 @@ def recommend_for_run(
 ) -> StoredRecommendations | None:
     """Return what the store recommends for the shapes and models of a run's records, on their chips.
 
-    `is_wanted`: True always, False never, None where another run than one holds the same questions; None is returned for no.
-    Raises `StoreError` where the store cannot be read.
+    `is_wanted`: True always, False never, None where another run than one holds the same questions; None is returned
+    for no. Raises `StoreError` where the store cannot be read.
     """
     records = tuple(records)
     if is_wanted is False or not records or (is_wanted is None and len(store.runs(limit=2)) < 2):
@@ -187,7 +193,9 @@ def _with_origin(recommendations: StoredRecommendations, run_id: str) -> StoredR
 
 
 def question_of_run(records: Iterable[Record]) -> StoredQuestion:
-    """Return the question that a run's records ask: its models, and its first `MOST_SHAPES` shapes, on its chip if it has one."""
+    """Return the question that a run's records ask: its models, and its first `MOST_SHAPES` shapes, on its chip if it
+    has one.
+    """
     records = tuple(records)
     shapes = dict.fromkeys(subject_of(record.case) for record in records if not is_model_case(record.case))
     models = dict.fromkeys(subject_of(record.case) for record in records if is_model_case(record.case))

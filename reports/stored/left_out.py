@@ -1,4 +1,6 @@
-"""Runs that no ranking uses, because they are in doubt or `roofline diff` would not compare them: named once, with the reason."""
+"""Runs that no ranking uses, because they are in doubt or `roofline diff` would not compare them: named once, with the
+reason.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def _incomparable(run: RunInfo, exclusion: SetAside, level: CaseLevel) -> str:
 
 
 def _doubt_text(item: Finding) -> str:
-    """Return a doubt of a night, a flag with its key: `another process used the GPU: times are too long (shared-device)`."""
+    """Return a doubt of a night, a flag with its key: `another process used the GPU: times are too long
+    (shared-device)`.
+    """
     return f"{short_text(item)} ({item.code})" if item.code in FLAGS else short_text(item)
 
 

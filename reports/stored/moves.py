@@ -54,8 +54,8 @@ class Move:
 def causes_of(move: Move, moves: Sequence[Move], now: StoredRanking) -> tuple[Finding, ...]:
     """Return why a row stands where it stands; `moves`: of all rows, for what passed it.
 
-    The first says what happened; behind it what lies behind that: the cause of the row that passed it, or why a time that moved is
-    no surer.
+    The first says what happened; behind it what lies behind that: the cause of the row that passed it, or why a time
+    that moved is no surer.
     """
     before, after = move.before, move.after
     if after is None:
@@ -159,8 +159,9 @@ def _first_evidence(move: Move, after: Option) -> Finding:
 
 
 def _cause_of_others(move: Move, moves: Sequence[Move]) -> tuple[Finding, ...]:
-    """Return what passed a row that did not move itself, with the cause of the first; else what came or went around it; empty
-    where nothing did."""
+    """Return what passed a row that did not move itself, with the cause of the first; else what came or went around it;
+    empty where nothing did.
+    """
     passed = [other for other in moves if other is not move and _crossed(move, other)]
     with_cause = [(other, causes) for other in passed if (causes := own_cause(other))]
     if with_cause:

@@ -28,7 +28,9 @@ def rank_stored(question: Question, options: Iterable[Option], baseline: Option 
 
 
 def evidence_tier(option: Option) -> Tier:
-    """Return what goes before any time: kernels that are known, what really runs, measured before expected before ideal."""
+    """Return what goes before any time: kernels that are known, what really runs, measured before expected before
+    ideal.
+    """
     return tier_of(option, None, "", _POLICY)
 
 
@@ -40,7 +42,9 @@ def level_with(option: Option, options: Iterable[Option]) -> tuple[Option, ...]:
 
 
 def maybe_faster_option(options: Sequence[Option]) -> Option | None:
-    """Return the measured option that stands behind the first for its loss alone and may be faster; see `maybe_faster`."""
+    """Return the measured option that stands behind the first for its loss alone and may be faster; see
+    `maybe_faster`.
+    """
     return maybe_faster([option for option in options if option.is_measured], _standing)
 
 

@@ -38,8 +38,9 @@ class StoredQuestion:
     """These sizes only, in the order of the operator's: M, N, K of a product; empty: all."""
     memory_limit_bytes: float | None = None
     max_loss_pct: float | None = None
-    """Most that perplexity may rise, in percent: an option beyond it is excluded. None: the choice keeps `MAX_LOSS_PCT`, and faster
-    ones stay in the ranking; infinite: any loss may be chosen."""
+    """Most that perplexity may rise, in percent: an option beyond it is excluded. None: the choice keeps
+    `MAX_LOSS_PCT`, and faster ones stay in the ranking; infinite: any loss may be chosen.
+    """
     losses: tuple[MeasuredLosses, ...] = ()
     """Measured losses of models by layer and format (`read_losses`): known where a run measured none."""
     is_forced: bool = False
@@ -57,8 +58,9 @@ class StoredQuestion:
             raise InvalidValueError(f"the limit of the loss must be a percentage from 0, got {loss!r}")
 
     def is_about(self, case: Case) -> bool:
-        """Return whether an answer needs a case, whatever chip it ran on: those that are asked for, and of a model every pass,
-        because its quality may have been measured in another phase or at another context."""
+        """Return whether an answer needs a case, whatever chip it ran on: those that are asked for, and of a model
+        every pass, because its quality may have been measured in another phase or at another context.
+        """
         found = pass_name(case.op, case.shape)
         if found is None:
             return self.asks_for(case)

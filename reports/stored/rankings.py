@@ -59,7 +59,9 @@ class _Chip:
 def ranked_groups(
     groups: Groups, evidence: StoredEvidence, question: StoredQuestion, losses: StoredLosses
 ) -> list[Ranked]:
-    """Return the rankings of some groups of records, in the order of the groups; a model's group has one for each phase."""
+    """Return the rankings of some groups of records, in the order of the groups; a model's group has one for each
+    phase.
+    """
     levels = {key: _levels(records, evidence.runs) for key, records in groups.items()}
     chips = {
         hardware_key: _chip(
@@ -87,8 +89,9 @@ def _levels(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[Case
 
 
 def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEvidence) -> _Chip:
-    """Return what is common to a chip's rankings. The spread between processes is learnt from all cases of a level's newest run,
-    as a report of that run does, so that it does not depend on what was asked."""
+    """Return what is common to a chip's rankings. The spread between processes is learnt from all cases of a level's
+    newest run, as a report of that run does, so that it does not depend on what was asked.
+    """
     by_run: dict[str, list[Record]] = {}
     for level in levels:
         if level.is_measured:
@@ -114,7 +117,8 @@ def _of_shape(
     rows = case_rows(record for level in (timed or levels) for record in level.records)
     if not rows:
         return []
-    # The chip as these records knew it: ceilings are measured anew from time to time, and ideal times compare within one set.
+    # The chip as these records knew it: ceilings are measured anew from time to time, and ideal times compare within
+    # one set.
     device = chip.evidence.device(chip.hardware_key, (row.record for row in rows))
     ranked = rank_shape(chip.hardware_key, rows, device, chip.totals)
     case = rows[0].record.case
@@ -287,7 +291,9 @@ def _labels(options: Sequence[Option]) -> tuple[str, ...]:
 
 
 def _without_failed(levels: Sequence[CaseLevel]) -> tuple[list[CaseLevel], list[Exclusion]]:
-    """Return the levels that stand, and those whose case failed in a newer run: what is wrong now is not recommended."""
+    """Return the levels that stand, and those whose case failed in a newer run: what is wrong now is not
+    recommended.
+    """
     timed, failed = [], []
     for level in levels:
         if has_failed(level) and level.lost is not None:

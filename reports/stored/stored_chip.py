@@ -1,4 +1,6 @@
-"""Which chip a question about stored runs means: one that is stored, one that is known but was never run, or none at all."""
+"""Which chip a question about stored runs means: one that is stored, one that is known but was never run, or none at
+all.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from roofline_model.core.errors import InvalidValueError, UnknownNameError
 def stored_chip(name: str, stored: Collection[str], find_key: Callable[[str], str], *, all_of_them: str) -> str:
     """Return the key of the chip of a name, of `stored` keys or, where nothing at all is stored, of any chip.
 
-    `find_key`: name, alias, … → key of a chip that exists; raises `UnknownNameError` where there is none. `all_of_them`: how
-    to ask about every stored chip, in the words of the caller. Raises `InvalidValueError` for a chip without stored runs and
-    `UnknownNameError` with the nearest names for what is not a chip; both name the stored ones.
+    `find_key`: name, alias, … → key of a chip that exists; raises `UnknownNameError` where there is none.
+    `all_of_them`: how to ask about every stored chip, in the words of the caller. Raises `InvalidValueError` for a chip
+    without stored runs and `UnknownNameError` with the nearest names for what is not a chip; both name the stored ones.
     """
     wanted = name.strip().lower()
     exact = next((key for key in sorted(stored) if key.lower() == wanted), None)

@@ -1,7 +1,8 @@
-"""Runs with all that they measured, whatever was asked: what the spread between processes and the age of a case are told by.
+"""Runs with all that they measured, whatever was asked: what the spread between processes and the age of a case are
+told by.
 
-A question narrows the cases that are ranked. What is known of a run may not depend on it, or the same case of the same records
-would have another interval, another confidence and another place in every answer.
+A question narrows the cases that are ranked. What is known of a run may not depend on it, or the same case of the same
+records would have another interval, another confidence and another place in every answer.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class GivenRuns:
 
 
 class StoreRuns:
-    """Runs of an open store, each read once and only where it is asked for. Both raise `StoreError` where it cannot be read."""
+    """Runs of an open store, each read once and only where it is asked for. Both raise `StoreError` where it cannot be
+    read.
+    """
 
     def __init__(self, store: ResultStore) -> None:
         self._store = store

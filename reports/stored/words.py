@@ -52,7 +52,10 @@ def summary_of(ranking: StoredRanking) -> str:
     gain = _gain_words(ranking, best)
     gap = first_with(best.findings, "kernel-gap")
     if gap is not None:
-        return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({shown(short_text(gap))})"
+        return (
+            f"no kernel is known to run any configuration here; first by its prediction: {best.label} "
+            f"({shown(short_text(gap))})"
+        )
     verb = "stay at" if ranking.is_baseline(best) else "take" if best.is_measured else "try"
     loss = "" if best.loss.source in ("reference", "unknown") else f", {loss_text(best.loss)}"
     doubt = loss_doubt(best.loss)
@@ -61,8 +64,10 @@ def summary_of(ranking: StoredRanking) -> str:
     if ranking.gap is not None:
         loss += f"; {short_text(ranking.gap)}"
     return (
-        f"{verb} {best.label}: {_EVIDENCE[best.estimate.source]} {format_time(best.estimate.time_s)}{gain}{loss}{unknown}{level}"
-        f"{worth_trying(ranking)} (confidence {best.trust.confidence}: {confidence_words(best.trust)}){rival_words(ranking) or _again_words(ranking, best)}"
+        f"{verb} {best.label}: {_EVIDENCE[best.estimate.source]} "
+        f"{format_time(best.estimate.time_s)}{gain}{loss}{unknown}{level}"
+        f"{worth_trying(ranking)} (confidence {best.trust.confidence}: "
+        f"{confidence_words(best.trust)}){rival_words(ranking) or _again_words(ranking, best)}"
     )
 
 

@@ -1,5 +1,6 @@
-"""A prediction in words, as the explorer shows it: its time, what binds it, what to know of it, and which of several chips is
-the fastest. The numbers come with the question; nothing here predicts or ranks."""
+"""A prediction in words, as the explorer shows it: its time, what binds it, what to know of it, and which of several
+chips is the fastest. The numbers come with the question; nothing here predicts or ranks.
+"""
 
 from __future__ import annotations
 
@@ -185,8 +186,8 @@ def _binding(answer: AnswerFacts) -> str:
 def part_shares(parts_s: Mapping[str, float]) -> dict[str, float]:
     """Return the share of each kind of work in an expected time; "" for parts of none of the `KINDS`.
 
-    What a calibrated kernel takes less than the formulas say is a part below zero: it shortens the others alike, and the shares
-    are of what is left of them, so that they never come to more than all.
+    What a calibrated kernel takes less than the formulas say is a part below zero: it shortens the others alike, and
+    the shares are of what is left of them, so that they never come to more than all.
     """
     positive = {name: time_s for name, time_s in parts_s.items() if time_s > 0}
     total_s = sum(positive.values())

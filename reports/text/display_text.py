@@ -62,13 +62,17 @@ _MODE_MEANINGS = {
 
 
 def regime_words(cache: str, mode: str) -> str:
-    """Return `cold`, `hot (warm)`, `flushed, graph`, …; eager is not said, and `as it comes` when nothing was arranged."""
+    """Return `cold`, `hot (warm)`, `flushed, graph`, …; eager is not said, and `as it comes` when nothing was
+    arranged.
+    """
     words = [_CACHE_WORDS.get(cache, shown(cache, 30)), "" if mode == "eager" else shown(mode, 30)]
     return ", ".join(word for word in words if word) or "as it comes"
 
 
 def regime_title(cache: str, mode: str) -> str:
-    """Return what a title adds to its shape: nothing for the usual regime (cold or as it comes, eager), else the words."""
+    """Return what a title adds to its shape: nothing for the usual regime (cold or as it comes, eager), else the
+    words.
+    """
     return "" if mode == "eager" and cache in ("cold", "none") else regime_words(cache, mode)
 
 
@@ -102,7 +106,9 @@ def environment_words(facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]
 
 
 def fact_words(key: str) -> str:
-    """Return a key in plain words, without its unit: `cpu_cache_bytes` → `CPU cache`; parts of a nested key are joined by commas."""
+    """Return a key in plain words, without its unit: `cpu_cache_bytes` → `CPU cache`; parts of a nested key are joined
+    by commas.
+    """
     parts = []
     for part in key.split("."):
         stem, _, unit = part.rpartition("_")

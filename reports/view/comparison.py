@@ -96,7 +96,8 @@ class ComparedRow:
 
 
 def compare_with_baseline(store: ResultStore, run: RunInfo, against: str) -> Comparison:
-    """Return the diff of a run against what `against` means for it (as `roofline diff --against`), and its cases' histories.
+    """Return the diff of a run against what `against` means for it (as `roofline diff --against`), and its cases'
+    histories.
 
     Raises what the diff raises: an unknown name, an incomplete baseline, a side that measured nothing.
     """
@@ -133,7 +134,9 @@ def against_text(comparison: Comparison) -> str:
 
 
 def brief_against_text(comparison: Comparison) -> str:
-    """Return what became slower, how many cases and by how much at most, without their names and without a full stop."""
+    """Return what became slower, how many cases and by how much at most, without their names and without a full
+    stop.
+    """
     diff, result = comparison.diff, comparison.result
     if diff is None or result is None:
         return f"nothing to compare with yet, {comparison.first_text}"
@@ -145,7 +148,10 @@ def brief_against_text(comparison: Comparison) -> str:
     most = max(case.change_ratio or 0.0 for case in slower)
     is_one = len(slower) == 1
     extent = f"by {percent(most)}" if is_one else f"by up to {percent(most)}"
-    return f"{len(slower)} of {counted(len(diff.cases), 'case')} {'is' if is_one else 'are'} slower {extent} than in {older}"
+    return (
+        f"{len(slower)} of {counted(len(diff.cases), 'case')} {'is' if is_one else 'are'} slower {extent} than in "
+        f"{older}"
+    )
 
 
 def gate_text(comparison: Comparison) -> str:

@@ -1,4 +1,6 @@
-"""The dual roofline of one chip, ready to draw: roofs, ridge points, predicted and measured points, the best of them."""
+"""The dual roofline of one chip, ready to draw: roofs, ridge points, predicted and measured points, the best of
+them.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +185,8 @@ def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]
 def _one_per_format(rows: tuple[CaseRow, ...], device: Device | None) -> Iterator[CaseRow]:
     """Yield one row per pair of formats of the whole models, with the peak of the path that most of its work takes.
 
-    A pass mixes formats (attention stays in 16 bits), so that its own peak is a mean that changes with its sizes: no roof.
+    A pass mixes formats (attention stays in 16 bits), so that its own peak is a mean that changes with its sizes: no
+    roof.
     """
     pairs: dict[tuple[str, str], list[CaseRow]] = {}
     for row in rows:
@@ -325,6 +328,7 @@ def _missing(rows: tuple[CaseRow, ...], roofs: tuple[Roof, ...], points: tuple[P
     left_out = sum(row.status in ("measured", "predicted") for row in rows) - len(points)
     if rows and left_out > 0:
         missing.append(
-            f"{left_out} of {counted(len(rows), 'case')} {'has' if left_out == 1 else 'have'} no FLOPs or no prediction and {'is' if left_out == 1 else 'are'} not in the plot"
+            f"{left_out} of {counted(len(rows), 'case')} {'has' if left_out == 1 else 'have'} no FLOPs or no "
+            f"prediction and {'is' if left_out == 1 else 'are'} not in the plot"
         )
     return tuple(missing)

@@ -1,4 +1,6 @@
-"""The machine over a whole run: canary readings and what they quarantined, workers that ended, and the cases with their power, clock and temperature over time."""
+"""The machine over a whole run: canary readings and what they quarantined, workers that ended, and the cases with their
+power, clock and temperature over time.
+"""
 
 from __future__ import annotations
 
@@ -217,14 +219,18 @@ class RunTimeline:
 
     @property
     def sentence(self) -> str:
-        """What the figure shows and what is not stored, with the option that records it; empty for a run without measured cases."""
+        """What the figure shows and what is not stored, with the option that records it; empty for a run without
+        measured cases.
+        """
         if not self.spans:
             return ""
         channels = self.channels
         if not channels:
             return (
-                "No power, clock or temperature is stored with this run, so there is nothing to draw over its time. Where the machine "
-                "has sensors --roofline-power records power and energy; clock and temperature come along unless --roofline-no-power is given."
+                "No power, clock or temperature is stored with this run, so there is nothing to draw over its time. "
+                "Where the machine "
+                "has sensors --roofline-power records power and energy; clock and temperature come along unless "
+                "--roofline-no-power is given."
             )
         drawn = (
             "Lines are sensor readings, steps the average of a case."

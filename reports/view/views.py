@@ -1,4 +1,5 @@
-"""From stored records to everything a report shows: frozen views, all arithmetic done here and in the modules beside it.
+"""From stored records to everything a report shows: frozen views, all arithmetic done here and in the modules beside
+it.
 
 `report_view` is pure: the same run, records and profiles give the same view, on any machine, for ever.
 """
@@ -81,7 +82,9 @@ class ChipView:
     answers: tuple[PhaseRanking, ...]
     """Which formats to take, a ranking per phase."""
     doubtful_kinds: Mapping[str, str] = field(default_factory=dict)
-    """Kind of stored prediction, `ideal` or `expected` → why it is in doubt: the calibration it rests on was of a busy machine."""
+    """Kind of stored prediction, `ideal` or `expected` → why it is in doubt: the calibration it rests on was of a busy
+    machine.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,9 @@ def report_view(
 ) -> ReportView:
     """Return the view of one run.
 
-    `profiles` (by profile hash) give chip names, cache levels and recommendations; `floors`, by case key and method hash,
-    the noise between processes of cases that ran in one; `most_ranked`: rank the configurations of so many shapes per chip (None: all).
+    `profiles` (by profile hash) give chip names, cache levels and recommendations; `floors`, by case key and method
+    hash, the noise between processes of cases that ran in one; `most_ranked`: rank the configurations of so many shapes
+    per chip (None: all).
     """
     stored = tuple(records)
     records = possible_records(stored)
@@ -332,15 +336,18 @@ def _findings(
             regime = regime_title(overall.cache, overall.mode)
             where += f"{regime} cases: " if regime else ""
             findings.append(
-                f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median {format_percent(overall.median_abs_error_ratio, 0)} "
-                f"over {counted(overall.case_count, 'case')}{doubt['ideal']}: kernels reached {format_percent(overall.median_roof_share_ratio, 0)} of their roof "
+                f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median "
+                f"{format_percent(overall.median_abs_error_ratio, 0)} "
+                f"over {counted(overall.case_count, 'case')}{doubt['ideal']}: kernels reached "
+                f"{format_percent(overall.median_roof_share_ratio, 0)} of their roof "
                 f"in the median, {format_percent(overall.best_roof_share_ratio, 0)} at best "
                 f"(worst error {format_percent(overall.worst_error_ratio, signed=True)}, {overall.worst_case_id})."
             )
             if overall.median_abs_expected_ratio is not None:
                 findings.append(
                     f"The expected time{f' of {regime} cases' if regime else ''} missed it by a median "
-                    f"{format_percent(overall.median_abs_expected_ratio, 0)} over {counted(overall.expected_count, 'case')}{doubt['expected']}."
+                    f"{format_percent(overall.median_abs_expected_ratio, 0)} over "
+                    f"{counted(overall.expected_count, 'case')}{doubt['expected']}."
                 )
     return tuple(findings)
 
@@ -370,7 +377,9 @@ def _environment(run: RunInfo) -> tuple[tuple[str, str], ...]:
 
 
 def record_anchors(view: ReportView, limit: int | None) -> dict[str, str]:
-    """Return record id → id of its case's row; of each chip the first `limit` cases, whose rows are in the static table."""
+    """Return record id → id of its case's row; of each chip the first `limit` cases, whose rows are in the static
+    table.
+    """
     return {row.record_id: anchor for anchor, case in _rows(view, limit) for row in case.rows}
 
 
@@ -409,7 +418,8 @@ def run_warnings(
     forced = sum(case.lead.is_forced for case in cases)
     if forced:
         warnings.append(
-            f"{counted(forced, 'case was', 'cases were')} measured with --roofline-force-measure on a machine that is not the predicted chip; "
+            f"{counted(forced, 'case was', 'cases were')} measured with --roofline-force-measure on a machine that is "
+            "not the predicted chip; "
             "their errors are shown but count in no summary."
         )
     if len(chips) > 1:
@@ -423,7 +433,8 @@ def run_warnings(
     beaten = [case.lead for case in cases if case.lead.case_key in comparable and case.is_faster_than_roof]
     if beaten:
         warnings.append(
-            f"{counted(len(beaten), 'case')} ran faster than the roof by more than the interval explains ({_named(row.case_id for row in beaten)}): "
+            f"{counted(len(beaten), 'case')} ran faster than the roof by more than the interval explains "
+            f"({_named(row.case_id for row in beaten)}): "
             "operands came from a cache, or the stored ceiling is too low."
         )
     plus_minus_ratios = [case.plus_minus_ratio for case in cases if case.plus_minus_ratio is not None]
@@ -434,7 +445,8 @@ def run_warnings(
         which = f"All {count} measured cases have" if len(wide) == count > 1 else which
         none = f", {count - len(plus_minus_ratios)} no interval at all" if count > len(plus_minus_ratios) else ""
         warnings.append(
-            f"{which} an interval wider than ±5 % (median ±{median(wide) * 100:.0f} %, widest ±{max(wide) * 100:.0f} %){none}: "
+            f"{which} an interval wider than ±5 % (median ±{median(wide) * 100:.0f} %, widest ±{max(wide) * 100:.0f} "
+            f"%){none}: "
             "treat their ranking with care."
         )
     warnings += _flagged(cases, said_already={"noisy"} if wide else set())
@@ -460,14 +472,16 @@ def missing(
     measured = counts["measured"]
     if measured and not has_power:
         missing_texts.append(
-            "no power was stored: the device has no readable sensor, no window was asked for (--roofline-power), or every window was too short to mean something"
+            "no power was stored: the device has no readable sensor, no window was asked for (--roofline-power), or "
+            "every window was too short to mean something"
         )
     if measured and not any(result.baseline for chip in chips for result in chip.shapes):
         missing_texts.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")
     without = sum(case.measured_s is not None and case.lead.ideal_s is None for case in cases)
     if without:
         missing_texts.append(
-            f"{counted(without, 'measured case has', 'measured cases have')} no stored prediction, so no error and no share of roof"
+            f"{counted(without, 'measured case has', 'measured cases have')} no stored prediction, so no error and no "
+            "share of roof"
         )
     alone = sum(case.measured_s is not None and case.total_ratio is None for case in cases)
     if alone:

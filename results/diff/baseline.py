@@ -1,8 +1,9 @@
-"""Which runs a run is compared with: `latest`, `baseline`, `branch:NAME` or a label. Pure; the runs are given, newest first.
+"""Which runs a run is compared with: `latest`, `baseline`, `branch:NAME` or a label. Pure; the runs are given, newest
+first.
 
-A baseline is always complete, older than the run, and taken on the same environment class, chip and method version. Where
-this very host has complete runs and none of them is alike (last night the driver was updated), the newest of them is given: the
-diff then says what changed. The same holds for what a person names by its label.
+A baseline is always complete, older than the run, and taken on the same environment class, chip and method version.
+Where this very host has complete runs and none of them is alike (last night the driver was updated), the newest of them
+is given: the diff then says what changed. The same holds for what a person names by its label.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class BaselineRuns:
     """Runs named by a word of `--against`: newest first, with the number of runs to use."""
 
     runs: tuple[RunInfo, ...]
-    """All that qualify. Where none does: the newest of this host that is not alike, so that the diff says what changed."""
+    """All that qualify.
+
+    Where none does: the newest of this host that is not alike, so that the diff says what changed.
+    """
     count: int = 1
     skipped_count: int = 0
     """Runs passed over before the first: one for `latest~2`."""
@@ -47,9 +51,9 @@ def find_baseline(
 ) -> BaselineRuns:
     """Return the runs that `against` means for one or more newer runs; none where there is none yet.
 
-    `newest(limit)` gives the stored runs, newest first, and `resolve(name)` the run of an id or label (`ResultStore.runs`,
-    `.resolve_run`); what the latter raises for an unknown name is passed on. Raises `StoreError` for an incomplete run,
-    `UnknownNameError` for a branch of which no run is stored although others are.
+    `newest(limit)` gives the stored runs, newest first, and `resolve(name)` the run of an id or label
+    (`ResultStore.runs`, `.resolve_run`); what the latter raises for an unknown name is passed on. Raises `StoreError`
+    for an incomplete run, `UnknownNameError` for a branch of which no run is stored although others are.
     """
     baseline: BaselineRuns | None = None
     runs: Sequence[RunInfo] = ()
@@ -69,9 +73,10 @@ def find_baseline(
 def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> BaselineRuns | None:
     """Return the runs that `against` means; None where it is no word of ours.
 
-    latest, latest~1: the newest of the same branch; latest~2: the one before it, counted from the newer side as the names of
-    runs are from the newest run, so that `latest~1` is the same run beside `latest` in every command; baseline, baseline:N: the newest N of the same branch (default 5), pooled;
-    branch:NAME: the newest of that branch; anything else: the newest complete run of that label, comparable ones first.
+    latest, latest~1: the newest of the same branch; latest~2: the one before it, counted from the newer side as the
+    names of runs are from the newest run, so that `latest~1` is the same run beside `latest` in every command;
+    baseline, baseline:N: the newest N of the same branch (default 5), pooled; branch:NAME: the newest of that branch;
+    anything else: the newest complete run of that label, comparable ones first.
     """
     against, first = against.strip(), after[0]
     complete = [run for run in _older(after, runs) if run.status == "complete"]

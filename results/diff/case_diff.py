@@ -15,7 +15,10 @@ from roofline_model.operators.case import Case
 
 @dataclass(frozen=True, slots=True)
 class CaseDiff:
-    """One case on both sides. Changes are (after − before) / before, positive is slower; None where nothing is known."""
+    """One case on both sides.
+
+    Changes are (after − before) / before, positive is slower; None where nothing is known.
+    """
 
     DERIVED: ClassVar = ("name", "case_id")
 
@@ -70,7 +73,9 @@ class CaseDiff:
     quarantine_reason: str = ""
     """Why the case is on the quarantine list: it is judged and shown, and never fails a gate."""
     expected_reason: str = ""
-    """Why the change of the time, or the loss of the case, was expected (an annotation): it is shown, and fails no gate."""
+    """Why the change of the time, or the loss of the case, was expected (an annotation): it is shown, and fails no
+    gate.
+    """
 
     @property
     def name(self) -> str:
@@ -98,7 +103,9 @@ class SuiteDiff:
     smallest_step_ratio: float | None = None
     """Median over the cases judged of the smallest slow-down seen with 80 %."""
     method_difference: str = ""
-    """What differs between the methods where every case in common was measured by two; empty where one was not, or none is common."""
+    """What differs between the methods where every case in common was measured by two; empty where one was not, or none
+    is common.
+    """
     largest_smallest_step_ratio: float | None = None
     """The same of the case that sees least."""
     unmeasured_count: int = 0
@@ -117,7 +124,9 @@ class SuiteDiff:
 
     @property
     def permitted(self) -> tuple[Difference, ...]:
-        """Differences that do not block; the method version is left out where the method difference already names it."""
+        """Differences that do not block; the method version is left out where the method difference already names
+        it.
+        """
         method_fact = "method_version" if self.method_difference else ""
         return tuple(
             difference
@@ -127,7 +136,9 @@ class SuiteDiff:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether machine and software are the same on both sides, and a case was measured on both by the same method."""
+        """Whether machine and software are the same on both sides, and a case was measured on both by the same
+        method.
+        """
         measured = [case for case in self.cases if case.before_s is not None and case.after_s is not None]
         return not self.blocking and any(case.reason != "method-differs" for case in measured)
 

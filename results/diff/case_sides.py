@@ -28,7 +28,9 @@ _INVALIDATING = frozenset(INVALIDATING_FLAGS)
 
 @dataclass(frozen=True, slots=True)
 class CaseSide:
-    """One case on one side, over all its runs. Only processes without an invalidating flag are used, as long as half are."""
+    """One case on one side, over all its runs. Only processes without an invalidating flag are used, as long as half
+    are.
+    """
 
     case: Case
     records: tuple[Record, ...]
@@ -102,7 +104,9 @@ class CaseSide:
 
     @property
     def threshold_ratio(self) -> float | None:
-        """The case's own smallest change that counts, from its `roofline` marker; the newest record's. None: it has none."""
+        """The case's own smallest change that counts, from its `roofline` marker; the newest record's. None: it has
+        none.
+        """
         ratios = [
             ratio for record in self.records if (ratio := _ratio(record.extra.get("threshold_ratio"))) is not None
         ]

@@ -40,8 +40,8 @@ def differences(
 ) -> tuple[Difference, ...]:
     """Return the differences between the environments of two sides, blocking ones first.
 
-    Blocking: the chip asked for, measured by force or not, and every fact of the environment class, unless its name is in
-    `allowed` (`chip`, `forced`, or a fact's). Other facts (host, kernel, Python, commit) are told, never blocking.
+    Blocking: the chip asked for, measured by force or not, and every fact of the environment class, unless its name is
+    in `allowed` (`chip`, `forced`, or a fact's). Other facts (host, kernel, Python, commit) are told, never blocking.
     """
     permitted = set(allowed)
     rows = [

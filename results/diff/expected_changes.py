@@ -16,8 +16,8 @@ def reason_of_change(
 ) -> str:
     """Return why a change of a case's time between two sides is expected; empty where no annotation covers it.
 
-    An annotation's day lies between the newest run before the change and the oldest one after it, both days included (a run
-    is of the day it started); its commit is that of a run after it.
+    An annotation's day lies between the newest run before the change and the oldest one after it, both days included (a
+    run is of the day it started); its commit is that of a run after it.
     """
     if not annotations or not before or not after:
         return ""
@@ -39,7 +39,9 @@ def marked_expected(
     before: Sequence[RunInfo],
     after: Sequence[RunInfo],
 ) -> CaseDiff:
-    """Return a changed or lost case with the reason of the annotation that covers it. `used`: ids of the older runs used."""
+    """Return a changed or lost case with the reason of the annotation that covers it. `used`: ids of the older runs
+    used.
+    """
     if case.verdict not in ("SLOWER", "FASTER", "GONE"):
         return case
     older = [run for run in before if run.run_id in used]

@@ -59,7 +59,9 @@ class GateResult:
 
 
 def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
-    """Return the conditions of `slower`, `slower:5%`, `gone,energy:10%`, …; raises `InvalidValueError` for anything else."""
+    """Return the conditions of `slower`, `slower:5%`, `gone,energy:10%`, …; raises `InvalidValueError` for anything
+    else.
+    """
     rules = []
     for part in (part.strip().lower() for text in texts for part in text.split(",")):
         kind, colon, size = part.partition(":")
@@ -73,10 +75,11 @@ def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
 
 
 def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int | None = None) -> GateResult:
-    """Return the exit code: 4 not comparable, 1 regression, 5 machine state invalid, 3 too ambiguous, 0 otherwise, the first that holds.
+    """Return the exit code: 4 not comparable, 1 regression, 5 machine state invalid, 3 too ambiguous, 0 otherwise, the
+    first that holds.
 
-    Quarantined cases fail nothing, an expected slow-down or loss neither. A slow-down at equal cycles is the machine's (5), not the code's (1). What a run that was
-    interrupted lacks is not gone.
+    Quarantined cases fail nothing, an expected slow-down or loss neither. A slow-down at equal cycles is the machine's
+    (5), not the code's (1). What a run that was interrupted lacks is not gone.
     """
     if not diff.is_comparable:
         return GateResult(EXIT_NOT_COMPARABLE, (), _not_comparable(diff))

@@ -1,12 +1,13 @@
 """Present level of a case in a rolling baseline, without the nights that already raised an alert. Pure.
 
-A pool that takes in the night in which a kernel got slower sees the next slow night as noise: the step counts as spread, and the
-gate that was red turns green though nothing was mended (three real nights here: SLOWER, exit 1; then +0.5 %, exit 0). So each
-night of the pool is first judged against the nights before it, oldest first, by the rules of the diff:
+A pool that takes in the night in which a kernel got slower sees the next slow night as noise: the step counts as
+spread, and the gate that was red turns green though nothing was mended (three real nights here: SLOWER, exit 1; then
++0.5 %, exit 0). So each night of the pool is first judged against the nights before it, oldest first, by the rules of
+the diff:
 
 * SLOWER: set aside, until the whole pool is that slow or an annotation says that it was expected;
-* FASTER, and the next night again: the new level; the older nights are no longer used. FASTER once: set aside until the next
-  night tells whether it was luck (it then belongs to the noise and is used);
+* FASTER, and the next night again: the new level; the older nights are no longer used. FASTER once: set aside until the
+  next night tells whether it was luck (it then belongs to the noise and is used);
 * not judgeable (contended, a slow machine), or measured by another method than the newer side: not used.
 """
 
@@ -62,10 +63,12 @@ def settled(
     rules: DiffRules,
     annotations: Sequence[Annotation] = (),
 ) -> SuiteSide:
-    """Return a pool of runs with, for every case, only the nights of its present level; what is left out is told per case.
+    """Return a pool of runs with, for every case, only the nights of its present level; what is left out is told per
+    case.
 
-    `before`: runs of one machine class in any order; with fewer than two it comes back as it is. A case never loses all its
-    records: where no night is judgeable or of the newer side's method, all are kept and the diff says why it cannot judge.
+    `before`: runs of one machine class in any order; with fewer than two it comes back as it is. A case never loses all
+    its records: where no night is judgeable or of the newer side's method, all are kept and the diff says why it cannot
+    judge.
     """
     if len(before.runs) < 2:
         return before

@@ -48,9 +48,13 @@ class DiffRules:
     """Rules of a comparison: minimum effect, limit, false-discovery rate. Ratios of the time: 0.05 is 5 %."""
 
     min_effect_ratio: float = 0.01
-    """Share: smaller changes are never called; a case's own `threshold` takes its place, twice its noise floor raises it."""
+    """Share: smaller changes are never called; a case's own `threshold` takes its place, twice its noise floor raises
+    it.
+    """
     false_discovery_ratio: float = 0.05
-    """Of the cases called SLOWER, the share that may be wrong; of those called FASTER too (Benjamini–Hochberg, each side)."""
+    """Of the cases called SLOWER, the share that may be wrong; of those called FASTER too (Benjamini–Hochberg, each
+    side).
+    """
     limit_ratio: float = 0.05
     """SAME promises that no slow-down or speed-up beyond this is hidden; a case's own `threshold` takes its place."""
 

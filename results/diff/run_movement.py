@@ -1,9 +1,9 @@
 """Common movement of all cases from run to run, estimated where one side holds several runs. Pure.
 
-Processes of one run share what the machine did that night, so their spread cannot show it, and a suite of 300 cases has 300
-chances to be caught by it: in simulation with a common movement of 0.25 % (a quarter of the spread between processes) three
-processes a night against a pool of five raised 0.3 false SLOWER a night without this term (`python -m benchmarks
-rolling_baseline`).
+Processes of one run share what the machine did that night, so their spread cannot show it, and a suite of 300 cases has
+300 chances to be caught by it: in simulation with a common movement of 0.25 % (a quarter of the spread between
+processes) three processes a night against a pool of five raised 0.3 false SLOWER a night without this term (`python -m
+benchmarks rolling_baseline`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ LEAST_RUNS = 3
 def run_movement_variance(sides: Sequence[CaseSide]) -> float:
     """Return the variance of the logarithm of what all cases of a run have in common; 0 where too few runs were pooled.
 
-    `sides`: one side of every case. Per run the median over the cases of (run mean − mean of the case's run means), over the
-    cases that the most common set of runs measured; variance over the runs, less what the cases' own spread puts into it.
+    `sides`: one side of every case. Per run the median over the cases of (run mean − mean of the case's run means),
+    over the cases that the most common set of runs measured; variance over the runs, less what the cases' own spread
+    puts into it.
     """
     groups: dict[tuple[str, ...], list[dict[str, float]]] = {}
     for side in sides:

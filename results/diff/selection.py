@@ -1,4 +1,6 @@
-"""Which cases a run was asked for: what its command selects by, so that a case left out on purpose is not called GONE. Pure."""
+"""Which cases a run was asked for: what its command selects by, so that a case left out on purpose is not called GONE.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,13 @@ _JOINING = frozenset({"and", "or", "not"})
 
 @lru_cache(maxsize=256)  # asked for every case that a side lacks
 def selection_words(command: str) -> tuple[str, ...]:
-    """Return the selection of a stored command, quoted for a shell: `-k 'gemv and 1x1024x1024'`; empty for a whole suite.
+    """Return the selection of a stored command, quoted for a shell: `-k 'gemv and 1x1024x1024'`; empty for a whole
+    suite.
 
-    Counted are `-k`, `-m`, `--deselect`, `--ignore`, `--lf`, `--sw`, the options that name shapes, formats, models, batches and
-    contexts, and paths of one file or test. A folder is no selection: the same suite is called by several names. Commands of
-    runs before 2026-11-22 are stored unquoted, so the words of an expression are put together again at `and`, `or`, `not`.
+    Counted are `-k`, `-m`, `--deselect`, `--ignore`, `--lf`, `--sw`, the options that name shapes, formats, models,
+    batches and contexts, and paths of one file or test. A folder is no selection: the same suite is called by several
+    names. Commands of runs before 2026-11-22 are stored unquoted, so the words of an expression are put together again
+    at `and`, `or`, `not`.
     """
     if command.startswith(FOREIGN_COMMAND):
         return ()
@@ -56,8 +60,8 @@ def selection_text(runs: Sequence[RunInfo]) -> str:
 def is_left_out(after: Sequence[RunInfo], holders: Iterable[RunInfo]) -> bool:
     """Return whether newer runs lack a case because they were not asked for it. `holders`: the older runs that hold it.
 
-    Every newer run is a selection, and no older run that holds the case selected in the same way: the same words that once
-    found a case and now do not have lost it.
+    Every newer run is a selection, and no older run that holds the case selected in the same way: the same words that
+    once found a case and now do not have lost it.
     """
     newer = [frozenset(selection_words(run.command)) for run in after]
     older = {frozenset(selection_words(run.command)) for run in holders}

@@ -54,8 +54,9 @@ def baseline_side(
 ) -> SuiteSide | None:
     """Return the side that `against` names for a newer side (`find_baseline`); None if there is none yet.
 
-    Runs that measured nothing of it in the same way are passed over, as long as there are others. Of a rolling baseline every
-    case gets the newest runs that hold it, also older ones where a night measured only a part, and is then `settled`.
+    Runs that measured nothing of it in the same way are passed over, as long as there are others. Of a rolling baseline
+    every case gets the newest runs that hold it, also older ones where a night measured only a part, and is then
+    `settled`.
     """
     baseline = find_baseline(against, after.runs, store.runs, store.resolve_run)
     if not baseline.chosen:

@@ -36,7 +36,8 @@ _CHUNK_BYTES = 2**16
 
 OURS = "roofline-bench"
 KNOWN = (
-    "an export of `roofline export --format json`, pytest-benchmark's JSON, a table of measured kernels (CSV or Parquet), "
+    "an export of `roofline export --format json`, pytest-benchmark's JSON, a table of measured kernels (CSV or "
+    "Parquet), "
     "llama-bench's JSON, JSON lines, CSV or Markdown, or the JSON of vLLM's benchmarks"
 )
 
@@ -54,7 +55,8 @@ class Recognised:
 
 
 def recognise(path: Path) -> Recognised:
-    """Return the kind of a file. Raises `InvalidValueError` if it cannot be imported: no file, a pipe, too large, damaged.
+    """Return the kind of a file. Raises `InvalidValueError` if it cannot be imported: no file, a pipe, too large,
+    damaged.
 
     Looking does not open what is not a regular file: opening a pipe that nobody writes to would wait for ever.
     """
@@ -73,7 +75,9 @@ def recognise(path: Path) -> Recognised:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file; raises `InvalidValueError` for one longer than any table has, or that is no UTF-8."""
+    """Yield the lines of a text file; raises `InvalidValueError` for one longer than any table has, or that is no
+    UTF-8.
+    """
     with path.open(encoding="utf-8-sig", newline="") as stream:
         try:
             while line := stream.readline(LONGEST_LINE_CHARS + 1):
@@ -109,7 +113,9 @@ def _begins_like_ours(path: Path) -> bool:
 
 
 def _check_parquet(path: Path) -> None:
-    """Raise `InvalidValueError` for a Parquet file that would unpack to more than a table may be; without pyarrow do nothing."""
+    """Raise `InvalidValueError` for a Parquet file that would unpack to more than a table may be; without pyarrow do
+    nothing.
+    """
     try:
         import pyarrow
         import pyarrow.parquet

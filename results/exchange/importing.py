@@ -35,8 +35,8 @@ class ReadFile:
 def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance | None = None) -> ReadFile:
     """Return the contents of a file; foreign measurements come with their predictions.
 
-    Raises `InvalidValueError` for a file that is none of the known ones, `StoreError` naming file, record and field where
-    it is one but damaged, `RooflineError` for a model or format that nobody knows.
+    Raises `InvalidValueError` for a file that is none of the known ones, `StoreError` naming file, record and field
+    where it is one but damaged, `RooflineError` for a model or format that nobody knows.
     """
     file, identity = Path(path), stated or Stated()
     tell = advance or (lambda what, done, total: None)

@@ -115,7 +115,9 @@ def _row(prediction: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
 
 
 def _work(table: KernelTable, i: int, *, has_scales: bool = False) -> Operator:
-    """Return the call of a row; `has_scales`: narrow integer weights with the group scales that kernels read, as it is priced."""
+    """Return the call of a row; `has_scales`: narrow integer weights with the group scales that kernels read, as it is
+    priced.
+    """
 
     def size(name: str) -> int:
         return int(table.numbers[name][i])

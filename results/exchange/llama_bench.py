@@ -1,8 +1,8 @@
 """llama-bench's outputs as rows of one layout: JSON, JSON lines, CSV and the Markdown table that people paste.
 
-Field names and units: tools/llama-bench/llama-bench.cpp and its README in ggml-org/llama.cpp, read 2026-11-21 (builds from
-2023 to 2026; older ones have `cuda`, `gpu_blas` … where newer ones have `backends`). Times are nanoseconds of one whole
-repetition: `n_prompt` tokens in passes of `n_ubatch`, then `n_gen` decode steps, on a cache that holds `n_depth`.
+Field names and units: tools/llama-bench/llama-bench.cpp and its README in ggml-org/llama.cpp, read 2026-11-21 (builds
+from 2023 to 2026; older ones have `cuda`, `gpu_blas` … where newer ones have `backends`). Times are nanoseconds of one
+whole repetition: `n_prompt` tokens in passes of `n_ubatch`, then `n_gen` decode steps, on a cache that holds `n_depth`.
 """
 
 from __future__ import annotations
@@ -220,7 +220,8 @@ def _from_cells(row: Mapping[str, str], where: str) -> dict[str, Any]:
     rate = _RATE.fullmatch(row["t/s"])
     if rate is None and _SEPARATED.match(row["t/s"]):
         raise UnclearFormError(
-            f"{where}.t/s is {row['t/s'][:40]!r}, a number with a comma or a separator of thousands: write it as 1000.00, "
+            f"{where}.t/s is {row['t/s'][:40]!r}, a number with a comma or a separator of thousands: write it as "
+            "1000.00, "
             "or import what `llama-bench -o json` wrote"
         )
     if rate is None:

@@ -1,4 +1,6 @@
-"""A test of llama-bench as a measurement of a model's pass: pp is a prefill, tg are decode steps, pp+tg both in a row."""
+"""A test of llama-bench as a measurement of a model's pass: pp is a prefill, tg are decode steps, pp+tg both in a
+row.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ _IDENTITY = (
     "stddev_ts",
     *_SETTINGS,
 )
-"""The same test has these in JSON, JSON lines and CSV; `samples_ns`, with which they have to agree, only in two of them."""
+"""The same test has these in JSON, JSON lines and CSV; `samples_ns`, with which they have to agree, only in two of
+them.
+"""
 
 
 def read_llama_bench(rows: Iterable[BenchRow], name: str, stated: Stated) -> ForeignFile:

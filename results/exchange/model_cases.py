@@ -1,4 +1,6 @@
-"""Cases of whole models that another program measured, named as our own are: `decode:llama-3.1-8b`, sizes B, Sq, Skv."""
+"""Cases of whole models that another program measured, named as our own are: `decode:llama-3.1-8b`, sizes B, Sq,
+Skv.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class NamedModel:
 
 
 def kernel_name(*words: str) -> str:
-    """Return a kernel name, its words joined by dots; characters other than letters, digits and _@+- become underscores."""
+    """Return a kernel name, its words joined by dots; characters other than letters, digits and _@+- become
+    underscores.
+    """
     words = tuple(word.replace(" - ", " ") for word in words)  # Q4_K - Medium
     return ".".join(_UNSAFE.sub("_", word.strip()).strip("_") for word in words if word.strip())[: 2 * LONGEST_NAME]
 
@@ -56,7 +60,8 @@ def model_case(
 ) -> tuple[Case, ModelAsk | None, Finding | None]:
     """Return the case of a measured call, the question to `predict model`, and why there is none.
 
-    `phase` generate: a prompt and the steps behind it in one call, with sizes B, Sin and Sout, `output_count` new tokens.
+    `phase` generate: a prompt and the steps behind it in one call, with sizes B, Sin and Sout, `output_count` new
+    tokens.
     """
     formats: tuple[tuple[str, str], ...] = ()
     reason = why_unknown

@@ -1,8 +1,8 @@
 """Which model and formats other programs mean: by name where we know it, else by how many parameters there are.
 
-A GGUF file is called after its quantisation, a hub checkpoint carries it as a suffix. Sources: the ftype names of llama.cpp
-(`llama_model_ftype_name` in src/llama-model-loader.cpp, read 2026-11-21); suffixes as the checkpoints of RedHatAI,
-neuralmagic, nvidia and Qwen on the hub use them.
+A GGUF file is called after its quantisation, a hub checkpoint carries it as a suffix. Sources: the ftype names of
+llama.cpp (`llama_model_ftype_name` in src/llama-model-loader.cpp, read 2026-11-21); suffixes as the checkpoints of
+RedHatAI, neuralmagic, nvidia and Qwen on the hub use them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ COUNT_TOLERANCE_RATIO = 0.006
 _GGUF_BITS = {"1": "INT2", "2": "INT2", "3": "INT4", "4": "INT4", "5": "INT4", "6": "INT8", "8": "INT8"}
 _GGUF_WIDE = {"F32": "FP32", "F16": "FP16", "BF16": "BF16"}
 _GGUF_NAME = re.compile(
-    r"\b(?:mostly |all )?((?:IQ|TQ|Q)(\d)(?:_[A-Z0-9]+)*(?: - (?:Small|Medium|Large))?|BF16|F16|F32|MXFP4(?: MoE)?|NVFP4)\b",
+    r"\b(?:mostly |all )?((?:IQ|TQ|Q)(\d)(?:_[A-Z0-9]+)*(?: - (?:Small|Medium|Large))?|BF16|F16|F32|MXFP4(?: "
+    r"MoE)?|NVFP4)\b",
     re.I,
 )
 _FILE_QUANT = re.compile(r"[-._]((?:I|T)?Q\d(?:_[A-Z0-9]+)*|BF16|F16|F32|MXFP4(?:_MOE)?|NVFP4)$", re.I)
@@ -86,7 +87,8 @@ def model_of_gguf(
 ) -> tuple[KnownModel | None, Finding | None]:
     """Return the model of a GGUF file, or None and why not.
 
-    By the file's name without its quantisation; else the model of ours with as many parameters, where there is one shape.
+    By the file's name without its quantisation; else the model of ours with as many parameters, where there is one
+    shape.
     """
     stem = re.sub(r"\.gguf$", "", file_name.replace("\\", "/").rpartition("/")[2], flags=re.IGNORECASE)
     stem = re.sub(r"-\d{5}-of-\d{5}$", "", stem)
@@ -113,7 +115,9 @@ def model_of_gguf(
 
 
 def quantization_of(description: str, file_name: str) -> Quantization | None:
-    """Return how a GGUF file stores its weights, by llama.cpp's description of it or by its name; None: neither says."""
+    """Return how a GGUF file stores its weights, by llama.cpp's description of it or by its name; None: neither
+    says.
+    """
     match = _GGUF_NAME.search(description)
     if match is None:
         stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", file_name, flags=re.IGNORECASE)

@@ -25,7 +25,8 @@ def model_predictions(
     """Return the ideal and, where the chip has one, the expected time of a call, and why something is missing.
 
     Weights are counted as the file stores them where it says how many bytes there are. The interval is the one that
-    `roofline validate` gives whole models: a judgement, engines differ. Raises `RooflineError` where the pass cannot be.
+    `roofline validate` gives whole models: a judgement, engines differ. Raises `RooflineError` where the pass cannot
+    be.
     """
     from roofline_model.validation.model_rows import INTERVAL, priced_pass
 

@@ -1,7 +1,7 @@
 """pytest-benchmark's JSON (`--benchmark-json`, `--benchmark-autosave`) as cases of their own: seconds per call.
 
-Layout: pytest_benchmark/{plugin,stats}.py of version 5.3.1, read 2026-11-21. `data` holds one value per round, already divided by
-`iterations`; it is there with `--benchmark-json` and `--benchmark-save-data`, else only the statistics are.
+Layout: pytest_benchmark/{plugin,stats}.py of version 5.3.1, read 2026-11-21. `data` holds one value per round, already
+divided by `iterations`; it is there with `--benchmark-json` and `--benchmark-save-data`, else only the statistics are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _UNITS_S = {
     for name in ("perf_counter", "monotonic", "process_time", "thread_time", "time", "clock")
     for ending, unit_s in (("", 1.0), ("_ns", 1e-9))
 }
-"""Seconds in what a timer of Python's `time` counts (https://docs.python.org/3/library/time.html); the file says no unit."""
+"""Seconds in what a timer of Python's `time` counts (https://docs.python.org/3/library/time.html); the file says no
+unit.
+"""
 _COMMIT = re.compile("[0-9a-f]{7,64}")
 
 
@@ -108,7 +110,9 @@ def _row(fields: Fields, started: str, facts: Mapping[str, Any]) -> ForeignRow:
 
 
 def _unit_s(timer: Any, where: str) -> float:
-    """Return the seconds in what a timer counts; without a timer, as old files are, 1. Raises `FormError` for an unknown one."""
+    """Return the seconds in what a timer counts; without a timer, as old files are, 1. Raises `FormError` for an
+    unknown one.
+    """
     if timer is None:
         return 1.0
     unit_s = _UNITS_S.get(str(timer).rpartition(".")[2])

@@ -1,4 +1,6 @@
-"""A foreign file as a run with records: ids from its content, a timer of its own, predictions where they can be made."""
+"""A foreign file as a run with records: ids from its content, a timer of its own, predictions where they can be
+made.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ def to_records(
 
 
 def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | None, Finding | None]:
-    """Return the chip of a file, or none and why: the stated one unless the file names another, else the one its name matches.
+    """Return the chip of a file, or none and why: the stated one unless the file names another, else the one its name
+    matches.
 
     A number measured on one chip is never set beside the prediction of another.
     """

@@ -2,8 +2,8 @@
 
 Field names: vllm/benchmarks/{serve,latency,throughput}.py and benchmarks/benchmark_{serving,latency,throughput}.py in
 vllm-project/vllm, read 2026-11-21. Percentiles end in `_ms`; everything else is in seconds. Older serving files have
-`input_throughput` and no `total_token_throughput`, and no `max_concurrency`. Latency and throughput files name neither model nor
-sizes: the user has to, or the latency's copy in PyTorch's layout (vllm/benchmarks/lib/utils.py) does.
+`input_throughput` and no `total_token_throughput`, and no `max_concurrency`. Latency and throughput files name neither
+model nor sizes: the user has to, or the latency's copy in PyTorch's layout (vllm/benchmarks/lib/utils.py) does.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def vllm_kind(value: Any) -> str | None:
 
 
 def _is_latency_with_arguments(value: Mapping[str, Any]) -> bool:
-    """Whether this is a latency in the layout of PyTorch's benchmark database (`….pytorch.json`), which keeps the arguments."""
+    """Whether this is a latency in the layout of PyTorch's benchmark database (`….pytorch.json`), which keeps the
+    arguments.
+    """
     metric = value.get("metric")
     return "benchmark" in value and isinstance(metric, Mapping) and metric.get("name") == "latency"
 
@@ -179,9 +181,9 @@ def _waiting(in_flight: int | None) -> Finding | None:
 def _in_flight(fields: Fields, completed: int, output: int, stated: Stated) -> tuple[int | None, str, Finding | None]:
     """Return how many sequences a decode step served, how that is known, and why it is not.
 
-    Stated; else `max_concurrency` under an unlimited request rate; else by Little's law, L = λ·W (J. D. C. Little, "A proof
-    for the queuing formula: L = λW", Operations Research 9(3), 1961): requests per second times the mean time of one, and
-    never more than `max_concurrency` let in.
+    Stated; else `max_concurrency` under an unlimited request rate; else by Little's law, L = λ·W (J. D. C. Little, "A
+    proof for the queuing formula: L = λW", Operations Research 9(3), 1961): requests per second times the mean time of
+    one, and never more than `max_concurrency` let in.
     """
     if stated.batch_count is not None:
         return stated.batch_count, "stated", None

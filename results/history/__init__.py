@@ -1,4 +1,6 @@
-"""A case over many nights: its series, the steps and drifts in it, and what changed in the environment. `case_history` is the door."""
+"""A case over many nights: its series, the steps and drifts in it, and what changed in the environment. `case_history`
+is the door.
+"""
 
 from __future__ import annotations
 

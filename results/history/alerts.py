@@ -14,13 +14,16 @@ from results.watch.annotations import Annotation
 from roofline_model.operators.case import short_hash
 
 Status = Literal["open", "annotated", "quarantined", "fixed", "superseded", "drifting", "better", "withdrawn"]
-"""Of a change: open, annotated and quarantined ones are worse; a superseded case is measured by another method or for another
-chip since; a drifting step is part of a drift; later nights did not show a withdrawn one."""
+"""Of a change: open, annotated and quarantined ones are worse; a superseded case is measured by another method or for
+another chip since; a drifting step is part of a drift; later nights did not show a withdrawn one.
+"""
 
 DRIFT_SHARE = 0.5
 """A step is part of the drift of its new level when that moves the same way by at least this share of the step."""
 BACK_SHARE = 0.25
-"""A level is back where it was when it is worse by no more than this share of the step (or the smallest step that counts)."""
+"""A level is back where it was when it is worse by no more than this share of the step (or the smallest step that
+counts).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +190,8 @@ def _drift(number: int, segment: Segment, index: int, later: Sequence[Segment], 
 def _worst_before(segment: Segment, level_index: int, metric: Metric) -> float:
     """Return the badness that a level is held against: the one before it; of the error the worst one so far.
 
-    Inside a segment the prediction does not change, so an error moves because the time did, and the time has its own alert. When
-    a slow kernel is mended its error is as large again as it was: nobody has to look at the model for that.
+    Inside a segment the prediction does not change, so an error moves because the time did, and the time has its own
+    alert. When a slow kernel is mended its error is as large again as it was: nobody has to look at the model for that.
     """
     before = metric.badness(segment.levels[max(level_index - 1, 0)].scaled_value)
     if metric.key == "error":
@@ -198,7 +201,9 @@ def _worst_before(segment: Segment, level_index: int, metric: Metric) -> float:
 
 
 def _back_at(segment: Segment, from_index: int, limit: float, later: Sequence[Segment], metric: Metric) -> str:
-    """Return when the first level began that is no worse than `limit`: from `from_index` on here, or in a segment that goes on."""
+    """Return when the first level began that is no worse than `limit`: from `from_index` on here, or in a segment that
+    goes on.
+    """
     for level in segment.levels[from_index:]:
         if metric.badness(level.scaled_value) <= limit:
             return segment.used[level.first_index].started_at

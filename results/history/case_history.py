@@ -1,4 +1,6 @@
-"""The history of a case: its nights in comparable segments, the steps and drifts in them, and which of those are alerts."""
+"""The history of a case: its nights in comparable segments, the steps and drifts in them, and which of those are
+alerts.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class CaseHistory:
     segments: tuple[Segment, ...]
     """Oldest first; only nights of one segment are compared."""
     changes: tuple[Change, ...]
-    """Steps and drifts, oldest first, those that are no alerts among them. An open alert stays, however long ago it began."""
+    """Steps and drifts, oldest first, those that are no alerts among them. An open alert stays, however long ago it
+    began.
+    """
     annotations: tuple[Annotation, ...] = ()
     """Those that are about this case, whether or not they covered a change."""
     quarantine_reason: str = ""
@@ -110,10 +114,11 @@ def case_history(
 ) -> CaseHistory:
     """Return the history of one case.
 
-    `source`: an open store, or records together with their `runs`. `case`: a case or its `case_key`; for a store also words
-    (see `reading.find_case`). `metric`: time, energy, memory, quality or error. `since`: ISO date or time; earlier runs are
-    searched and not shown. `branch`: whose runs count (default: the branch with most runs of this case; `all`). Raises
-    `UnknownNameError` for an unknown case, metric or branch, `InvalidValueError` for a case without a run.
+    `source`: an open store, or records together with their `runs`. `case`: a case or its `case_key`; for a store also
+    words (see `reading.find_case`). `metric`: time, energy, memory, quality or error. `since`: ISO date or time;
+    earlier runs are searched and not shown. `branch`: whose runs count (default: the branch with most runs of this
+    case; `all`). Raises `UnknownNameError` for an unknown case, metric or branch, `InvalidValueError` for a case
+    without a run.
     """
     options = HistoryOptions(get_metric(metric), branch, since, annotations, quarantine)
     if not isinstance(source, Iterable):

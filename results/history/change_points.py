@@ -1,14 +1,15 @@
-"""Steps in a series of nights: where the level changed, found as the nights come in. Deterministic. Pure; numpy, scipy lazily.
+"""Steps in a series of nights: where the level changed, found as the nights come in. Deterministic. Pure; numpy, scipy
+lazily.
 
 **How.** Night after night, the newest 2, 3, 4, 5 … 64 nights are held against all nights of the same level before them
-(`step_scan`): a t test whose threshold was set by simulation for a search repeated every night. What passes is also asked:
-is a straight line (or, over many nights, a bent one) an equally good account, then it is no step; are nights far off usual
-here, then two of them in a row mean nothing. The first night that passes everything *finds* the step; where the level
-began is the split that explains the nights best. A new level starts there, and the search goes on in it.
+(`step_scan`): a t test whose threshold was set by simulation for a search repeated every night. What passes is also
+asked: is a straight line (or, over many nights, a bent one) an equally good account, then it is no step; are nights far
+off usual here, then two of them in a row mean nothing. The first night that passes everything *finds* the step; where
+the level began is the split that explains the nights best. A new level starts there, and the search goes on in it.
 
 **Found once, confirmed later.** A step found on few nights is kept only if the first six nights of the new level still
-show it (`_is_confirmed`); otherwise it is withdrawn, and the nights return to the level before. Only later nights decide
-about that: a step that was found stays the same step on every following night, so it can be told about once.
+show it (`_is_confirmed`); otherwise it is withdrawn, and the nights return to the level before. Only later nights
+decide about that: a step that was found stays the same step on every following night, so it can be told about once.
 
 The search over windows with a t test instead of permutations is that of E-divisive as used by Hunter (D. Matteson,
 N. James, J. Am. Stat. Assoc. 109 (2014) 334; M. Fleming et al., arXiv:2301.03034); see
@@ -41,15 +42,22 @@ _CONFIRMING_CHANCE = 5e-5
 _CONFIRMING_SD = 1.5
 _CONFIRMING_LAGS = 15
 _SHORT = {2: 0.0, 3: 0.02, 4: 0.05}
-"""Windows in which single nights count for much → share of earlier nights that may have been at the new level already."""
+"""Windows in which single nights count for much → share of earlier nights that may have been at the new level
+already.
+"""
 _VISITED = {2: 1.0, 3: 0.8, 4: 0.8}
-"""From which share of the step on an earlier night counts as having been there: a machine with two states visits both."""
+"""From which share of the step on an earlier night counts as having been there: a machine with two states visits
+both.
+"""
 _CONFIRMING_SHARE = 0.1
 _LEAST_NIGHT_SHARE = {2: 0.4, 3: 0.5, 4: 0.5}
-"""Of the new nights, the nearer half lies at least this far from the old level, as a share of the step: one night far off
-does not carry the others."""
+"""Of the new nights, the nearer half lies at least this far from the old level, as a share of the step: one night far
+off does not carry the others.
+"""
 _MOST_UNLIKE = 4.0
-"""Of few new nights, the farthest lies at most this many times as far from the old level as the others do on average."""
+"""Of few new nights, the farthest lies at most this many times as far from the old level as the others do on
+average.
+"""
 _FEW = 8
 _MOST_RESIDUAL_CORRELATION = 0.7
 _LONG = 5
@@ -72,8 +80,8 @@ class Step:
 def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ...]:
     """Return the steps of a series of nights in order, withdrawn ones among them.
 
-    `values`: on a scale on which noise adds (logarithms of times). `least`: the smallest step that counts, in that unit.
-    Adding later nights never moves a step that was found; it can only confirm or withdraw it.
+    `values`: on a scale on which noise adds (logarithms of times). `least`: the smallest step that counts, in that
+    unit. Adding later nights never moves a step that was found; it can only confirm or withdraw it.
     """
     import numpy as np
 
@@ -149,7 +157,9 @@ def _is_step(level: NDArray[Any], clipped: NDArray[Any], hits: Scan, night: int,
 
 
 def _start_of(clipped: NDArray[Any]) -> int:
-    """Return the split that explains the nights best: largest between-group sum of squares, two nights a side at least."""
+    """Return the split that explains the nights best: largest between-group sum of squares, two nights a side at
+    least.
+    """
     import numpy as np
 
     count = len(clipped)
@@ -161,7 +171,9 @@ def _start_of(clipped: NDArray[Any]) -> int:
 def _is_confirmed(
     level: NDArray[Any], start: int, judged: int, earlier_squares: float, earlier_df: int, least: float
 ) -> bool:
-    """Return whether the nights `start` … `judged` still lie off the level before, its autocorrelation counted in full."""
+    """Return whether the nights `start` … `judged` still lie off the level before, its autocorrelation counted in
+    full.
+    """
     import numpy as np
 
     before = clip_to_fences(level[:start].tolist(), least)

@@ -1,10 +1,11 @@
-"""Slow movement of a level: a slope too small for any one night, whose total counts. Deterministic. Pure; numpy, scipy lazily.
+"""Slow movement of a level: a slope too small for any one night, whose total counts. Deterministic. Pure; numpy, scipy
+lazily.
 
-Theil–Sen slope (the median of all pairwise slopes: P. K. Sen, J. Am. Stat. Assoc. 63 (1968) 1379) and the Mann–Kendall test
-for a trend (H. B. Mann, Econometrica 13 (1945) 245), its variance corrected for autocorrelation of the ranks around the
-trend as K. Hamed and A. R. Rao give it (J. Hydrology 204 (1998) 182): nights that resemble their neighbours are fewer nights
-than they look. The test is repeated every night and a wandering machine shows slopes that mean nothing, so the chance is
-small, and both halves of the nights have to move the same way.
+Theil–Sen slope (the median of all pairwise slopes: P. K. Sen, J. Am. Stat. Assoc. 63 (1968) 1379) and the Mann–Kendall
+test for a trend (H. B. Mann, Econometrica 13 (1945) 245), its variance corrected for autocorrelation of the ranks
+around the trend as K. Hamed and A. R. Rao give it (J. Hydrology 204 (1998) 182): nights that resemble their neighbours
+are fewer nights than they look. The test is repeated every night and a wandering machine shows slopes that mean
+nothing, so the chance is small, and both halves of the nights have to move the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 LEAST_NIGHTS = 14
 CHANCE = 1e-5
-"""Two-sided, per look; by simulation, with the conditions below, at most 1 series of 100 unchanged ones in 60 nights."""
+"""Two-sided, per look; by simulation, with the conditions below, at most 1 series of 100 unchanged ones in 60
+nights.
+"""
 LEAST_SD = 2.0
 """The total movement is at least this many standard deviations of the nights around the trend."""
 _MOST_LAGS = 20
@@ -72,7 +75,9 @@ def _theil_sen(series: NDArray[Any]) -> tuple[float, float]:
 
 
 def _moves_throughout(series: NDArray[Any], total: float) -> bool:
-    """Return whether each half rises (or falls) by its part: medians of thirds of the halves, so one night decides nothing."""
+    """Return whether each half rises (or falls) by its part: medians of thirds of the halves, so one night decides
+    nothing.
+    """
     import numpy as np
 
     thirds = [float(np.median(part)) for part in np.array_split(series, 3)]

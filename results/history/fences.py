@@ -1,4 +1,6 @@
-"""Nights far off the rest: drawn in before anything is averaged, and counted, because they say what noise this is. Pure."""
+"""Nights far off the rest: drawn in before anything is averaged, and counted, because they say what noise this is.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FENCE = 4.5
-"""Nights further from the median of the nights before than this many robust standard deviations are drawn in to there."""
+"""Nights further from the median of the nights before than this many robust standard deviations are drawn in to
+there.
+"""
 NORMAL_MAD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation: 1 / Φ⁻¹(0.75)."""
 _LEAST_NIGHTS = 5
@@ -18,15 +22,18 @@ _OFTEN = 12
 _HEAVY_FENCE = 3.8
 _HEAVY_SHARE = 0.01
 _HEAVY_KURTOSIS = 0.8
-"""Excess kurtosis that 40 normal nights exceed in one case of ten; Student's t with three degrees of freedom in three of four."""
+"""Excess kurtosis that 40 normal nights exceed in one case of ten; Student's t with three degrees of freedom in three
+of four.
+"""
 
 
 def clip_to_fences(values: Sequence[float], least: float = 0.0) -> NDArray[Any]:
     """Return the series with every night clipped to the fence that the nights *before* it set.
 
-    Looks back only: what is known of a night does not change when later ones follow. The robust spread is never taken as
-    less than half the standard deviation, so that a series with two states keeps both. `least`: the smallest difference that
-    counts: a night is never drawn in closer than three of them, so that exact figures (bytes) may change at all.
+    Looks back only: what is known of a night does not change when later ones follow. The robust spread is never taken
+    as less than half the standard deviation, so that a series with two states keeps both. `least`: the smallest
+    difference that counts: a night is never drawn in closer than three of them, so that exact figures (bytes) may
+    change at all.
     """
     import numpy as np
 

@@ -14,8 +14,10 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 
 UNUSABLE_FLAGS = frozenset(INVALIDATING_FLAGS)
-"""Flags that keep a night out of the search, the same that make a diff invalid: what others, the clock or a slow state did to
-it. Doubts that are traits of a kernel (noisy, bimodal) come back every night; to leave such nights out were to watch nothing."""
+"""Flags that keep a night out of the search, the same that make a diff invalid: what others, the clock or a slow state
+did to it. Doubts that are traits of a kernel (noisy, bimodal) come back every night; to leave such nights out were to
+watch nothing.
+"""
 
 ALL_BRANCHES = "all"
 
@@ -83,8 +85,9 @@ def nights_of(
 ) -> list[Night]:
     """Return the nights of one series in the order of their runs. Runs that `runs` does not hold are left out.
 
-    A night is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where more than
-    half of its processes carry a flag of `UNUSABLE_FLAGS`; otherwise the processes without such a flag make its value.
+    A night is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where more
+    than half of its processes carry a flag of `UNUSABLE_FLAGS`; otherwise the processes without such a flag make its
+    value.
     """
     by_run: dict[str, list[Observation]] = {}
     for observation in observations:
@@ -138,7 +141,8 @@ def _mean(by_process: Mapping[int, Sequence[float]], metric: Metric) -> float:
 
 
 def main_branch(runs: Iterable[RunInfo]) -> str | None:
-    """Return the branch that most complete runs are of, the newer one of two with equally many; None where none is known.
+    """Return the branch that most complete runs are of, the newer one of two with equally many; None where none is
+    known.
 
     The nightly series is one branch's; what somebody tried on another one is no night of it.
     """

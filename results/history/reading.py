@@ -50,10 +50,11 @@ class Series:
 
 
 def find_case(store: ResultStore, text: str) -> Case:
-    """Return the case that a user means: its pytest id (with or without operator), the first digits of its key, or words.
+    """Return the case that a user means: its pytest id (with or without operator), the first digits of its key, or
+    words.
 
-    Words select the one case in whose operator, id and sizes all of them occur. Raises `UnknownNameError` naming the nearest cases,
-    `SeveralCasesError` with the cases where several match.
+    Words select the one case in whose operator, id and sizes all of them occur. Raises `UnknownNameError` naming the
+    nearest cases, `SeveralCasesError` with the cases where several match.
     """
     typed = " ".join(text.split())
     if re.fullmatch(rf"[0-9a-fA-F]{{{SHORTEST_PREFIX},16}}", typed):
@@ -80,7 +81,10 @@ def _named(typed: str, cases: list[Case]) -> Case:
         typed,
         {case_name(case) for case in cases},
         aliases={case.op for case in cases},
-        fix="A case is named by its pytest id, the first digits of its key, or words of its id; `roofline history --all` looks at all.",
+        fix=(
+            "A case is named by its pytest id, the first digits of its key, or words of its id; `roofline history "
+            "--all` looks at all."
+        ),
     )
 
 

@@ -1,4 +1,6 @@
-"""One comparable stretch of a case's nights: its levels, its steps, its drift, and why it is a stretch of its own. Pure."""
+"""One comparable stretch of a case's nights: its levels, its steps, its drift, and why it is a stretch of its own.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Segment:
     split: tuple[str, ...] = ()
     """What differs from the segment before it, in words; empty for the first one of a machine."""
     split_change_value: float | None = None
-    """Change from the last level of the segment before to the first one here, by `Metric.change`: told, never judged."""
+    """Change from the last level of the segment before to the first one here, by `Metric.change`: told, never
+    judged.
+    """
 
     @property
     def used(self) -> tuple[Night, ...]:
@@ -117,7 +121,8 @@ def _split(
 ) -> tuple[tuple[str, ...], float | None]:
     """Return the differences from the most similar earlier segment, and the change of level across the split.
 
-    Most alike, because a database may hold several machines: a new driver on one of them is compared with the same machine.
+    Most alike, because a database may hold several machines: a new driver on one of them is compared with the same
+    machine.
     """
     best: tuple[tuple[str, ...], Segment] | None = None
     for segment, its_first in earlier:

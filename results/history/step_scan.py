@@ -1,9 +1,9 @@
 """Every night, every number of newest nights: how far their mean is from the nights before. Arrays, all at once. Pure.
 
 For each night t and each window k: the mean of the nights t−k+1 … t against all nights before them (of one level), as a
-t statistic. A series in which nights resemble their neighbours (it wanders) says less per night: for it the threshold is
-stricter, means of long windows are taken to be as uncertain as their autocorrelation makes them, and the newest nights
-must also differ from the nights *just* before, because a step is sudden and a wander is not.
+t statistic. A series in which nights resemble their neighbours (it wanders) says less per night: for it the threshold
+is stricter, means of long windows are taken to be as uncertain as their autocorrelation makes them, and the newest
+nights must also differ from the nights *just* before, because a step is sudden and a wander is not.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ _POOLED = 6
 
 CHANCE = {2: 1.4e-3, 3: 5e-4, 4: 8e-4}
 LONG_CHANCE = 1e-5
-"""How often a window of white normal noise may pass the t test alone (two-sided); other tests follow it. Chosen by simulation
-(benchmarks/watch/change_points.py): as large as leaves at most 1 false step in 100 unchanged series of 60 nights and 3 in 50 of 200.
-Two nights in a row get most of it: they are what wakes somebody."""
+"""How often a window of white normal noise may pass the t test alone (two-sided); other tests follow it. Chosen by
+simulation (benchmarks/watch/change_points.py): as large as leaves at most 1 false step in 100 unchanged series of 60
+nights and 3 in 50 of 200. Two nights in a row get most of it: they are what wakes somebody.
+"""
 DOUBTFUL_SHARE = 0.1
 """Share of those chances for a series that wanders, or has heavy tails, or is too young to tell."""
 YOUNG_NIGHTS = 30
 """Below this many earlier nights nobody can tell whether a series wanders."""
 _LEAST_NIGHTS_FOR = {2: 40, 3: 30, 4: 20}
-"""Window → earlier nights that it takes before so few nights may be a step: until then nobody knows whether nights far off, or
-a second state of the machine, are usual here."""
+"""Window → earlier nights that it takes before so few nights may be a step: until then nobody knows whether nights far
+off, or a second state of the machine, are usual here.
+"""
 LEAST_BEFORE = 8
 _LEAST_AFTER_STEP = 3
 """Earlier nights of a level that follows others, whose spread is known."""
@@ -46,7 +48,9 @@ LOCAL_NIGHTS = 8
 _LOCAL_SHARE = 0.8
 _MOST_LAGS = 16
 _WANDER_SUM, _WANDER_FIRST = 1.4, 2.2
-"""Nights wander where the summed autocorrelation of four nights, or that of neighbours, exceeds this × its standard error."""
+"""Nights wander where the summed autocorrelation of four nights, or that of neighbours, exceeds this × its standard
+error.
+"""
 _MOST_DF = 1200
 _OUT_OF_REACH = 1e9
 
@@ -68,7 +72,9 @@ class Scan:
 
 
 def critical(chances: tuple[float, ...], df: NDArray[Any]) -> NDArray[Any]:
-    """Return the two-sided quantile of Student's t for each window's chance (columns) and `df`; out of reach below 4."""
+    """Return the two-sided quantile of Student's t for each window's chance (columns) and `df`; out of reach below
+    4.
+    """
     import numpy as np
 
     table = _critical_table(chances)

@@ -1,4 +1,6 @@
-"""Rows of a database in a fixed order, value for value, and a hash over them that is the same on SQLite and PostgreSQL."""
+"""Rows of a database in a fixed order, value for value, and a hash over them that is the same on SQLite and
+PostgreSQL.
+"""
 
 from __future__ import annotations
 

@@ -184,7 +184,8 @@ class _Copying:
 
     def _other(self, table: Table) -> StoreError:
         return StoreError(
-            f"{self._target.name} holds other rows of {table.name} than the source: somebody wrote there meanwhile; copy to an empty database"
+            f"{self._target.name} holds other rows of {table.name} than the source: somebody wrote there meanwhile; "
+            "copy to an empty database"
         )
 
 

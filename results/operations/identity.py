@@ -70,5 +70,6 @@ def _check_samples(here: Connection, there: Connection, source: str, target: str
 
 def _refused(source: str, target: str, what: str) -> StoreError:
     return StoreError(
-        f"{target} is not an earlier copy of {source} ({what} is only there): copy to an empty database, or carry single runs with `roofline export` and `roofline import`"
+        f"{target} is not an earlier copy of {source} ({what} is only there): copy to an empty database, or carry "
+        "single runs with `roofline export` and `roofline import`"
     )

@@ -94,7 +94,8 @@ def parse_age(text: str) -> datetime.timedelta:
 
 
 def named_runs(text: str, runs: Iterable[RunInfo]) -> list[RunInfo]:
-    """Return the runs that a text names (a list of baselines, of quarantined cases): by 8 or more digits of an id, or a label.
+    """Return the runs that a text names (a list of baselines, of quarantined cases): by 8 or more digits of an id, or a
+    label.
 
     Any form will do (TOML, JSON, plain lines); a label counts where it stands as a line or between quotes.
     """

@@ -50,8 +50,8 @@ def rows_of_run(store: ResultStore, run_id: str) -> RunRows:
 def delete_run(store: ResultStore, run_id: str) -> RunRows:
     """Delete the run with exactly this id and everything that is its own; return what went.
 
-    Cases, methods, environments and chips stay: other runs share them. So do noise floors, which outlive the runs they were
-    taken from. Raises `StoreError` where there is no such run.
+    Cases, methods, environments and chips stay: other runs share them. So do noise floors, which outlive the runs they
+    were taken from. Raises `StoreError` where there is no such run.
     """
 
     def change(connection: Connection) -> RunRows | None:
@@ -72,7 +72,8 @@ def run_to_delete(store: ResultStore, name: str) -> RunInfo:
     """
     if name.strip().partition("~")[0] == "latest":
         raise StoreError(
-            "latest means another run after every measurement: name the run to delete by its id or label; `roofline runs` lists them"
+            "latest means another run after every measurement: name the run to delete by its id or label; `roofline "
+            "runs` lists them"
         )
     run = store.resolve_run(name)
     if run.run_id.startswith(name.strip().lower()):

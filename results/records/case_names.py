@@ -1,7 +1,7 @@
 """Display names of operators and shapes: `gemv 1x4096x4096`; of a whole model `llama, decode, batch 1, 128 tokens`.
 
-Whole models are recognised by their identity alone (`decode:MODEL` or `prefill:MODEL` with the sizes B, Sq, Skv), so that
-the names are the same in the terminal, the reports and for runs that were imported.
+Whole models are recognised by their identity alone (`decode:MODEL` or `prefill:MODEL` with the sizes B, Sq, Skv), so
+that the names are the same in the terminal, the reports and for runs that were imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class PassName:
 
     @property
     def sizes_text(self) -> str:
-        """`batch 1, 128 tokens`; new tokens are said where the phase does not (a step of several, a prompt on a cache)."""
+        """`batch 1, 128 tokens`; new tokens are said where the phase does not (a step of several, a prompt on a
+        cache).
+        """
         usual = 1 if self.phase == "decode" else self.context_count
         new = "" if self.new_count == usual else f", {self.new_count} of them new"
         return f"batch {self.batch_count}, {self.context_count} token{'' if self.context_count == 1 else 's'}{new}"

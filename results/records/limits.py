@@ -1,4 +1,5 @@
-"""Limits that the record types declare for their fields (ranges, lengths, dates), and the check of a value against them.
+"""Limits that the record types declare for their fields (ranges, lengths, dates), and the check of a value against
+them.
 
 They hold where a run comes from outside (an import, `db check`). Making a record checks nothing: the store keeps what
 it was given.
@@ -24,7 +25,10 @@ MAX_COUNT = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A condition on the value of a field, as part of its type: `Annotated[float, Limit(…)]`. None is within every one."""
+    """A condition on the value of a field, as part of its type: `Annotated[float, Limit(…)]`.
+
+    None is within every one.
+    """
 
     holds: Callable[[Any], bool]
     words: str

@@ -16,7 +16,10 @@ Scale = Literal["log", "error", "plain"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure of a case. Steps are looked for on a scale on which noise adds and a step is the same size up or down."""
+    """One figure of a case.
+
+    Steps are looked for on a scale on which noise adds and a step is the same size up or down.
+    """
 
     key: MetricKey
     """Its name."""

@@ -49,7 +49,9 @@ class ModelFigures:
     """What one step allocates at most beside what was there."""
     process_bytes: int | None
     quality_source: str
-    """measured; reference: this is what others are compared with; none: `quality_reason` says why; empty: not looked at."""
+    """measured; reference: this is what others are compared with; none: `quality_reason` says why; empty: not looked
+    at.
+    """
     quality_reason: str
     quality_text: str
     is_language: bool
@@ -110,8 +112,8 @@ class ModelFigures:
     def loss_pct(self) -> float | None:
         """The measured loss in percent of perplexity; None where none was measured.
 
-        On text the measured ratio of perplexities. On random tokens, where perplexity means nothing, 100·(e^KL − 1): the rise
-        on text that the 16-bit model writes itself. Of an encoder the part of the rank agreement that is lost.
+        On text the measured ratio of perplexities. On random tokens, where perplexity means nothing, 100·(e^KL − 1):
+        the rise on text that the 16-bit model writes itself. Of an encoder the part of the rank agreement that is lost.
         """
         if self.rank_agreement_ratio is not None:
             return 100 * (1 - self.rank_agreement_ratio.value)
@@ -121,7 +123,9 @@ class ModelFigures:
 
 
 def model_figures(record: Record) -> ModelFigures | None:
-    """Return the figures of a record, or None for one that is of no whole model. Raises nothing: facts of others are skipped."""
+    """Return the figures of a record, or None for one that is of no whole model. Raises nothing: facts of others are
+    skipped.
+    """
     model = record.extra.get("model")
     if not isinstance(model, Mapping) or not isinstance(model.get("precision"), str):
         return None

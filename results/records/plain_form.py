@@ -1,8 +1,9 @@
 """Record types as plain JSON values and back. What comes back is checked field by field; nothing is repaired.
 
-Floats that JSON cannot write are the texts NaN, Infinity and -Infinity in fields, and tagged inside free-form
-values as `{"$float": "NaN"}`: bare NaN is not JSON, and PostgreSQL, jq and browsers refuse it. A user's own object with the
-single key `$float` is wrapped once more, so that nothing is ambiguous. A field that a file lacks takes its default, so files of older versions keep loading.
+Floats that JSON cannot write are the texts NaN, Infinity and -Infinity in fields, and tagged inside free-form values as
+`{"$float": "NaN"}`: bare NaN is not JSON, and PostgreSQL, jq and browsers refuse it. A user's own object with the
+single key `$float` is wrapped once more, so that nothing is ambiguous. A field that a file lacks takes its default, so
+files of older versions keep loading.
 """
 
 from __future__ import annotations

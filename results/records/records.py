@@ -127,7 +127,10 @@ class RunInfo:
     """The machine and software it happened on."""
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.short_name}: {self.status}, {self.hardware_key or 'no chip'}, {self.started_at}>"
+        return (
+            f"<{type(self).__name__} {self.short_name}: {self.status}, {self.hardware_key or 'no chip'}, "
+            f"{self.started_at}>"
+        )
 
     @property
     def machine(self) -> str:
@@ -152,7 +155,9 @@ class ProcessInfo:
     role: Name = "main"
     """main: pytest's own process; worker: a fresh process that measured for it."""
     end_reason: Reason = ""
-    """How a worker ended when not by itself: `killed by SIGABRT`, `timeout after 60 s`, `device lost`; empty otherwise."""
+    """How a worker ended when not by itself: `killed by SIGABRT`, `timeout after 60 s`, `device lost`; empty
+    otherwise.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +190,9 @@ class Measurement:
     working_set_bytes: NonNegative | None = None
     """Bytes of all rotated operand sets."""
     max_error: NonNegative | None = None
-    """Error against the reference where it used most of its tolerance, before or after timing: of one number or of all, as a
-    ratio of their magnitude. Of older records: of all, norm-wise."""
+    """Error against the reference where it used most of its tolerance, before or after timing: of one number or of all,
+    as a ratio of their magnitude. Of older records: of all, norm-wise.
+    """
     tolerance: NonNegative | None = None
     """What was allowed there: what rounding explains, or what the caller gave."""
     power_w: NonNegative | None = None
@@ -201,7 +207,9 @@ class Measurement:
     clocks_hz: tuple[float, ...] = field(default=(), repr=False)
     """SM clock of each sample, as many as `samples_s`; empty where no clock is known per sample."""
     effective_sample_count: NonNegative | None = None
-    """How many independent samples the series is worth; fewer than `sample_count` when successive ones resemble each other."""
+    """How many independent samples the series is worth; fewer than `sample_count` when successive ones resemble each
+    other.
+    """
     outlier_count: int | None = None
     """Samples far from the rest; they are kept in every statistic."""
     energy: EnergyReading | None = None
@@ -331,7 +339,10 @@ class Record:
 
     def __repr__(self) -> str:
         time = "" if self.measurement is None else f" {format_time(self.measurement.median_s)}"
-        return f"<{type(self).__name__} {self.case.case_key[:8]} {self.case.op} {self.case.configuration_label}: {self.status}{time}>"
+        return (
+            f"<{type(self).__name__} {self.case.case_key[:8]} {self.case.op} {self.case.configuration_label}: "
+            f"{self.status}{time}>"
+        )
 
     @property
     def ideal(self) -> PredictionRecord | None:

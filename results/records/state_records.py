@@ -71,8 +71,9 @@ class EnergyReading:
 
 
 RATED_RATIO = 0.985
-"""Below this share of the rated clock a throttle reason counts (harness research §3.2: a power-cap bit at full boost is ordinary
-regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/nvbench issue 231)."""
+"""Below this share of the rated clock a throttle reason counts (harness research §3.2: a power-cap bit at full boost is
+ordinary regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/nvbench issue 231).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,9 @@ class MachineState:
     """State of the machine over one case. None: unknown on this machine."""
 
     throttled_s: Annotated[Mapping[Name, NonNegative], _FEW] | None = None
-    """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable. 0: the
-    reason held a low clock down when the case ended, and its counter had not moved."""
+    """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable. 0:
+    the reason held a low clock down when the case ended, and its counter had not moved.
+    """
     rated_clock_hz: Positive | None = None
     """The SM clock the chip should hold: the lock, else the maximum."""
     retry_count: Count = 0

@@ -1,4 +1,5 @@
-"""Findings of predictions as databases and exports keep them, and the sentences that older versions stored in their place.
+"""Findings of predictions as databases and exports keep them, and the sentences that older versions stored in their
+place.
 
 Stored rows are never rewritten: each sentence becomes a finding when it is read. This is the one module that looks into
 sentences. What no entry fits becomes a `legacy-note` that carries the text.
@@ -37,7 +38,8 @@ LEGACY_NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "group-scales",
         (
-            "{format} weights carry a {scale_bits}-bit scale per {group_count}: {bits} bits each; a kernel with zero points "
+            "{format} weights carry a {scale_bits}-bit scale per {group_count}: {bits} bits each; a kernel with zero "
+            "points "
             "reads more"
         ),
     ),
@@ -48,7 +50,8 @@ LEGACY_NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "partly-cached",
         (
-            "operands take {cache_share_ratio} % of {level} and are partly cached: expect a time between the roofs of DRAM and "
+            "operands take {cache_share_ratio} % of {level} and are partly cached: expect a time between the roofs of "
+            "DRAM and "
             "{level}"
         ),
     ),
@@ -88,7 +91,8 @@ LEGACY_NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "extrapolated",
         (
-            "extrapolated: {flops_factor} times the FLOPs of the largest product that was fitted; the loss of clock is taken "
+            "extrapolated: {flops_factor} times the FLOPs of the largest product that was fitted; the loss of clock is "
+            "taken "
             "to go on, where a chip settles at its power limit"
         ),
     ),
@@ -160,7 +164,10 @@ LEGACY_NOTES: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "prefill-in-fp8",
-        "{activation} queries on a narrow cache: this chip's measured prefill computes in FP8 as soon as the cache is FP8",
+        (
+            "{activation} queries on a narrow cache: this chip's measured prefill computes in FP8 as soon as the cache is "
+            "FP8"
+        ),
     ),
     (
         "unsplit-cache",
@@ -190,7 +197,9 @@ LEGACY_NOTES: Final[tuple[tuple[str, str], ...]] = (
     ("copy-not-fitted", "no copy was fitted: bandwidth of the chip's file or of its 16-bit products"),
     ("mostly-bound", "mostly {binding}"),
 )
-"""Code → the sentence that was stored before findings had codes, its values in braces; `{name=PATTERN}` where not any text is one."""
+"""Code → the sentence that was stored before findings had codes, its values in braces; `{name=PATTERN}` where not any
+text is one.
+"""
 
 _PLACE = re.compile(r"\{(\w+)(?:=([^}]+))?\}")
 _SCALES = {"_flops_per_s": 1e12, "_hz": 1e6, "_ratio": 0.01, "_factor": 1.0}
@@ -199,7 +208,10 @@ _LISTS = frozenset({"disturbed_by", "chips"})
 
 
 def read_findings(items: Any) -> tuple[Finding, ...]:
-    """Return the findings of a stored list of `stored_form`s, or of sentences. Raises `ValueError` for anything else."""
+    """Return the findings of a stored list of `stored_form`s, or of sentences.
+
+    Raises `ValueError` for anything else.
+    """
     if type(items) is not list:
         raise ValueError("not a list of findings")
     findings: list[Finding] = []

@@ -21,7 +21,8 @@ Key = tuple[str, str]
 def noise_floors(records: Iterable[Record], class_hash: str, created_at: str) -> list[NoiseFloor]:
     """Return a floor for every case measured in at least two processes, in order of first appearance.
 
-    `records`: runs of unchanged code on one machine, whose `EnvironmentInfo.class_hash` is given. `created_at`: UTC, ISO 8601.
+    `records`: runs of unchanged code on one machine, whose `EnvironmentInfo.class_hash` is given. `created_at`: UTC,
+    ISO 8601.
     """
     records_by_key: dict[Key, list[Record]] = {}
     for record in records:

@@ -4,24 +4,25 @@
 unchanged code differ by more (memory layout, where threads landed, what the machine does meanwhile), and no number of
 samples in one process shows it. Here the process median is the unit, and the interval is of the mean over processes.
 
-**What `interval_total` covers.** Two back-to-back runs A and B of unchanged code, with equally many processes each, agree
-for 95 % of the cases, agreeing meaning |ln A − ln B| ≤ √(hA² + hB²) with h half the interval on the logarithmic scale
-(`agree`). For a run alone this reads: with 95 % the mean that very many fresh processes would give on this machine about
-now. In simulation without slow movement 92–98.5 % agree; 90 % in the worst case (two processes of cases that come in two
-states), up to 99.5 % in runs of one or two cases. It is no statement about another day: an interval knows the part of a slow drift that its own
-processes were spread over, and a stored floor knows the part that the floor's processes were spread over.
+**What `interval_total` covers.** Two back-to-back runs A and B of unchanged code, with equally many processes each,
+agree for 95 % of the cases, agreeing meaning |ln A − ln B| ≤ √(hA² + hB²) with h half the interval on the logarithmic
+scale (`agree`). For a run alone this reads: with 95 % the mean that very many fresh processes would give on this
+machine about now. In simulation without slow movement 92–98.5 % agree; 90 % in the worst case (two processes of cases
+that come in two states), up to 99.5 % in runs of one or two cases. It is no statement about another day: an interval
+knows the part of a slow drift that its own processes were spread over, and a stored floor knows the part that the
+floor's processes were spread over.
 
 **How.** y is the logarithm of a process median; the estimate is the mean of y over the processes. Variance of y between
 processes, per case; joined with the stored A/A floor of that case, which is raised to today's noise but never lowered;
-drawn towards the other cases of the run (`shrinkage`), by less when all cases move together, because they are then fewer
-observations than they look. Half width = t(97.5 %, df) · s / √n · 1.1 (`LATER`), the own part of df counted 1.5 times
-(`OTHER_RUN`). Never narrower than the sampling error inside the processes.
+drawn towards the other cases of the run (`shrinkage`), by less when all cases move together, because they are then
+fewer observations than they look. Half width = t(97.5 %, df) · s / √n · 1.1 (`LATER`), the own part of df counted 1.5
+times (`OTHER_RUN`). Never narrower than the sampling error inside the processes.
 
 **Why the mean of logarithms and not the median of the process medians.** Processes often come in two states (a case ran
-18 % slower in four processes of ten on a two-core machine): the median of three then jumps between the states and
-runs of unchanged code agree for 84 % of the cases only; the mean agrees for 92–98 % with normal, heavy-tailed, skewed and
-two-state noise alike (tests/results/test_replication.py). The price is that one disturbed process moves it: its interval
-is then wide, and the disturbed measurement carries its flag.
+18 % slower in four processes of ten on a two-core machine): the median of three then jumps between the states and runs
+of unchanged code agree for 84 % of the cases only; the mean agrees for 92–98 % with normal, heavy-tailed, skewed and
+two-state noise alike (tests/results/test_replication.py). The price is that one disturbed process moves it: its
+interval is then wide, and the disturbed measurement carries its flag.
 """
 
 from __future__ import annotations
@@ -43,14 +44,17 @@ FloorKey = tuple[str, str]
 CONFIDENCE = 0.95
 _NORMAL_QUANTILE = 1.959964
 OTHER_RUN = 0.5
-"""Share of its own degrees of freedom that a run is credited with for the run it is compared with: those of a difference of
-two runs (Welch–Satterthwaite) are (a + b)² / (a² + b²) times a run's own, a and b being the two estimated variances. On
-average √2 with two processes, π/2 with three, towards 2 with many: 1.5."""
+"""Share of its own degrees of freedom that a run is credited with for the run it is compared with: those of a
+difference of two runs (Welch–Satterthwaite) are (a + b)² / (a² + b²) times a run's own, a and b being the two estimated
+variances. On average √2 with two processes, π/2 with three, towards 2 with many: 1.5.
+"""
 LATER = 1.1
-"""A run differs from the next one by more than its processes differ from each other: those follow each other, and a machine
-also moves more slowly, which no run can see of itself. On a two-core virtual machine (20 runs of 36 cases back to back, 3
-processes each) 10.2 % of neighbouring runs disagreed at a factor of 1 where 5 % are stated. Chosen on those runs and then
-checked on 20 new ones: 4.4 %. Without slow movement it is 10 % wider than need be. One machine; a judgement, not a law."""
+"""A run differs from the next one by more than its processes differ from each other: those follow each other, and a
+machine also moves more slowly, which no run can see of itself. On a two-core virtual machine (20 runs of 36 cases back
+to back, 3 processes each) 10.2 % of neighbouring runs disagreed at a factor of 1 where 5 % are stated. Chosen on those
+runs and then checked on 20 new ones: 4.4 %. Without slow movement it is 10 % wider than need be. One machine; a
+judgement, not a law.
+"""
 _LEAST_REPLICATED = 3
 """Cases with several processes that a run needs before their spread is lent to a case that has one process."""
 
@@ -95,9 +99,9 @@ def total_intervals(
     """Return the interval of every measured case by `case_key`, in order of first appearance.
 
     `records`: one run (of one machine). `floors`: this machine's, as `store.noise_floors(class_hash)` returns them; one
-    taken by another method is not looked at. `learnt_from`: the run that the spread of other cases is learnt from, where
-    `records` are some of its cases, or several nights of them; None: from `records`. Cases that were not measured have no
-    entry.
+    taken by another method is not looked at. `learnt_from`: the run that the spread of other cases is learnt from,
+    where `records` are some of its cases, or several nights of them; None: from `records`. Cases that were not measured
+    have no entry.
     """
     cases = [_Replicates.of(members) for members in _by_case(records).values()]
     if not cases:
@@ -120,7 +124,9 @@ def agree(interval: TotalInterval, other: TotalInterval) -> bool | None:
 
 
 def width_text(half_width_ratio: float) -> str:
-    """Print half an interval as the ± of a table does: `1.2 %`, `140 %`, `>999 %`; beyond that only its size is known."""
+    """Print half an interval as the ± of a table does: `1.2 %`, `140 %`, `>999 %`; beyond that only its size is
+    known.
+    """
     if half_width_ratio >= 9.995:
         return ">999 %"
     return f"{half_width_ratio * 100:.{1 if half_width_ratio < 0.995 else 0}f} %"
@@ -230,7 +236,9 @@ class _Noise:
         )
 
     def of_case(self, case: _Replicates) -> Variance | None:
-        """Return the variance between processes of a case, own knowledge and common knowledge joined; None for neither."""
+        """Return the variance between processes of a case, own knowledge and common knowledge joined; None for
+        neither.
+        """
         own = _joined(case.own, self.floors.get((case.case_key, case.method_hash)))
         if own is not None:
             # The prior is worth no more than the other cases it comes from.
@@ -255,7 +263,9 @@ def _by_case(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def _usable_floors(cases: Sequence[_Replicates], floors: Mapping[FloorKey, NoiseFloor]) -> dict[FloorKey, Variance]:
-    """Return the floors taken by a method of this run: those of its cases, and of others for what cases have in common."""
+    """Return the floors taken by a method of this run: those of its cases, and of others for what cases have in
+    common.
+    """
     methods = {case.method_hash for case in cases}
     return {
         key: Variance(floor.between_sd_ratio**2, floor.process_count - 1)

@@ -41,7 +41,9 @@ class VariancePrior:
 
     scale: float
     df: float
-    """Infinite: all variances of the population are the same as far as one can see; near 0: they have nothing in common."""
+    """Infinite: all variances of the population are the same as far as one can see; near 0: they have nothing in
+    common.
+    """
 
     def capped(self, most_df: float) -> VariancePrior:
         """Return the prior worth at most `most_df`: no more than the observations it was fitted to."""
@@ -68,7 +70,8 @@ def fit_prior(variances: Sequence[Variance]) -> VariancePrior | None:
 
 
 def _without_peaks(logs: list[float]) -> list[float]:
-    """Return the logarithms with the far too large ones drawn in: one disturbed case must not cost all others their prior.
+    """Return the logarithms with the far too large ones drawn in: one disturbed case must not cost all others their
+    prior.
 
     Above the median by more than three robust standard deviations; an undisturbed variance is never there, its
     logarithm has a long tail on the other side only.
@@ -79,7 +82,9 @@ def _without_peaks(logs: list[float]) -> list[float]:
 
 
 def log_ratio(variances: Sequence[tuple[Variance, Variance]]) -> float | None:
-    """Return the mean of ln(first / second) over pairs, free of the bias of a logarithm; None without two positive ones."""
+    """Return the mean of ln(first / second) over pairs, free of the bias of a logarithm; None without two positive
+    ones.
+    """
     logs = [
         (math.log(numerator.value) - _log_bias(numerator.df)) - (math.log(other.value) - _log_bias(other.df))
         for numerator, other in variances

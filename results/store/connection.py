@@ -47,7 +47,8 @@ def make_engine(target: StoreTarget, *, mode: SqliteMode = "rw", foreign_keys: b
         raise StoreError(f"{target.name} needs psycopg: pip install 'roofline-bench[postgres]'") from None
     except (SQLAlchemyError, ValueError):
         raise StoreError(
-            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
+            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in "
+            "PGPASSFILE or PGPASSWORD"
         ) from None
 
 
@@ -87,7 +88,8 @@ def _sqlite_engine(path: Path, mode: SqliteMode, foreign_keys: bool) -> Engine:
     def connect() -> sqlite3.Connection:
         uri = f"{absolute.as_uri()}?mode={mode}"
         # A plain read-only connection leaves -shm and -wal files beside a database nobody is writing, and fails in a
-        # folder it cannot write. Without a -wal file there is nothing but the database itself, so it is read as it lies.
+        # folder it cannot write. Without a -wal file there is nothing but the database itself, so it is read as it
+        # lies.
         if mode == "ro" and not os.path.exists(f"{absolute}-wal"):
             uri += "&immutable=1"
         connection = sqlite3.connect(
@@ -272,7 +274,10 @@ _SQLITE_MEANINGS = (
     (_FULL, "cannot grow, the disk is full: free some space, everything committed so far is safe"),
     (
         "disk I/O error",
-        "cannot be read or written (disk I/O error): check that the disk has space left and works, everything committed so far is safe",
+        (
+            "cannot be read or written (disk I/O error): check that the disk has space left and works, everything "
+            "committed so far is safe"
+        ),
     ),
     ("no such (table|column)", f"{LACKS_TABLES} {REPLACE_IT}"),
 )
@@ -309,8 +314,9 @@ RETRY_WAITS_S = (0.1, 0.5, 1.5)
 """Between the tries of one write: a restart of a server with little to recover takes one to two seconds."""
 
 _PASSING_CLASSES = ("08", "53", "57", "58")
-"""SQLSTATE classes (PostgreSQL 18, appendix A): connection exception, insufficient resources (connections, disk, memory),
-operator intervention (shutdown, crash, starting up), system error (I/O on the server)."""
+"""SQLSTATE classes (PostgreSQL 18, appendix A): connection exception, insufficient resources (connections, disk,
+memory), operator intervention (shutdown, crash, starting up), system error (I/O on the server).
+"""
 
 _PASSING_STATES = ("25006", "40001", "40P01", "55P03")
 """Read-only for now (a standby before it takes over), serialization failure, deadlock, lock not to be had in time."""

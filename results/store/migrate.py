@@ -65,7 +65,8 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
         )
     if stored is None or not is_ours:
         raise StoreError(
-            f"{target.name} is a database of something else: nothing was changed; name another one with --roofline-db or ROOFLINE_DB"
+            f"{target.name} is a database of something else: nothing was changed; name another one with --roofline-db "
+            "or ROOFLINE_DB"
         )
     missing = sorted(our_tables - tables) if int(stored) == SCHEMA_VERSION else []
     if missing:
@@ -93,7 +94,8 @@ def stored_version(target: StoreTarget) -> int | None:
 def ensure_current(target: StoreTarget, engine: Engine, *, create: bool, read_only: bool) -> None:
     """Leave the database at SCHEMA_VERSION, creating or upgrading it where allowed.
 
-    Raises `StoreError` for a newer schema, an older one that may not be upgraded (read-only), an empty one with `create=False`.
+    Raises `StoreError` for a newer schema, an older one that may not be upgraded (read-only), an empty one with
+    `create=False`.
     """
     if target.path is None or target.path.exists():
         with translated(target, "opening the database", reading=True), engine.connect() as connection:
@@ -105,7 +107,8 @@ def ensure_current(target: StoreTarget, engine: Engine, *, create: bool, read_on
         _refuse_newer(version, SCHEMA_VERSION, target)
         if read_only and version is not None:
             raise OldSchemaError(
-                f"{target.name} has schema {version}, older than {SCHEMA_VERSION}: the next stored run upgrades it, or `roofline db upgrade` now (a copy is kept)",
+                f"{target.name} has schema {version}, older than {SCHEMA_VERSION}: the next stored run upgrades it, or "
+                "`roofline db upgrade` now (a copy is kept)",
             )
         if version is None and (read_only or not create):
             raise StoreError(f"{target.name} is empty: {MAKE_A_RUN}")
@@ -268,7 +271,8 @@ def _back_up(path: Path, version: int, progress: Progress) -> Path:
     except (OSError, sqlite3.Error) as error:
         partial.unlink(missing_ok=True)
         raise StoreError(
-            f"{path} has to be upgraded, and its backup {copy} cannot be written ({error}): free space or change permissions; nothing was changed"
+            f"{path} has to be upgraded, and its backup {copy} cannot be written ({error}): free space or change "
+            "permissions; nothing was changed"
         ) from None
     _log.info("%s: upgrading from schema %s, backup at %s", path, version, copy)
     return copy
@@ -300,11 +304,13 @@ def exclusive_lock(database: Path, *, wait_s: float = 60.0) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise StoreError(
-            f"another process has been creating or upgrading {database} for {wait_s:g} s: wait for it or end it, then try again"
+            f"another process has been creating or upgrading {database} for {wait_s:g} s: wait for it or end it, then "
+            "try again"
         ) from None
     except OSError as error:
         raise StoreError(
-            f"{path.parent} cannot be written ({error.strerror}): choose another place with --roofline-db or ROOFLINE_DB"
+            f"{path.parent} cannot be written ({error.strerror}): choose another place with --roofline-db or "
+            "ROOFLINE_DB"
         ) from None
     try:
         yield

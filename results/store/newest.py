@@ -35,7 +35,8 @@ class NewestRecords:
 def newest_records(
     store: ResultStore, is_meant: Callable[[Case], bool] | None = None, *, night_count: int = NIGHT_COUNT
 ) -> NewestRecords:
-    """Return the records of the newest `night_count` runs that measured each case on each chip, and its newest other ones.
+    """Return the records of the newest `night_count` runs that measured each case on each chip, and its newest other
+    ones.
 
     `is_meant`: which cases are asked about; None: all. Raises `StoreError` where the store cannot be read.
     """

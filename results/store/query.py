@@ -1,4 +1,6 @@
-"""Which stored records a question means: words of a case, a time, a run. Answered in lots, so that a year fits into memory."""
+"""Which stored records a question means: words of a case, a time, a run. Answered in lots, so that a year fits into
+memory.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class FoundRun:
 
 
 def find_records(store: ResultStore, query: RecordQuery) -> list[FoundRun]:
-    """Return the runs that hold records of a query, oldest first, and which; the records themselves are not read yet."""
+    """Return the runs that hold records of a query, oldest first, and which; the records themselves are not read
+    yet.
+    """
     return store.query(lambda connection: _matching_runs(connection, query))
 
 

@@ -1,9 +1,10 @@
 """Which run a user means: `latest`, `latest~2`, a label, or the first digits of an id.
 
 `latest` is the newest complete run of this machine, by its host name: what arrived from another one (`roofline import`,
-a database of a fleet) is not what somebody here has just measured. A host without runs of its own (a report server) takes
-the newest of all. `latest~1` is the one before it of the same machine: the same host, or the same environment class, since
-containers get a new host name each. A run that was imported from another program counts only where there is no other.
+a database of a fleet) is not what somebody here has just measured. A host without runs of its own (a report server)
+takes the newest of all. `latest~1` is the one before it of the same machine: the same host, or the same environment
+class, since containers get a new host name each. A run that was imported from another program counts only where there
+is no other.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def check_label(label: str) -> None:
 def resolve(connection: Connection, name: str, place: str, host: str | None = None) -> RunInfo:
     """Return the run called `name`: latest or latest~N (complete runs only), an id, a label (its newest), an id prefix.
 
-    `host`: the machine whose runs `latest` counts; None: this one, empty: no machine in particular.
-    Raises `StoreError` when there are no runs, or the name may mean several (a prefix of two ids; one run's label and the
-    beginning of another's id), `UnknownNameError` when nothing is called so.
+    `host`: the machine whose runs `latest` counts; None: this one, empty: no machine in particular. Raises `StoreError`
+    when there are no runs, or the name may mean several (a prefix of two ids; one run's label and the beginning of
+    another's id), `UnknownNameError` when nothing is called so.
     """
     name = name.strip()
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", name):
@@ -74,7 +75,8 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
         if labelled_otherwise:
             # Neither is the likelier one, and the wrong one may be about to be deleted.
             raise NoSuchRunError(
-                f"{name} is the label of run {_listed(labelled)} and begins the id of {_listed(labelled_otherwise)}: give more digits of the id."
+                f"{name} is the label of run {_listed(labelled)} and begins the id of {_listed(labelled_otherwise)}: "
+                "give more digits of the id."
             )
         return labelled[0]
     if is_prefix:
@@ -114,8 +116,8 @@ def _run_before(connection: Connection, latest: RunInfo, kind: Select[Any], back
     of_others = _count(connection, kind) - count
     machine = f" of the machine of run {latest.run_id[:8]} ({of_others} more in all)" if of_others else ""
     raise NoSuchRunError(
-        f"latest~{back} is not there: {place} holds {count} complete run{'s' * (count > 1)}{machine}, the oldest is {oldest}."
-        + " `roofline runs` lists the others." * bool(of_others)
+        f"latest~{back} is not there: {place} holds {count} complete run{'s' * (count > 1)}{machine}, the oldest is "
+        f"{oldest}." + " `roofline runs` lists the others." * bool(of_others)
     )
 
 
@@ -134,7 +136,10 @@ def _unknown(connection: Connection, name: str, place: str) -> StoreError | Unkn
         return _no_runs(place)
     newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
     names = {"latest", *(run.run_id[:8] for run in newest), *(run.label for run in newest if run.label)}
-    fix = f"A run is named by {SHORTEST_PREFIX} or more digits of its id, its label, latest or latest~1; `roofline runs` lists them."
+    fix = (
+        f"A run is named by {SHORTEST_PREFIX} or more digits of its id, its label, latest or latest~1; `roofline runs` "
+        "lists them."
+    )
     return UnknownNameError("run", name, names, fix=fix)
 
 

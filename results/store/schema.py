@@ -1,7 +1,8 @@
 """The tables. Portable types only (JSON, LargeBinary), so that SQLite and PostgreSQL share one model.
 
-Column types give back exactly what was stored, past four traps: SQLite turns NaN into NULL; PostgreSQL refuses text with a NUL
-character; both refuse lone surrogates (they come from file names in `sys.argv`); sqlite3 stores a numpy integer as raw bytes.
+Column types give back exactly what was stored, past four traps: SQLite turns NaN into NULL; PostgreSQL refuses text
+with a NUL character; both refuse lone surrogates (they come from file names in `sys.argv`); sqlite3 stores a numpy
+integer as raw bytes.
 
 Missing is NULL, never 0. Names end in their unit. `doc` on each column says what it holds.
 If you change a table: raise SCHEMA_VERSION, add a line to its history, write `migrations/versions/NNNN_….py`
@@ -61,7 +62,8 @@ class ExactFloat(TypeDecorator[float]):
     cache_ok = True
 
     def bind_processor(self, dialect: Dialect) -> Callable[[float | None], Any]:
-        """Return the converter of bound values; SQLite stores NaN as the text 'NaN', since it reads a bound NaN as NULL.
+        """Return the converter of bound values; SQLite stores NaN as the text 'NaN', since it reads a bound NaN as
+        NULL.
 
         Not `process_bind_param`: Double's own processor would follow it and make a NaN of the text again.
         """

@@ -107,7 +107,9 @@ class ResultStore:
     # Writing -------------------------------------------------------------------------------------------------
 
     def begin_run(self, run: RunInfo) -> None:
-        """Store a run before its records. Raises `StoreError` when its id is already there or its label means another run."""
+        """Store a run before its records. Raises `StoreError` when its id is already there or its label means another
+        run.
+        """
         run_names.check_label(run.label)
 
         def insert(connection: Connection) -> None:
@@ -126,7 +128,8 @@ class ResultStore:
         self._store("storing the hardware profile", "", profile)
 
     def add_record(self, record: Record) -> None:
-        """Store one record in a transaction of its own, or keep it: once this returns, a killed process does not lose it.
+        """Store one record in a transaction of its own, or keep it: once this returns, a killed process does not lose
+        it.
 
         Raises `StoreError` for a run that was not begun, for a record id that is already there, and when the database
         file is no longer the one that was opened.
@@ -158,8 +161,8 @@ class ResultStore:
         """Store a whole run at once (an import) and return how many records were added and how many were there already.
 
         All or nothing. What is there already keeps every number; a running run takes over the end of this one, a
-        process how it ended, a measurement the flags and a canary the judgement it was given since. Raises `StoreError` when a record id
-        belongs to another run already, or the label means another run.
+        process how it ended, a measurement the flags and a canary the judgement it was given since. Raises `StoreError`
+        when a record id belongs to another run already, or the label means another run.
         """
         run_names.check_label(run.label)
         new_records = list(records)
@@ -249,7 +252,10 @@ class ResultStore:
         return self._write(doing, work)
 
     def deliver(self) -> Undelivered | None:
-        """Send what this store had to keep back; return what still waits, None when nothing does. Raises `StoreError`."""
+        """Send what this store had to keep back; return what still waits, None when nothing does.
+
+        Raises `StoreError`.
+        """
         return None if self._outbox is None else self._outbox.deliver()
 
     # Reading -------------------------------------------------------------------------------------------------
@@ -330,7 +336,8 @@ class ResultStore:
         for record_id, owner in owners.items():
             if owner != run.run_id:
                 raise StoreError(
-                    f"record {record_id[:40]} of run {run.run_id[:12]} is already in {self.name} as one of run {owner[:12]}: "
+                    f"record {record_id[:40]} of run {run.run_id[:12]} is already in {self.name} as one of run "
+                    f"{owner[:12]}: "
                     "this is a changed copy of that run; import the file as it was exported. Nothing was imported."
                 )
 
@@ -381,10 +388,13 @@ class ResultStore:
             return result
 
     def _refuse_fork(self) -> None:
-        """Raise `StoreError` in a process that was forked since: SQLite's locks and PostgreSQL's socket are its parent's."""
+        """Raise `StoreError` in a process that was forked since: SQLite's locks and PostgreSQL's socket are its
+        parent's.
+        """
         if os.getpid() != self._pid:
             raise StoreError(
-                f"{self.name} was opened by the process that forked this one: open it again here, or end this process with os._exit"
+                f"{self.name} was opened by the process that forked this one: open it again here, or end this process "
+                "with os._exit"
             )
 
     def _read(self, work: Callable[[Connection], T], *, away: T | None = None) -> T:

@@ -35,7 +35,9 @@ _KEYWORD = (
     "|sslmode|sslcert|sslkey|sslpassword|sslrootcert|target_session_attrs)"
 )
 _KEYWORD_STRING = re.compile(rf"(?:^|/)\s*{_KEYWORD}\s*=(?:\s*'|\s*\S+\s+{_KEYWORD}\s*=|[^/]*$)", re.IGNORECASE)
-"""`host=db port=5432` (libpq, "Connection Strings", the keyword/value form), behind a folder where pytest put one before it."""
+"""`host=db port=5432` (libpq, "Connection Strings", the keyword/value form), behind a folder where pytest put one
+before it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def mask_passwords(argument: str) -> str:
 
 
 def parse_target(target: str | Path | None) -> StoreTarget:
-    """Return where results are kept. None: the variable ROOFLINE_DB, else `.roofline/results.db` under the working folder.
+    """Return where results are kept. None: the variable ROOFLINE_DB, else `.roofline/results.db` under the working
+    folder.
 
     Raises `StoreError` for a URL of another database, a URL that names no file, and a path that cannot be one.
     """
@@ -94,7 +97,8 @@ def parse_target(target: str | Path | None) -> StoreTarget:
         if scheme in ("sqlite", "sqlite+pysqlite") and "://" in text:
             return StoreTarget(_sqlite_url_path(text))
         raise StoreError(
-            f"a database of kind '{scheme}' is not supported: give a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME"
+            f"a database of kind '{scheme}' is not supported: give a path, sqlite:///PATH or "
+            "postgresql+psycopg://HOST/NAME"
         )
     if _KEYWORD_STRING.search(text):  # may hold a password: it is not repeated
         raise StoreError(
@@ -115,7 +119,8 @@ def _sqlite_url_path(text: str) -> Path:
         raise StoreError("a sqlite URL takes no options here: give sqlite:///PATH or just the path")
     if not location.startswith("/"):
         raise StoreError(
-            f"{text[:60]!r} names no file: write sqlite:///relative.db or sqlite:////absolute.db (three or four slashes)"
+            f"{text[:60]!r} names no file: write sqlite:///relative.db or sqlite:////absolute.db (three or four "
+            "slashes)"
         )
     path = unquote(location[1:])
     if path in ("", ":memory:") or "\x00" in path:
@@ -131,7 +136,8 @@ def _postgres_target(text: str) -> StoreTarget:
         _ = urlsplit(text).port
     except ValueError:
         raise StoreError(
-            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
+            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in "
+            "PGPASSFILE or PGPASSWORD"
         ) from None
     return target
 

@@ -57,7 +57,8 @@ _AT_ONCE = 500
 class KnownIds:
     """Row ids this store has seen committed, so that the thousandth record of a case needs no query.
 
-    Ids of the transaction in progress are kept apart until `keep`: after a rollback they would name rows that are not there.
+    Ids of the transaction in progress are kept apart until `keep`: after a rollback they would name rows that are not
+    there.
     """
 
     def __init__(self) -> None:

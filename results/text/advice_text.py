@@ -110,7 +110,9 @@ def _gain_text(phase: PhaseRanking, choice: Option) -> str:
 
 
 def gain_text(option: Option, baseline: Option) -> str:
-    """Return a speed-up: `1.6×`; `about 1.6×` where a measured time behind it is in doubt; a dash where there is none."""
+    """Return a speed-up: `1.6×`; `about 1.6×` where a measured time behind it is in doubt; a dash where there is
+    none.
+    """
     gain = measured_gain(option, baseline) if option.is_measured and option.key != baseline.key else None
     if gain is not None:
         return gain.figure

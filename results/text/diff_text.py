@@ -1,4 +1,6 @@
-"""A diff in words: the verdict sentence, one line per case. Plain text without markup, for the terminal, pytest and reports."""
+"""A diff in words: the verdict sentence, one line per case. Plain text without markup, for the terminal, pytest and
+reports.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,21 @@ _TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS"
 """What the verdict sentence names, the gravest first."""
 _ERROR_WORDS = {"error_expected": "error of the expected time", "error_ideal": "error of the ideal time"}
 TIME_TEXT = (
-    "before and after: geometric mean of the processes' medians, of which the test is; `roofline show` and a report's other "
+    "before and after: geometric mean of the processes' medians, of which the test is; `roofline show` and a report's "
+    "other "
     "tables give the median of them, so the two differ where processes do"
 )
 LEAST_FOR_COMMON = 8
 COMMON_SHARE = 0.9
-"""A suite moved together when so many of its cases went one way: of eight cases all do so by chance in 0.8 % of the suites."""
+"""A suite moved together when so many of its cases went one way: of eight cases all do so by chance in 0.8 % of the
+suites.
+"""
 
 
 def headline(diff: SuiteDiff, result: GateResult) -> str:
-    """Return the verdict sentence, e.g. `1 of 24 cases is slower: gemv 1x4096x4096-… +10.2 % (95 %: +8.9 % to +11.6 %); 2 gone`."""
+    """Return the verdict sentence, e.g. `1 of 24 cases is slower: gemv 1x4096x4096-… +10.2 % (95 %: +8.9 % to +11.6 %);
+    2 gone`.
+    """
     if result.exit_code == EXIT_NOT_COMPARABLE:
         return f"not comparable: {findings_text(result.reasons)}"
     cases = {verdict: diff.of(verdict) for verdict in VERDICTS}
@@ -64,7 +71,10 @@ def sensitivity_text(diff: SuiteDiff) -> str:
             if not diff.cases
             else "how small a step could have been seen is unknown: no case was judged against a known noise"
         )
-    text = f"a slow-down of {percent(diff.smallest_step_ratio)} of one case would have been seen four times in five (median case"
+    text = (
+        f"a slow-down of {percent(diff.smallest_step_ratio)} of one case would have been seen four times in five "
+        "(median case"
+    )
     return f"{text}; {percent(diff.largest_smallest_step_ratio)} in the one that sees least)"
 
 
@@ -91,7 +101,10 @@ def common_text(diff: SuiteDiff) -> str:
         return ""
     if sum(change * common > 0 for change in changes) < COMMON_SHARE * len(changes):
         return ""
-    return f"the whole suite moved together: {signed(common)} in the median case, so look at the machine and the libraries before a kernel"
+    return (
+        f"the whole suite moved together: {signed(common)} in the median case, so look at the machine and the "
+        "libraries before a kernel"
+    )
 
 
 def case_sentence(case: CaseDiff) -> str:
@@ -129,12 +142,17 @@ def changed_metric_texts(case: CaseDiff) -> list[str]:
 
 
 def metric_text(change: MetricChange) -> str:
-    """Return a figure beside the time: `energy_j +12.0 % (worse)`, `error of the expected time -3 % → -12 % (the measured time moved)`."""
+    """Return a figure beside the time: `energy_j +12.0 % (worse)`, `error of the expected time -3 % → -12 % (the
+    measured time moved)`.
+    """
     verdict = change.verdict.lower()
     if change.group == "error":
         # Where the measured time moved, the verdict on the time says which way is better.
         why = f"{code_text(change.reason) if change.reason else verdict}{f', {change.detail}' if change.detail else ''}"
-        return f"{_ERROR_WORDS.get(change.name, change.name)} {signed(change.before_value)} → {signed(change.after_value)} ({why})"
+        return (
+            f"{_ERROR_WORDS.get(change.name, change.name)} {signed(change.before_value)} → "
+            f"{signed(change.after_value)} ({why})"
+        )
     why = f", {change.reason}" if change.reason and change.verdict == "AMBIGUOUS" else ""
     return f"{change.name} {signed(change.change_ratio)} ({verdict}{why})"
 

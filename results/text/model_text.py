@@ -38,12 +38,16 @@ def model_tables(model: ModelResult) -> list[TextTable]:
 
 
 def verdict_lines(model: ModelResult) -> list[str]:
-    """Return a line per phase: what to take by the ranking that reports show, what it rests on, and the other options by role."""
+    """Return a line per phase: what to take by the ranking that reports show, what it rests on, and the other options
+    by role.
+    """
     return [f"{phase.phase}: {phase_verdict(model, phase)}" for phase in model.phases]
 
 
 def phase_verdict(model: ModelResult, phase: PhaseResult) -> str:
-    """Return what to take in a phase; of one precision alone its time, of an untrained model that nothing rests on it."""
+    """Return what to take in a phase; of one precision alone its time, of an untrained model that nothing rests on
+    it.
+    """
     if model.is_untrained:
         return short_text(finding("untrained"))
     ranked = model_ranking(model, phase, model.hardware_key)
@@ -53,7 +57,8 @@ def phase_verdict(model: ModelResult, phase: PhaseResult) -> str:
     choice, baseline = ranked.choice, ranked.ranking.baseline
     own_loss = "" if choice is None or choice.loss.source == "reference" else f", loss {loss_figure(choice.loss)}"
     others = [
-        f"{role_text(each.role)}: {each.option.label}{_gain(each.option, baseline)}, loss {loss_figure(each.option.loss)}"
+        f"{role_text(each.role)}: {each.option.label}{_gain(each.option, baseline)}, loss "
+        f"{loss_figure(each.option.loss)}"
         for each in ranked.ranking.alternatives
     ]
     caveat = [f"But: {action.caveat}"] if action.caveat else []
@@ -130,7 +135,9 @@ def energy_text(energy_j_per_token: float | None) -> str:
 
 
 def nats_text(value: float, like: float | None = None) -> str:
-    """Print a KL with two digits: `0.035`, `2.8e-4`; written as `like` is, so that the ends of an interval match its middle."""
+    """Print a KL with two digits: `0.035`, `2.8e-4`; written as `like` is, so that the ends of an interval match its
+    middle.
+    """
     if 0 < abs(value if like is None else like) < 1e-3:
         digits, power = f"{value:.1e}".split("e")
         return f"{digits}e{int(power)}"
@@ -165,7 +172,10 @@ def top1_text(figures: ModelFigures) -> str:
         or top1_agreement_ratio.high_value is None
     ):
         return "–" if top1_agreement_ratio is None else format_percent(top1_agreement_ratio.value, 0)
-    return f"{format_percent(top1_agreement_ratio.value, 0)} [{100 * top1_agreement_ratio.low_value:.0f}, {100 * top1_agreement_ratio.high_value:.0f}]"
+    return (
+        f"{format_percent(top1_agreement_ratio.value, 0)} [{100 * top1_agreement_ratio.low_value:.0f}, "
+        f"{100 * top1_agreement_ratio.high_value:.0f}]"
+    )
 
 
 def perplexity_text(figures: ModelFigures) -> str:
@@ -222,7 +232,9 @@ def text_source(figures: ModelFigures) -> str:
 
 
 def parts_text(model_pass: PassResult, at_most: int = 8) -> str:
-    """Return where the expected time goes: `ffn 1.9 ms (37 %), host 1.1 ms (22 %), …`; empty where no parts were stored."""
+    """Return where the expected time goes: `ffn 1.9 ms (37 %), host 1.1 ms (22 %), …`; empty where no parts were
+    stored.
+    """
     parts = model_pass.parts_s
     total_s = sum(time_s for _, time_s in parts)
     if not total_s:
@@ -273,7 +285,8 @@ def _times(phase: PhaseResult) -> TextTable:
 
 
 def _predicted(phase: PhaseResult, model_pass: PassResult) -> tuple[str, str, str]:
-    """Return expected tokens/s, the error of the expected time, ideal tokens/s, where nothing else sets the time beside its prediction.
+    """Return expected tokens/s, the error of the expected time, ideal tokens/s, where nothing else sets the time beside
+    its prediction.
 
     That is so where speed-ups have no baseline, and of what another program measured.
     """

@@ -110,8 +110,9 @@ def maybe_faster_text(label: str, gain: Gain | None, baseline_name: str) -> str:
 
 
 def comparison(option: Option, baseline: Option) -> str:
-    """Return the predicted and the measured speed-up: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
-    `measured about 2.5×`."""
+    """Return the predicted and the measured speed-up: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in
+    doubt `measured about 2.5×`.
+    """
     gain = measured_gain(option, baseline)
     name = precision_name(baseline)
     promised = promise(option, baseline, name)

@@ -1,7 +1,9 @@
-"""A measured speed-up: how sure it is, its text (never finer than the precision of both times), and whether it may make a headline.
+"""A measured speed-up: how sure it is, its text (never finer than the precision of both times), and whether it may make
+a headline.
 
-Its interval is that of both times, 95 % each, joined on the logarithmic scale as `results.statistics.replication.agree` joins them. A flag
-that puts either time in doubt makes it "about": an interval knows how a time scatters, not what else slowed it.
+Its interval is that of both times, 95 % each, joined on the logarithmic scale as `results.statistics.replication.agree`
+joins them. A flag that puts either time in doubt makes it "about": an interval knows how a time scatters, not what else
+slowed it.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class Gain:
 
     @property
     def ends_text(self) -> str:
-        """` (5.5× to 12×)`; empty where no interval is known, or a narrow one: that of a time in doubt would promise too much."""
+        """` (5.5× to 12×)`; empty where no interval is known, or a narrow one: that of a time in doubt would promise
+        too much.
+        """
         low, high = self.low_ratio, self.high_ratio
         if low is None or high is None:
             return ""
@@ -102,7 +106,9 @@ def measured_gain(option: Option | None, baseline: Option | None) -> Gain | None
 
 
 def times_faster(ratio: float) -> str:
-    """Print a speed-up as people say it: `4.0×`, `0.97×`, `0.08×`, `120×`; a slowdown of half a percent is never `1.0×`."""
+    """Print a speed-up as people say it: `4.0×`, `0.97×`, `0.08×`, `120×`; a slowdown of half a percent is never
+    `1.0×`.
+    """
     return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"
 
 
@@ -122,8 +128,8 @@ SLOW_IDEAL_RATIO = 10.0
 def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | None:
     """Return why no headline may rest on a measured winner over a baseline; None where one may.
 
-    Predictions, and a winner without a baseline, are judged by their own time alone. Forced runs were measured on another chip
-    than they were predicted for: nothing is said of their speed-up.
+    Predictions, and a winner without a baseline, are judged by their own time alone. Forced runs were measured on
+    another chip than they were predicted for: nothing is said of their speed-up.
     """
     if winner is None or not winner.is_measured:
         return None
@@ -146,7 +152,9 @@ def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | No
 
 
 def gap_of_all(gaps: Sequence[Finding | None]) -> Finding | None:
-    """Return why several results together make no headline: the gap of the one, or their count; None where any has none."""
+    """Return why several results together make no headline: the gap of the one, or their count; None where any has
+    none.
+    """
     known = [gap for gap in gaps if gap is not None]
     if not known or len(known) < len(gaps):
         return None
@@ -162,7 +170,8 @@ def is_disturbed(option: Option) -> bool:
 
 
 def largest_gain(winner: Option, baseline: Option) -> float | None:
-    """Return the largest plausible speed-up: the upper end of the baseline's expected time over the winner's ideal time.
+    """Return the largest plausible speed-up: the upper end of the baseline's expected time over the winner's ideal
+    time.
 
     Without an expected time `SLOW_IDEAL_RATIO` times the baseline's ideal one stands for it.
 

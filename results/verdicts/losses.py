@@ -1,4 +1,6 @@
-"""What is known of a configuration's loss: measured in a stored run, added up from a losses file, else claimed, else unknown."""
+"""What is known of a configuration's loss: measured in a stored run, added up from a losses file, else claimed, else
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _KEPT_WIDE = ("lm_head", "embedding", "embed_out", "embed_tokens")
 
 
 def product_loss(weight_format: str, activation_format: str) -> Loss:
-    """Return what is known of a product's operands: a format's claim, because a single product has no loss of its own."""
+    """Return what is known of a product's operands: a format's claim, because a single product has no loss of its
+    own.
+    """
     formats = [key for key in (weight_format, activation_format) if key]
     if formats and all(map(is_wide, formats)):
         return REFERENCE
@@ -29,7 +33,9 @@ def product_loss(weight_format: str, activation_format: str) -> Loss:
 
 
 class StoredLosses:
-    """The losses that stored records measured, by model and precision: a loss is the model's, not a phase's or a chip's."""
+    """The losses that stored records measured, by model and precision: a loss is the model's, not a phase's or a
+    chip's.
+    """
 
     def __init__(self, records: Iterable[Record], runs: Mapping[str, RunInfo]) -> None:
         by_precision: dict[tuple[str, str], list[tuple[str, Record, ModelFigures]]] = {}
@@ -50,8 +56,9 @@ class StoredLosses:
 
 
 def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[MeasuredLosses]) -> Loss:
-    """Return what is known of a model's precision: measured in a stored run, else the sum of a losses file of that model,
-    else the claim of its weight format."""
+    """Return what is known of a model's precision: measured in a stored run, else the sum of a losses file of that
+    model, else the claim of its weight format.
+    """
     measured = stored.of(model_pass)
     if measured is not None and (loss := figures_loss(measured[1], measured[0].run_id)) is not None:
         return loss
@@ -116,7 +123,9 @@ def _claim(weight: str, activation: str, model: str = "") -> Loss:
 
 
 def _added_up(file: MeasuredLosses, weight: str, activation: str) -> Loss | None:
-    """Return the sum of a file's losses in one format over all layers; None where a layer has none, or scores are no nats."""
+    """Return the sum of a file's losses in one format over all layers; None where a layer has none, or scores are no
+    nats.
+    """
     if not file.is_in_nats:
         return None
     layers: dict[str, float | None] = {}

@@ -1,7 +1,7 @@
 """Whole models as a reader compares them: per model, batch and context the precisions side by side, and what to take.
 
-A *pass* is one case with its processes pooled, beside what its record says of memory, quality and energy. `shape_verdict`
-says which is fastest, `phase_ranking` which to take. Pure values over records.
+A *pass* is one case with its processes pooled, beside what its record says of memory, quality and energy.
+`shape_verdict` says which is fastest, `phase_ranking` which to take. Pure values over records.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ class PassResult:
 
     @property
     def parts_s(self) -> tuple[tuple[str, float], ...]:
-        """Part of the pass → expected seconds, the longest first; they add up to the expected time on a CPU, and on a GPU,
-        where `host` is what the device waits. Empty where none were stored."""
+        """Part of the pass → expected seconds, the longest first; they add up to the expected time on a CPU, and on a
+        GPU, where `host` is what the device waits. Empty where none were stored.
+        """
         expected = next((record.expected for record in self.records if record.expected is not None), None)
         terms = {} if expected is None or expected.terms_s is None else expected.terms_s
         parts = [(name.removeprefix(PASS_PART), time_s) for name, time_s in terms.items() if name.startswith(PASS_PART)]
@@ -134,7 +135,9 @@ class ModelResult:
         return tuple(model_pass for phase in self.phases for model_pass in phase.passes)
 
     def by_label(self) -> dict[str, tuple[PassResult, ...]]:
-        """Return label → its passes (one per phase), in the order first met: memory and quality are the model's, not a phase's."""
+        """Return label → its passes (one per phase), in the order first met: memory and quality are the model's, not a
+        phase's.
+        """
         passes_by_label: dict[str, list[PassResult]] = {}
         for model_pass in self.passes:
             passes_by_label.setdefault(model_pass.label, []).append(model_pass)

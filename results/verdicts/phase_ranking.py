@@ -1,5 +1,6 @@
-"""Which formats to take for a phase of a run: its options ranked by the one policy of every answer, and why not where it
-says nothing. Of a whole model here; shapes are added up for a report."""
+"""Which formats to take for a phase of a run: its options ranked by the one policy of every answer, and why not where
+it says nothing. Of a whole model here; shapes are added up for a report.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Which configuration wins a shape, and was the prediction of its speed-up right? Pure arithmetic over records.
 
-The one place that chooses: the terminal summary and the reports read it, so that both say the same. Each case of a shape is
-an `Option` with its processes pooled, ranked by the best evidence. Speed-ups compare like with like: measured with measured,
-expected with expected, ideal with ideal.
+The one place that chooses: the terminal summary and the reports read it, so that both say the same. Each case of a
+shape is an `Option` with its processes pooled, ranked by the best evidence. Speed-ups compare like with like: measured
+with measured, expected with expected, ideal with ideal.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
 def ranked_options(records: Iterable[Record], totals: Totals | None = None) -> tuple[Option, ...]:
     """Return one option per case, the records of its processes pooled, best first, in the order of every ranking.
 
-    Measured ones go by `order_measured`, what was only predicted follows by `order_predictions`, emulated kernels last: a
-    prediction of these leaves out what emulating costs. Predictions go by expected times where every option that was not
-    measured has one, else by ideal ones: the two are never compared with each other. An exact tie goes to BF16,
+    Measured ones go by `order_measured`, what was only predicted follows by `order_predictions`, emulated kernels last:
+    a prediction of these leaves out what emulating costs. Predictions go by expected times where every option that was
+    not measured has one, else by ideal ones: the two are never compared with each other. An exact tie goes to BF16,
     then by the case's key, as wherever the case is ranked. Their speed-ups are not set: `speedups` are of two options.
     """
     records = tuple(records)
@@ -93,7 +93,9 @@ def is_full_precision(option: Option) -> bool:
 
 
 def is_narrow(option: Option) -> bool:
-    """Return whether the weight (or, without one, the first input), or the cache of a whole model, is narrower than 16 bits."""
+    """Return whether the weight (or, without one, the first input), or the cache of a whole model, is narrower than 16
+    bits.
+    """
     formats = dict(option.formats)
     weight = formats.get("b") or next(iter(formats.values()), "")
     cache = formats.get("kv", "") if "b" in formats else ""
@@ -101,7 +103,9 @@ def is_narrow(option: Option) -> bool:
 
 
 def is_emulation(option: Option) -> bool:
-    """Return whether software stands in for a missing unit: its ideal time leaves out what that costs, often a hundredfold."""
+    """Return whether software stands in for a missing unit: its ideal time leaves out what that costs, often a
+    hundredfold.
+    """
     return option.path == "emulated"
 
 
@@ -116,8 +120,9 @@ def time_text(option: Option) -> str:
 
 
 def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
-    """Return the loss of a whole model in percent: as its run measured it, 0 for the original, else what was published of
-    its formats; None where nobody knows, as of a plan or a narrow cache."""
+    """Return the loss of a whole model in percent: as its run measured it, 0 for the original, else what was published
+    of its formats; None where nobody knows, as of a plan or a narrow cache.
+    """
     if figures.quality_source == "measured" and (measured_pct := figures.loss_pct) is not None:
         return measured_pct
     formats = dict(case.formats)
@@ -162,8 +167,8 @@ def _option(records: list[Record], total: TotalInterval | None) -> Option:
 def _times(records: Sequence[Record], total: TotalInterval | None) -> Times:
     """Return the first prediction of each kind, and the median of the processes' medians.
 
-    Its interval is over processes where their spread is known (`results.statistics.replication`), else inside its processes; the
-    range of the samples where one of these has too few for an interval.
+    Its interval is over processes where their spread is known (`results.statistics.replication`), else inside its
+    processes; the range of the samples where one of these has too few for an interval.
     """
     ideal = next((record.ideal for record in records if record.ideal is not None), None)
     expected = next((record.expected for record in records if record.expected is not None), None)
@@ -214,7 +219,9 @@ def _memory(records: Sequence[Record]) -> Memory | None:
 
 
 def _loss(record: Record) -> Loss:
-    """Return the loss that orders what is tied: measured by the run, 0 for the original, else published of the formats."""
+    """Return the loss that orders what is tied: measured by the run, 0 for the original, else published of the
+    formats.
+    """
     figures, formats = model_figures(record), dict(record.case.formats)
     if figures is not None:
         pct = pass_loss_pct(record.case, figures)
@@ -256,7 +263,9 @@ def _time_key(option: Option) -> tuple[float, bool, str]:
 
 
 def input_format(formats: Sequence[tuple[str, str]]) -> str | None:
-    """Return the format that all inputs share (operands a and b of a product, a model's cache with them, else all), or None."""
+    """Return the format that all inputs share (operands a and b of a product, a model's cache with them, else all), or
+    None.
+    """
     by_operand = dict(formats)
     inputs = (
         {by_operand[operand] for operand in ("a", "b", "kv") if operand in by_operand}
@@ -279,7 +288,9 @@ class ShapeVerdict:
     best: Option | None
     """The first of `ranked`; None when there is none, or when only emulated kernels were predicted."""
     predicted_speedup: float | None
-    """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another chip's."""
+    """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another
+    chip's.
+    """
     measured_speedup: float | None
     lost: tuple[Record, ...]
     """The cases that do not compete: failed, skipped, without any time."""
@@ -316,8 +327,8 @@ class ShapeVerdict:
         """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner.
 
         The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
-        need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide ones; where the
-        baseline itself is the best: what is tied with it, narrow ones first.
+        need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide
+        ones; where the baseline itself is the best: what is tied with it, narrow ones first.
         """
         best, baseline = self.best, self.baseline
         if best is None or baseline is None:
@@ -342,7 +353,9 @@ class ShapeVerdict:
 
     @property
     def is_win(self) -> bool:
-        """Whether something beats every 16-bit option (without one the baseline), on equal evidence, by more than the intervals."""
+        """Whether something beats every 16-bit option (without one the baseline), on equal evidence, by more than the
+        intervals.
+        """
         if self.best is None or self.baseline is None or self.best is self.baseline or self.is_level:
             return False
         return self.best.is_measured == self.baseline.is_measured
@@ -469,7 +482,9 @@ def _undisturbed(wide: Sequence[Option]) -> Sequence[Option]:
 
 
 def _steady_choice(wide: Sequence[Option]) -> Option:
-    """Return BF16 unless another 16-bit option is clearly faster: noise must not change the baseline from run to run."""
+    """Return BF16 unless another 16-bit option is clearly faster: noise must not change the baseline from run to
+    run.
+    """
     fastest = wide[0]
     for option in wide:
         is_close = option.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
@@ -499,7 +514,8 @@ def expected_speedup(option: Option | None, baseline: Option | None) -> float | 
 
 
 def are_level(option: Option | None, other: Option | None) -> bool:
-    """Return whether no winner can be named: measured intervals that overlap, or predictions that every ranking takes for level.
+    """Return whether no winner can be named: measured intervals that overlap, or predictions that every ranking takes
+    for level.
 
     Measured times of too few samples for an interval are tied up to `UNKNOWN_LEVEL_RATIO`, too.
     """

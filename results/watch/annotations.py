@@ -45,7 +45,9 @@ class Annotation:
         return self.match == case_key or name_matches(self.match, name)
 
     def covers(self, metric: str, first_day: str, last_day: str, commits: Sequence[str | None]) -> bool:
-        """Return whether it is about a change between two days (ISO dates, both included) that these commits brought."""
+        """Return whether it is about a change between two days (ISO dates, both included) that these commits
+        brought.
+        """
         if self.metric not in ("", metric):
             return False
         if self.on is not None and not first_day <= self.on.isoformat() <= last_day:

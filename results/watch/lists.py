@@ -61,7 +61,9 @@ def read_tables(
 
 
 def table_text(table: Mapping[str, Any], name: str, where: str) -> str:
-    """Return a text that every entry must have, stripped. Raises `DefinitionError`, where it is missing, blank or no text."""
+    """Return a text that every entry must have, stripped. Raises `DefinitionError`, where it is missing, blank or no
+    text.
+    """
     value = table.get(name)
     if not isinstance(value, str) or not value.strip():
         raise DefinitionError(f"{where} has no {name}: write {name} as text, for the next reader")
@@ -69,7 +71,10 @@ def table_text(table: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def table_day(table: Mapping[str, Any], name: str, where: str) -> datetime.date | None:
-    """Return a day that an entry may have, or None. Raises `DefinitionError` for anything else, a time of day included."""
+    """Return a day that an entry may have, or None.
+
+    Raises `DefinitionError` for anything else, a time of day included.
+    """
     value = table.get(name)
     if value is not None and (not isinstance(value, datetime.date) or isinstance(value, datetime.datetime)):
         raise DefinitionError(

@@ -1,4 +1,5 @@
-"""Cases that are known to be unreliable: judged and shown, but they fail no gate. Read from a TOML file; pure once read.
+"""Cases that are known to be unreliable: judged and shown, but they fail no gate. Read from a TOML file; pure once
+read.
 
 [[case]]
 match = "gemm 512x*-int8pack-*"   # operator and id as the diff shows them, * and ? stand for any; or a case key

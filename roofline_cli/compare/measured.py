@@ -48,7 +48,10 @@ CacheOption = Annotated[
     typer.Option(
         "--cache",
         metavar="cold|flushed|warm",
-        help="Where operands come from: DRAM (own operands per call), DRAM (caches flushed before each call), or cache where they fit.",
+        help=(
+            "Where operands come from: DRAM (own operands per call), DRAM (caches flushed before each call), or cache "
+            "where they fit."
+        ),
     ),
 ]
 
@@ -137,7 +140,8 @@ def _compare(
         format_pair(name)
     if own and not no_measure:
         raise InvalidValueError(
-            "formats of your own have no kernel to measure: add --no-measure, or measure yours with the roofline fixture"
+            "formats of your own have no kernel to measure: add --no-measure, or measure yours with the roofline "
+            "fixture"
         )
     if no_measure:
         _show_predicted(request, own)

@@ -119,7 +119,9 @@ _ANSWER_COLUMNS = (
 
 
 def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
-    """Print what is fastest, a row for each of the first options, up to two caveats, and what to type next: a dozen lines."""
+    """Print what is fastest, a row for each of the first options, up to two caveats, and what to type next: a dozen
+    lines.
+    """
     run = comparison.run.run_id[:8]
     ranking = comparison.recommendations[0] if comparison.recommendations else None
     if ranking is None or ranking.first is None:

@@ -198,8 +198,10 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
 
 def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
     show_line(
-        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {counted(report.measurement_count, 'measurement')} and "
-        f"{counted(report.reading_count, 'sensor reading')} of {counted(len(report.drops), 'run')} before {report.before[:10]}; "
+        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of "
+        f"{counted(report.measurement_count, 'measurement')} and "
+        f"{counted(report.reading_count, 'sensor reading')} of {counted(len(report.drops), 'run')} before "
+        f"{report.before[:10]}; "
         f"every statistic stays; kept whole: {counted(len(report.protected), 'run')}"
     )
 

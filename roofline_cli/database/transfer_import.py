@@ -137,18 +137,21 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
     kind = "" if read.foreign is None else f" ({read.kind})"
     several = "s" if len(report.run_ids) > 1 else ""
     show_line(
-        f"{file}{kind}: run{several} {names}: {report.added} record{'s' * (report.added != 1)} added, {report.duplicates} already there"
+        f"{file}{kind}: run{several} {names}: {report.added} record{'s' * (report.added != 1)} added, "
+        f"{report.duplicates} already there"
     )
     if report.differing_count:
         show_line(
-            f"{report.differing_count} of these are stored with other contents: the file or the database is a changed copy; "
+            f"{report.differing_count} of these are stored with other contents: the file or the database is a changed "
+            "copy; "
             "nothing was overwritten",
             "yellow",
         )
     if report.differing_runs:
         shown = ", ".join(run_id[:8] for run_id in report.differing_runs[:8])
         show_line(
-            f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was overwritten",
+            f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was "
+            "overwritten",
             "yellow",
         )
     if read.foreign is not None:

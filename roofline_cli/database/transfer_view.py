@@ -1,4 +1,6 @@
-"""What an import prints: tokens/s that somebody measured beside what `predict model` says, and why where it says nothing."""
+"""What an import prints: tokens/s that somebody measured beside what `predict model` says, and why where it says
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
 
 
 def show_comparison(foreign: ForeignRun) -> None:
-    """Print the measurements of models beside their predictions, a summary of anything else, and what was not matched."""
+    """Print the measurements of models beside their predictions, a summary of anything else, and what was not
+    matched.
+    """
     models = [record for record in foreign.records if "model" in record.extra]
     shown = models[:SHOWN_ROWS]
     if shown:
@@ -52,14 +56,16 @@ def show_comparison(foreign: ForeignRun) -> None:
             show_line(f"  … and {len(models) - len(shown)} more; `roofline show {foreign.run.run_id[:8]}` lists all")
         if any(row.predictions for row in shown):
             show_line(
-                "Error = (predicted − measured) / measured time, of the expected time: negative, the prediction was too fast."
+                "Error = (predicted − measured) / measured time, of the expected time: negative, the prediction was "
+                "too fast."
             )
     others = [record for record in foreign.records if "model" not in record.extra]
     if others:
         _summarise(others)
     if foreign.repeated_count:
         show_line(
-            f"{counted(foreign.repeated_count, 'row stands', 'rows stand')} in the file twice and {'was' if foreign.repeated_count == 1 else 'were'} taken once"
+            f"{counted(foreign.repeated_count, 'row stands', 'rows stand')} in the file twice and "
+            f"{'was' if foreign.repeated_count == 1 else 'were'} taken once"
         )
     show_unpredicted(foreign.records)
 
@@ -122,7 +128,10 @@ def _summarise(records: list[Record]) -> None:
     text = f"{counted(len(records), 'measurement')} ({kinds})"
     if errors:
         middle = statistics.median(abs(error) for error in errors)
-        text += f"; {len(errors)} with an expected time, median |error| {middle * 100:.1f} % (`roofline validate` says more)"
+        text += (
+            f"; {len(errors)} with an expected time, median |error| {middle * 100:.1f} % (`roofline validate` says "
+            "more)"
+        )
     show_line(text)
 
 

@@ -35,8 +35,8 @@ class _Signs:
 def chart(points: Sequence[Point], labels: Sequence[str], width: int) -> list[str]:
     """Return the lines of a chart, oldest night on the left; several nights share a column where there are too many.
 
-    `labels`: the text of the smallest and of the largest value. `width`: characters a line may have. Every line below the
-    axis holds the marks. No line for no points.
+    `labels`: the text of the smallest and of the largest value. `width`: characters a line may have. Every line below
+    the axis holds the marks. No line for no points.
     """
     if not points:
         return []
@@ -60,7 +60,9 @@ def chart(points: Sequence[Point], labels: Sequence[str], width: int) -> list[st
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """Return all values as at most `width` blocks of eight heights, the smallest the lowest; several share one (their median)."""
+    """Return all values as at most `width` blocks of eight heights, the smallest the lowest; several share one (their
+    median).
+    """
     if not values:
         return ""
     share = math.ceil(len(values) / width)

@@ -184,7 +184,10 @@ def _rendered(
 
 def _first(run: RunInfo, output: Path | None, form: str) -> None:
     """Say that there is nothing to compare with yet: no fault of the first night."""
-    text = f"nothing to compare with yet: no complete run is older than {run.run_id[:8]} here; it can be the first baseline"
+    text = (
+        f"nothing to compare with yet: no complete run is older than {run.run_id[:8]} here; it can be the first "
+        "baseline"
+    )
     if form == "json":
         from reports.formats.answer_json import SCHEMA_VERSION
 

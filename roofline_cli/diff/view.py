@@ -32,7 +32,9 @@ _ANSWER_COLUMNS = (
 
 
 def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) -> None:
-    """Print the verdict, the gravest cases, up to two caveats, and what to type next: a dozen lines; `show_all`: the rest."""
+    """Print the verdict, the gravest cases, up to two caveats, and what to type next: a dozen lines; `show_all`: the
+    rest.
+    """
     from results.diff.gate import EXIT_NOT_COMPARABLE
     from results.text.diff_text import common_text, counts_text, listed_headline, sensitivity_text
 

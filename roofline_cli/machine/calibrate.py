@@ -67,10 +67,10 @@ def calibrate(
 ) -> None:
     """Measure this machine's real ceilings and constants.
 
-    Measures memory and cache bandwidth, products per format, fixed costs, casts, and bandwidth against active cores, each
-    with its spread. On a CPU it then times every kernel at a few sizes, for expected times at other sizes. Later runs here
-    use the results. A ceiling is the best that this machine has shown; of a kernel the median of the last five calibrations
-    counts. --hw reads FILE.toml, and in pytest --roofline-profile-file.
+    Measures memory and cache bandwidth, products per format, fixed costs, casts, and bandwidth against active cores,
+    each with its spread. On a CPU it then times every kernel at a few sizes, for expected times at other sizes. Later
+    runs here use the results. A ceiling is the best that this machine has shown; of a kernel the median of the last
+    five calibrations counts. --hw reads FILE.toml, and in pytest --roofline-profile-file.
     """
     from plugin.calibrate.profile_file import profile_text
     from plugin.machine.facts import find_machine
@@ -137,7 +137,8 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
 
     if (machine.torch_version or "").endswith("+cpu"):
         raise UnsupportedError(
-            f"the installed torch {machine.torch_version} has no CUDA: `roofline doctor` prints the command that installs one; "
+            f"the installed torch {machine.torch_version} has no CUDA: `roofline doctor` prints the command that "
+            "installs one; "
             "--device cpu measures the CPU"
         )
     chip, why = machine.match()
@@ -172,7 +173,8 @@ def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
         )
     if chip.calibration is not None and chip.calibration.kernels_disturbed_by:
         show_line(
-            f"doubtful: the machine was busy while the kernels were timed ({', '.join(chip.calibration.kernels_disturbed_by)}): "
+            "doubtful: the machine was busy while the kernels were timed "
+            f"({', '.join(chip.calibration.kernels_disturbed_by)}): "
             "expected times are too long, and every prediction says so; run it again when it is quiet",
             "yellow",
         )
@@ -201,7 +203,8 @@ def _show(chip: Device) -> None:
     )
     show_table(columns, [_row(label, constant) for label, constant in _constants(calibration)])
     show_line(
-        "Best: ever seen here. Of the last quiet measuring: Typical, the median; Slow, 95 % were faster; Spread, standard "
+        "Best: ever seen here. Of the last quiet measuring: Typical, the median; Slow, 95 % were faster; Spread, "
+        "standard "
         "deviation over mean; Of, repetitions.",
         "dim",
     )

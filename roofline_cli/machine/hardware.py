@@ -75,7 +75,8 @@ def list_chips(as_json: JsonOption = False) -> None:
     ]
     show_table(columns, rows)
     show_line(
-        "Rates are dense TFLOP/s of native units; – means no such unit. `roofline hardware show NAME` gives every number.",
+        "Rates are dense TFLOP/s of native units; – means no such unit. `roofline hardware show NAME` gives every "
+        "number.",
         "dim",
     )
 

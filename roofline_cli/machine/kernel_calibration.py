@@ -59,7 +59,9 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
 
 
 def load_flags(flags_of_cases: Iterable[str | None]) -> tuple[str, ...]:
-    """Return the flags of the CPUs' load that `DISTURBED_SHARE` of the cases carry; each text holds flags joined by `;`."""
+    """Return the flags of the CPUs' load that `DISTURBED_SHARE` of the cases carry; each text holds flags joined by
+    `;`.
+    """
     flags = [set((text or "").split(";")) for text in flags_of_cases]
     return tuple(
         flag
@@ -89,7 +91,8 @@ def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
         if not database.exists():
             lines = errors.strip().splitlines()
             raise RooflineError(
-                f"timing the kernels failed (pytest exit code {exit_code}): {lines[-1] if lines else 'it said nothing'}. "
+                f"timing the kernels failed (pytest exit code {exit_code}): "
+                f"{lines[-1] if lines else 'it said nothing'}. "
                 "--no-kernels measures the ceilings alone"
             )
         frame = load_frame(database, columns="all")
@@ -97,6 +100,7 @@ def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
     failed = frame[frame.status == "failed"]
     if measured.empty:
         raise RooflineError(
-            f"no kernel could be timed (pytest exit code {exit_code}); `pytest --pyargs bench_cases` shows why, --no-kernels leaves them out"
+            f"no kernel could be timed (pytest exit code {exit_code}); `pytest --pyargs bench_cases` shows why, "
+            "--no-kernels leaves them out"
         )
     return measured, tuple(failed.case_id)

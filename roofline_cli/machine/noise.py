@@ -1,4 +1,6 @@
-"""`roofline doctor --noise`: how far fresh processes of unchanged code differ on this machine, per case; stored as its floor."""
+"""`roofline doctor --noise`: how far fresh processes of unchanged code differ on this machine, per case; stored as its
+floor.
+"""
 
 from __future__ import annotations
 
@@ -78,14 +80,16 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
     check_can_measure()
     label = f"noise-{uuid.uuid4().hex[:8]}"
     typer.echo(
-        f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other: about "
+        f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other: "
+        "about "
         f"{plan.process_count * CASE_S:.0f} s per case; -k and --processes make it shorter",
         err=True,
     )
     others = _others_ratio()
     if others is not None and others > CONTENDED_RATIO:
         typer.echo(
-            f"other processes use {others:.0%} of the CPUs now: noise that is theirs is not stored as the machine's own; "
+            f"other processes use {others:.0%} of the CPUs now: noise that is theirs is not stored as the machine's "
+            "own; "
             "`top -o %CPU` names them, stop them first",
             err=True,
         )
@@ -113,11 +117,16 @@ def verdict_text(cases: Sequence[CaseNoise], disturbed_ratio: float) -> str:
     worst = max(cases, key=lambda case: case.sensitivity.floor.between_sd_ratio)
     step = median(case.sensitivity.smallest_step_ratio(3) for case in cases)
     text = (
-        f"{word}: medians of fresh processes differ by {_percent(typical)} (standard deviation of the median case; worst "
-        f"{_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.name}); with 3 processes a side a diff sees a step of {_percent(step)} in the median case"
+        f"{word}: medians of fresh processes differ by {_percent(typical)} (standard deviation of the median case; "
+        "worst "
+        f"{_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.name}); with 3 processes a side a diff sees a "
+        f"step of {_percent(step)} in the median case"
     )
     if disturbed_ratio > 0:
-        text += f". Other processes used the CPUs in {disturbed_ratio:.0%} of the measurements: measure again on a quiet machine"
+        text += (
+            f". Other processes used the CPUs in {disturbed_ratio:.0%} of the measurements: measure again on a quiet "
+            "machine"
+        )
     return text
 
 
@@ -160,7 +169,8 @@ def _stored_noise(db: str | None, label: str) -> _Found:
         floors = noise_floors(records, run.environment.class_hash, datetime.now(UTC).isoformat(timespec="microseconds"))
         if not floors:
             raise RooflineError(
-                f"no case was measured in two processes, so the noise is unknown; `roofline show {run.run_id[:8]}` says why"
+                f"no case was measured in two processes, so the noise is unknown; `roofline show {run.run_id[:8]}` "
+                "says why"
             )
         disturbed_ratio = _disturbed_ratio(records)
         is_stored = disturbed_ratio <= MOST_DISTURBED_RATIO

@@ -1,4 +1,7 @@
-"""What each extra of the distribution installs, and what of it is here. Mirrors pyproject.toml (a test compares them)."""
+"""What each extra of the distribution installs, and what of it is here.
+
+Mirrors pyproject.toml (a test compares them).
+"""
 
 from __future__ import annotations
 

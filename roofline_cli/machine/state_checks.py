@@ -1,4 +1,6 @@
-"""The checks of `roofline doctor` on the machine's state: what makes a time wrong or unrepeatable, and what mends it."""
+"""The checks of `roofline doctor` on the machine's state: what makes a time wrong or unrepeatable, and what mends
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ LOOK_S = 0.3
 
 
 def state_checks(machine: Machine, load: LoadWatch | None = None) -> list[Check]:
-    """Look at calibration, clocks, load, energy counters and profilers. `load` is a window that has ended; None: look now."""
+    """Look at calibration, clocks, load, energy counters and profilers. `load` is a window that has ended; None: look
+    now.
+    """
     gpu = _gpu_checks(machine) if machine.kind == "cuda" else []
     return [_calibration(machine), *gpu, *_cpu_checks(load), *_tools(machine)]
 

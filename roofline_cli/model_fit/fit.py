@@ -52,8 +52,8 @@ def fit(
 ) -> None:
     """Fit the expected-time model to a table of measured kernels.
 
-    Many rows decide the constants alone; a few dozen refine those that the chip or its relatives already have. Errors are
-    of rows left out of the fit (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
+    Many rows decide the constants alone; a few dozen refine those that the chip or its relatives already have. Errors
+    are of rows left out of the fit (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
     """
     from roofline_model.expected.fitting.fit import FitPlan, fit_table
     from roofline_model.expected.fitting.table import read_kernel_table
@@ -131,18 +131,22 @@ def _targets(output: Path | None, devices: tuple[str, ...], table_file: Path) ->
 
 
 def _check_target(path: Path, table_file: Path, beside: Path | None = None) -> None:
-    """Raise `InvalidValueError` unless `path` may be written; one that the user did not name (`beside`) only over its like."""
+    """Raise `InvalidValueError` unless `path` may be written; one that the user did not name (`beside`) only over its
+    like.
+    """
     from roofline_model.expected.fitting.fitted_files import is_attention_file
 
     check_output(path, None)
     check_is_not_input(path, {"the table that is fitted": table_file})
     if path.exists() and not path.is_file():
         raise InvalidValueError(
-            f"{path} is not a regular file: constants go into a file and its neighbour for attention; name a file with -o"
+            f"{path} is not a regular file: constants go into a file and its neighbour for attention; name a file with "
+            "-o"
         )
     if beside is not None and path.exists() and not is_attention_file(path):
         raise InvalidValueError(
-            f"{path} (for the attention of {beside}) is not a file of `roofline fit` and is not overwritten; name another file with -o"
+            f"{path} (for the attention of {beside}) is not a file of `roofline fit` and is not overwritten; name "
+            "another file with -o"
         )
 
 

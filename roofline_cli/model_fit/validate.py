@@ -60,8 +60,9 @@ def validate(
 ) -> None:
     """Compare predicted with measured times.
 
-    Prints mean, median and 90 % |error|, the signed bias and the coverage of the 80 % interval per device, operator, phase
-    and format, beside the error of the plain roofline. Error = (predicted − measured) / measured: negative is too fast.
+    Prints mean, median and 90 % |error|, the signed bias and the coverage of the 80 % interval per device, operator,
+    phase and format, beside the error of the plain roofline. Error = (predicted − measured) / measured: negative is too
+    fast.
     """
     from roofline_model.expected.fitting.table import read_kernel_table
 
@@ -241,7 +242,8 @@ def _summary(total: GroupAccuracy) -> str:
         whole = "the one row has not" if total.row_count == 1 else f"none of {counted(total.row_count, 'row')} has"
         return f"{whole} both a predicted and a measured time"
     text = (
-        f"{expected.row_count:,} of {counted(total.row_count, 'row')} scored: mean |error| {_percent(expected.mape_ratio)}, median "
+        f"{expected.row_count:,} of {counted(total.row_count, 'row')} scored: mean |error| "
+        f"{_percent(expected.mape_ratio)}, median "
         f"{_percent(expected.median_ratio)}, bias {_percent(expected.bias_ratio, signed=True)}"
     )
     if expected.coverage_ratio is not None:

@@ -43,7 +43,9 @@ def intensity_tick(intensity_flop_per_byte: float) -> str:
 
 
 def axis_rows(canvas: Canvas, margin: int, labels: Mapping[int, str]) -> Iterator[Line]:
-    """Yield the lines of the frame: the unit, the rows with ticks on the left and names on the right, the axis below."""
+    """Yield the lines of the frame: the unit, the rows with ticks on the left and names on the right, the axis
+    below.
+    """
     signs = canvas.signs
     ticks = {canvas.row(value): rate_tick(value) for value in tick_values(canvas.y_axis)}
     yield merged([(f"{Y_UNIT:>{margin - 1}}" if margin > len(Y_UNIT) else Y_UNIT, "dim")])

@@ -9,7 +9,9 @@ from itertools import groupby
 
 _BRAILLE = 0x2800
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
-"""Bit of the dot in a column (left, right), from the lowest row to the highest (Unicode, chapter 21, Braille Patterns)."""
+"""Bit of the dot in a column (left, right), from the lowest row to the highest (Unicode, chapter 21, Braille
+Patterns).
+"""
 
 STYLES = {"roof": "", "expected": "cyan", "cache": "dim", "segment": "dim"}
 _RANKS = ("segment", "cache", "expected", "roof")
@@ -131,7 +133,9 @@ class Canvas:
                 self._texts[column, row] = self.signs.segment, STYLES["segment"]
 
     def write_beside(self, text: str, x_at: Callable[[float], float]) -> None:
-        """Write a text beside a rising curve, left of it rather than right, in the row nearest to the upper middle that has room."""
+        """Write a text beside a rising curve, left of it rather than right, in the row nearest to the upper middle that
+        has room.
+        """
         rows = sorted(range(1, self.rows - 1), key=lambda row: abs(row - self.rows * 0.62))
         for side in (-len(text) - 2, 3):
             for row in rows:

@@ -1,7 +1,7 @@
 """A dual roofline drawn in characters: log-log axes with ticks and units, roofs, ridge points, points as letters.
 
-Pure: a `RooflinePlot` and a width in, lines out. Curves are braille dots (two by four to a character) where the encoding
-has them, else ASCII. Nothing here knows where the numbers come from: see `text_plot_sources.py`.
+Pure: a `RooflinePlot` and a width in, lines out. Curves are braille dots (two by four to a character) where the
+encoding has them, else ASCII. Nothing here knows where the numbers come from: see `text_plot_sources.py`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,9 @@ def _mark_ridges(canvas: Canvas, roofs: Sequence[PlotRoof]) -> None:
 
 
 def _place_points(canvas: Canvas, points: Sequence[PlotPoint]) -> dict[str, str]:
-    """Put every letter into its cell: capitals first, then small ones, then marks; return the letters that are nowhere."""
+    """Put every letter into its cell: capitals first, then small ones, then marks; return the letters that are
+    nowhere.
+    """
     taken: dict[tuple[int, int], str] = {}
     seen: set[str] = set()
     behind: dict[str, str] = {}

@@ -51,7 +51,9 @@ def predicted_plot(
 def expected_roof(
     columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat], hardware: Device
 ) -> tuple[tuple[float, float], ...]:
-    """Return (intensity, expected rate) of the product with M from 1 to 16,384 rows; empty where nothing is expected."""
+    """Return (intensity, expected rate) of the product with M from 1 to 16,384 rows; empty where nothing is
+    expected.
+    """
     from roofline_model.expected.predict import predict_expected
     from roofline_model.ideal.roofline import predict
 

@@ -1,4 +1,6 @@
-"""`roofline predict attention`: fused attention on a chip, per format of cache and query, beside the unfused kernels."""
+"""`roofline predict attention`: fused attention on a chip, per format of cache and query, beside the unfused
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,10 @@ def predict_attention(
         typer.Option(
             "--kernel",
             metavar="NAME",
-            help="Kernel whose time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer (default: trtllm's, fitted).",
+            help=(
+                "Kernel whose time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer (default: trtllm's, "
+                "fitted)."
+            ),
         ),
     ] = None,
     hw: HardwareOption = "auto",
@@ -207,7 +212,8 @@ def _print_all(
     )
     if any(row.expected is not None and row.expected.covered_ops for row in rows):
         remark += (
-            " Expected is an engine's whole attention module, with RoPE, the append to the cache and every launch, which "
+            " Expected is an engine's whole attention module, with RoPE, the append to the cache and every launch, "
+            "which "
             "neither ideal has in it; the FlashAttention models (--kernel fa2) are the kernels alone."
         )
     if grown := _growth_under_a_window(request, question, rows, kernel):
@@ -221,7 +227,9 @@ def _growth_under_a_window(
     rows: Sequence[AttentionPrediction],
     kernel: AttentionKernel | None,
 ) -> str:
-    """Say that a decode step grows with the context although its window does not, where the expected model has it so."""
+    """Say that a decode step grows with the context although its window does not, where the expected model has it
+    so.
+    """
     from roofline_model.expected.predict import predict_expected
 
     timed = next((row for row in rows if row.expected is not None), None)
@@ -238,7 +246,9 @@ def _growth_under_a_window(
     if short is None or timed.expected.time_s < 1.02 * short.time_s:
         return ""
     return (
-        f"With {question.window} tokens in the cache {timed.format} would take {format_time(short.time_s)}: the library that the "
-        "expected times were fitted to splits the whole cache, so its steps grow with the context under a window; one that "
+        f"With {question.window} tokens in the cache {timed.format} would take {format_time(short.time_s)}: the "
+        "library that the "
+        "expected times were fitted to splits the whole cache, so its steps grow with the context under a window; one "
+        "that "
         "splits the window only need not."
     )

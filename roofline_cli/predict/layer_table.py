@@ -54,8 +54,8 @@ class Request:
     def pairs(self, stored: str, activation: str) -> list[Pair] | None:
         """Return the pairs of --formats, or None when it was not given.
 
-        Raises `InvalidValueError` where what is `stored` (weight, cache) is wider than the `activation` it meets: kernels
-        widen what is stored narrower and narrow nothing. Most often the two were written in the other order.
+        Raises `InvalidValueError` where what is `stored` (weight, cache) is wider than the `activation` it meets:
+        kernels widen what is stored narrower and narrow nothing. Most often the two were written in the other order.
         """
         if self.formats is None:
             return None
@@ -64,8 +64,10 @@ class Request:
             wide, narrow = pair
             if wide.element_bits > narrow.element_bits:
                 raise InvalidValueError(
-                    f"--formats {pair_label(pair)}: a {stored} in {wide.key} is wider than its {activation} in {narrow.key}, which "
-                    f"no kernel computes; write {stored.upper()}.{activation.upper()}, e.g. {narrow.key}.{wide.key}, or one format for both"
+                    f"--formats {pair_label(pair)}: a {stored} in {wide.key} is wider than its {activation} in "
+                    f"{narrow.key}, which "
+                    f"no kernel computes; write {stored.upper()}.{activation.upper()}, e.g. {narrow.key}.{wide.key}, "
+                    "or one format for both"
                 )
         return pairs
 

@@ -72,7 +72,10 @@ ModelFormatsOption = Annotated[
         "--formats",
         autocompletion=completions.formats,
         metavar="LIST",
-        help="WEIGHT, WEIGHT.ACTIVATION or WEIGHT.ACTIVATION.KV; several are compared (default: as the checkpoint is published).",
+        help=(
+            "WEIGHT, WEIGHT.ACTIVATION or WEIGHT.ACTIVATION.KV; several are compared (default: as the checkpoint is "
+            "published)."
+        ),
     ),
 ]
 StrategyOption = Annotated[
@@ -80,7 +83,10 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         metavar="NAME|FILE",
-        help="Mixed-precision strategy by name, or its .toml or .json file; repeatable, compared with each other and --formats.",
+        help=(
+            "Mixed-precision strategy by name, or its .toml or .json file; repeatable, compared with each other and "
+            "--formats."
+        ),
     ),
 ]
 KvOption = Annotated[
@@ -100,7 +106,10 @@ AttentionKernelOption = Annotated[
     typer.Option(
         "--attention-kernel",
         metavar="NAME",
-        help="Kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer (default: trtllm's, fitted).",
+        help=(
+            "Kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer (default: "
+            "trtllm's, fitted)."
+        ),
     ),
 ]
 MaxContextOption = Annotated[
@@ -305,7 +314,8 @@ def _check_one_chip(hw: str) -> None:
 
     if "," in hw and not Path(hw).exists():
         raise InvalidValueError(
-            f"--hw takes one chip here, got {hw[:60]!r}; predict the model once for each (only `roofline sweep` takes a list)"
+            f"--hw takes one chip here, got {hw[:60]!r}; predict the model once for each (only `roofline sweep` takes "
+            "a list)"
         )
 
 

@@ -265,7 +265,8 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
         )
     show_table(columns, rows)
     show_line(
-        "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by one."
+        "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by "
+        "one."
     )
     if predictions[0].workload.phase == "decode" and predictions[0].workload.new_count > 1:
         show_line(f"Tokens/s if all {predictions[0].workload.new_count} new tokens of every sequence are kept.")
@@ -370,17 +371,21 @@ def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True
 
 def _print_times(prediction: ModelPrediction) -> None:
     gaps = (
-        f" With launch gaps: {format_time(prediction.graph_time_s)} in a CUDA graph, {format_time(prediction.stream_time_s)} without "
+        f" With launch gaps: {format_time(prediction.graph_time_s)} in a CUDA graph, "
+        f"{format_time(prediction.stream_time_s)} without "
         f"({prediction.launch_count} kernels; {prediction.launches.source})."
     )
     has_launches = prediction.launches.host_launch_s > 0
     show_line(
-        f"Ideal pass {format_time(prediction.time_s)}: {_tokens(prediction, prediction.time_s)}.{gaps if has_launches else ''}"
+        f"Ideal pass {format_time(prediction.time_s)}: "
+        f"{_tokens(prediction, prediction.time_s)}.{gaps if has_launches else ''}"
     )
 
 
 def _tokens(prediction: ModelPrediction, time_s: float) -> str:
-    """Return the tokens per second of a pass in words; of several new tokens, what keeping them all or one each gives."""
+    """Return the tokens per second of a pass in words; of several new tokens, what keeping them all or one each
+    gives.
+    """
     work, tokens_per_s = prediction.workload, format_rate(prediction.token_count / time_s)
     if work.phase == "prefill":
         return f"{tokens_per_s} prompt tokens/s"
@@ -410,7 +415,8 @@ def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None
         f"Expected pass {format_time(expected.time_s)} (80 % interval {format_time(expected.low_s)} to "
         f"{format_time(expected.high_s)}){' in a CUDA graph' if has_launches else ''}: "
         f"{_tokens(prediction, expected.time_s)}"
-        f"{f'; {format_time(expected.stream_time_s)} without' if has_launches else ''}. Constants: {expected.provenance}."
+        f"{f'; {format_time(expected.stream_time_s)} without' if has_launches else ''}. Constants: "
+        f"{expected.provenance}."
     )
     of_attention = (kernel.finding for kernel in expected.kernels if kernel.kernel.work.op == "attention")
     for item in dict.fromkeys(item for item in of_attention if item is not None):
@@ -476,10 +482,14 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
         bound = (
             ""
             if all(prediction.ideal_is_bound for prediction in passes)
-            else " Tokens that agree visit fewer, so with several at once a measured pass can be faster than the ideal one."
+            else (
+                " Tokens that agree visit fewer, so with several at once a measured pass can be faster than the ideal "
+                "one."
+            )
         )
         show_line(
-            f"Routing is taken as uniform over {experts.expert_count} experts, {experts.active_count} for each token.{bound}",
+            f"Routing is taken as uniform over {experts.expert_count} experts, {experts.active_count} for each "
+            f"token.{bound}",
             style="dim",
         )
     for text in (_coverage_text(passes), _group_scales_text(passes)):
@@ -493,7 +503,9 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
 
 
 def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
-    """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none does."""
+    """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none
+    does.
+    """
     from roofline_model.models.format_plan import narrow_heads
 
     narrow = narrow_heads([prediction.plan for prediction in passes])
@@ -501,7 +513,8 @@ def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
         return ""
     wide = narrow[0].wide
     return (
-        "A narrow format holds for every matrix, head and embedding included; `roofline recommend --model` keeps both in 16 bit "
+        "A narrow format holds for every matrix, head and embedding included; `roofline recommend --model` keeps both "
+        "in 16 bit "
         f"(here: --set lm_head={wide} --set embedding={wide})."
     )
 
@@ -515,9 +528,13 @@ def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
     grouped = next(prediction for prediction in passes if prediction.plan.grouped_weights)
     scale = f"a {WEIGHT_SCALE_BITS}-bit scale per {WEIGHT_GROUP_ELEMS} elements"
     if grouped.plan.has_group_scales:
-        return f"{' and '.join(keys)} weights carry {scale}, in memory, ideal and expected time; zero points are not counted."
+        return (
+            f"{' and '.join(keys)} weights carry {scale}, in memory, ideal and expected time; zero points are not "
+            "counted."
+        )
     return (
-        f"{' and '.join(keys)} weights are counted without scales in memory and ideal time, as the original documents do; "
+        f"{' and '.join(keys)} weights are counted without scales in memory and ideal time, as the original documents "
+        "do; "
         f"the expected time reads {scale}."
     )
 

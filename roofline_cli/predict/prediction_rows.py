@@ -128,7 +128,9 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
 
 
 def gain_cell(row: KernelRow, *, is_only_ideal: bool) -> str:
-    """Return the expected speed-up of a row; the ideal one where it has no other, with its name beside expected ones."""
+    """Return the expected speed-up of a row; the ideal one where it has no other, with its name beside expected
+    ones.
+    """
     if row.expected_speedup_ratio is not None or row.speedup_ratio is None:
         return format_speedup(row.expected_speedup_ratio)
     return format_speedup(row.speedup_ratio) if is_only_ideal else f"{format_speedup(row.speedup_ratio)} (ideal)"
@@ -185,7 +187,9 @@ def provenance_sentence(weakest: str, hardware: Device, asked: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeColumns:
-    """Ideal, expected and further times of a table with the intervals, all in one unit so that they read side by side."""
+    """Ideal, expected and further times of a table with the intervals, all in one unit so that they read side by
+    side.
+    """
 
     ideal: list[str]
     expected: list[str]
@@ -229,7 +233,9 @@ def interval_text(low_s: float, high_s: float, prefix: str | None, beside: str) 
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """Speed-ups over the 16-bit baseline: expected against expected, and ideal against ideal where a row lacks either."""
+    """Speed-ups over the 16-bit baseline: expected against expected, and ideal against ideal where a row lacks
+    either.
+    """
 
     header: str
     """Heading of the column, which says which it is."""
@@ -241,7 +247,9 @@ class Gains:
 
 
 def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
-    """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
+    """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the
+    time.
+    """
     from roofline_model.expected.products.parameters import reference_kernel
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")

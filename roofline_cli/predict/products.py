@@ -203,7 +203,10 @@ def _expected_sentence(rows: Sequence[ProductPrediction]) -> str:
     origins = list(dict.fromkeys(row.expected.provenance for row in rows if row.expected is not None))
     if not origins:
         return "" if rows[0].is_placeholder else reason_text(rows[0].expected_reason)
-    return f"Expected: what a good kernel takes, launch included, with the interval that holds four times in five ({', '.join(origins)})."
+    return (
+        "Expected: what a good kernel takes, launch included, with the interval that holds four times in five "
+        f"({', '.join(origins)})."
+    )
 
 
 SAID_OF_EXPECTED = ("extrapolated", "pair-decoded", "other-result-format")
@@ -213,7 +216,8 @@ SAID_OF_EXPECTED = ("extrapolated", "pair-decoded", "other-result-format")
 def _said_of(row: ProductPrediction, doubts: Sequence[Finding]) -> list[Finding]:
     """Return the findings to print beside a row.
 
-    Of its ideal time all but the `doubts`, which stand under the table; of its expected time those of `SAID_OF_EXPECTED`.
+    Of its ideal time all but the `doubts`, which stand under the table; of its expected time those of
+    `SAID_OF_EXPECTED`.
     """
     of_expected = () if row.expected is None else row.expected.findings
     return [

@@ -64,7 +64,8 @@ def print_strategy(config: MixedPrecisionConfig, chip: Device) -> None:
     if check.dequantized:
         names = ", ".join(path.label for path in check.dequantized)
         show_line(
-            f"Decoded to the wider format before the product on {chip.key} (bytes are saved, arithmetic is not): {names}."
+            f"Decoded to the wider format before the product on {chip.key} (bytes are saved, arithmetic is not): "
+            f"{names}."
         )
 
 
@@ -76,7 +77,8 @@ def print_gain(config: MixedPrecisionConfig, prediction: ModelPrediction, chip: 
     expected = "" if gain.expected_speedup is None else f", {gain.expected_speedup:.2f}x expected"
     batch = f" at batch {prediction.workload.batch_count}"
     show_line(
-        f"{config.name}{batch} against fp16_baseline: {gain.speedup:.2f}x ideal{expected}; saves {_percent(gain.memory_saved_ratio)} of "
+        f"{config.name}{batch} against fp16_baseline: {gain.speedup:.2f}x ideal{expected}; saves "
+        f"{_percent(gain.memory_saved_ratio)} of "
         f"weights and KV cache ({_percent(gain.layer_weights_saved_ratio)} of the layers' matrices)."
     )
 
@@ -86,7 +88,8 @@ def print_claims(config: MixedPrecisionConfig) -> None:
     claims = config.claims
     if claims is not None:
         show_line(
-            f"{config.name}, claimed by {claims.source}: {claims.speedup:.1f}x, {_percent(claims.memory_saved_ratio)} of memory "
+            f"{config.name}, claimed by {claims.source}: {claims.speedup:.1f}x, {_percent(claims.memory_saved_ratio)} "
+            "of memory "
             f"saved, quality loss {claims.quality_loss}; not used here.",
             style="dim",
         )

@@ -93,7 +93,10 @@ def tiling(
     if as_json:
         show_json({**command_json(answer), "plot": None if output is None else str(output)})
         return
-    title = f"{'x'.join(map(str, shape))} {pair_label(pair)} on {chip.name}, weights {'in DRAM' if cache == 'cold' else 'in L2'}"
+    title = (
+        f"{'x'.join(map(str, shape))} {pair_label(pair)} on {chip.name}, weights "
+        f"{'in DRAM' if cache == 'cold' else 'in L2'}"
+    )
     if answer.tiling is not None:
         _show_answer(title, answer.tiling, f"-M {M} -N {N} -K {K} --hw {hw}", show_all=show_all)
         if show_all:
@@ -144,7 +147,11 @@ def _show(title: str, tiling: Tiling) -> None:
         [
             "blocks",
             f"{tiling.block_count}",
-            f"{tiling.grid_m_count} x {tiling.grid_n_count}{f' x {tiling.split_count}' if tiling.split_count > 1 else ''} on {tiling.sm_count} SMs",
+            (
+                f"{tiling.grid_m_count} x "
+                f"{tiling.grid_n_count}{f' x {tiling.split_count}' if tiling.split_count > 1 else ''} on {tiling.sm_count} "
+                "SMs"
+            ),
         ],
         ["waves", f"{tiling.wave_count}", _waves_meaning(tiling)],
         [
@@ -157,7 +164,10 @@ def _show(title: str, tiling: Tiling) -> None:
         [
             "block",
             f"{used.thread_count} threads",
-            f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, {used.stage_count} stages",
+            (
+                f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, "
+                f"{used.stage_count} stages"
+            ),
         ],
         [
             "L2 hits",
@@ -194,7 +204,8 @@ def _show(title: str, tiling: Tiling) -> None:
         title="Where the expected time goes",
     )
     show_line(
-        "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each adds "
+        "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each "
+        "adds "
         "is its share of their joint time, not a time of its own. The shares add up to the expected time.",
         "dim",
     )
@@ -219,7 +230,9 @@ def _dram_meaning(tiling: Tiling) -> str:
 
 
 def _part_rows(tiling: Tiling) -> list[list[Any]]:
-    """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected time."""
+    """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected
+    time.
+    """
 
     prefix = shared_prefix([tiling.expected_s])
 

@@ -46,7 +46,8 @@ def demo(
 ) -> None:
     """Measure a trained model in every format here, and rank them.
 
-    The extra demo brings SmolLM2-135M-Instruct (93 MB, stored as Q4_1), which is decoded to BF16. A report is written, and no network is used.
+    The extra demo brings SmolLM2-135M-Instruct (93 MB, stored as Q4_1), which is decoded to BF16. A report is written,
+    and no network is used.
 
     Exits 1 when nothing could be ranked.
     """
@@ -77,7 +78,9 @@ def demo(
 
 
 def _measure(model: Path, database: str, label: str, formats: str | None, hw: str) -> None:
-    """Run the cases of one decode step with pytest, its progress on stderr; raises `RooflineError` when nothing was stored."""
+    """Run the cases of one decode step with pytest, its progress on stderr; raises `RooflineError` when nothing was
+    stored.
+    """
     command = workload_command(
         "-k",
         "model_quant and decode",

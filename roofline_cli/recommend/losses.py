@@ -1,4 +1,6 @@
-"""`roofline losses`: what each layer of a model loses in each format, measured, as the file that `recommend --losses` reads."""
+"""`roofline losses`: what each layer of a model loses in each format, measured, as the file that `recommend --losses`
+reads.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,8 @@ def losses(
 ) -> None:
     """Measure the loss of every group of layers × format on a text.
 
-    One run of the text per group and format: KL of the next token against the 16-bit model, with that group alone narrow.
-    Read the file with `roofline recommend --model … --losses FILE.json`.
+    One run of the text per group and format: KL of the next token against the 16-bit model, with that group alone
+    narrow. Read the file with `roofline recommend --model … --losses FILE.json`.
     """
     from roofline_model.recommend.search.losses_file import write_losses
 
@@ -86,7 +88,9 @@ def losses(
 
 
 def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, *, is_quiet: bool) -> MeasuredLosses:
-    """Load the model and measure format by format; raises a `RooflineError` before the first run for what cannot be measured."""
+    """Load the model and measure format by format; raises a `RooflineError` before the first run for what cannot be
+    measured.
+    """
     from roofline_model.recommend.search.losses_file import MeasuredLosses
 
     check_can_measure()

@@ -82,7 +82,10 @@ LossesOption = Annotated[
     typer.Option(
         "--losses",
         metavar="FILE.json",
-        help="With --model or --stored: losses of the layers by format; with --model they start the search of a format per layer.",
+        help=(
+            "With --model or --stored: losses of the layers by format; with --model they start the search of a format "
+            "per layer."
+        ),
     ),
 ]
 TrafficOption = Annotated[
@@ -201,7 +204,9 @@ def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_jso
 
 
 def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
-    """Write the best plan to the file of `-o`; return what to say of it, empty where nothing was asked or nothing was chosen."""
+    """Write the best plan to the file of `-o`; return what to say of it, empty where nothing was asked or nothing was
+    chosen.
+    """
     from roofline_model.recommend.search.plan_file import write_plan
 
     if question.output is None or ranking.choice is None:
@@ -209,7 +214,10 @@ def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
     plan = ranking.choice.plan
     write_plan(plan, find_model_shape(question.model), question.output)
     cache = f"; its {plan.kv} cache is not part of it (--roofline-kv, make_kv_cache)" if plan.kv != plan.wide else ""
-    return f"plan written to {question.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan {question.output}"
+    return (
+        f"plan written to {question.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan "
+        f"{question.output}"
+    )
 
 
 def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
@@ -257,7 +265,8 @@ def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:
     for option, given in (("--phase", question.phase), ("--batch", question.batch), ("--context", question.context)):
         if given is not None:
             raise InvalidValueError(
-                f"{option} says what --traffic says: PHASE:batch=…,context=…,share=… for each pass; leave one of the two out"
+                f"{option} says what --traffic says: PHASE:batch=…,context=…,share=… for each pass; leave one of the "
+                "two out"
             )
     return [share for text in question.traffic for share in traffic_from_text(text)]
 

@@ -142,7 +142,8 @@ def basis_sentence(ranking: ModelRanking) -> str:
     rule = short_text(finding("order-of-predictions" if has_intervals else "order-of-bounds", source=source))
     published = "; a checkpoint published narrow stays unless it is clearly slower"
     return (
-        f"Ranked {rule}{published if any(option.kind == 'published' for option in ranking.options) else ''}. Plans of unknown loss stand "
+        f"Ranked {rule}{published if any(option.kind == 'published' for option in ranking.options) else ''}. Plans of "
+        "unknown loss stand "
         "behind the others. Uniform plans and the named strategies keep head and embedding in 16 bit."
     )
 

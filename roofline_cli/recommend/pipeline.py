@@ -159,7 +159,9 @@ def _count(option: str, text: str) -> int:
 
 
 def _html_report(result: PipelineResult, db: str | None) -> list[str]:
-    """Write the HTML page of the run that decided; a report that fails is a note, never the end of a finished pipeline."""
+    """Write the HTML page of the run that decided; a report that fails is a note, never the end of a finished
+    pipeline.
+    """
     from reports.page.html import write_report
 
     winner = result.verdict.winner

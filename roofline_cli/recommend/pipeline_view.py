@@ -32,7 +32,8 @@ def print_pipeline(result: PipelineResult, notes: Sequence[str]) -> None:
     """Print the table, the sentences, and where everything lies."""
     settings = result.settings
     show_line(
-        f"{result.facts.name} on {result.hardware}: {settings.phase}, batch {settings.batch_count}, context {result.context_count}"
+        f"{result.facts.name} on {result.hardware}: {settings.phase}, batch {settings.batch_count}, context "
+        f"{result.context_count}"
     )
     show_table(_COLUMNS, _rows(result))
     show_line("speed-ups against 16 bit; loss: rise of the perplexity (untrained weights: see below)")

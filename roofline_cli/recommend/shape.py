@@ -78,7 +78,10 @@ _ChipOption = Annotated[
         "--hw",
         autocompletion=completions.chips,
         metavar="NAME|FILE|auto",
-        help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip); several to compare, as gb10,h100.",
+        help=(
+            "Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip); "
+            "several to compare, as gb10,h100."
+        ),
     ),
 ]
 _PhaseOption = Annotated[
@@ -334,7 +337,9 @@ def checked_phase(phase: str | None) -> str | None:
 
 
 def parse_amount(option: str, text: str | None, what: str) -> float | None:
-    """Return a positive number typed as `24` or `8.03e9`, None when it was left out; raises `InvalidValueError` otherwise."""
+    """Return a positive number typed as `24` or `8.03e9`, None when it was left out; raises `InvalidValueError`
+    otherwise.
+    """
     import math
 
     if text is None:

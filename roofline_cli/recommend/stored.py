@@ -99,7 +99,9 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
 
 
 def asked_chip(name: str, store: ResultStore) -> str:
-    """Return the key of the chip that `--hw` means: a stored key, an alias, `auto` for this machine; raises as `stored_chip`."""
+    """Return the key of the chip that `--hw` means: a stored key, an alias, `auto` for this machine; raises as
+    `stored_chip`.
+    """
     from reports.stored.stored_chip import stored_chip
 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}

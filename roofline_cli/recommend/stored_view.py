@@ -224,14 +224,16 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
             "dim",
         )
         show_line(
-            "measured: over these runs; expected: what a good kernel takes; ideal: a lower bound. ! doubtful (at a speed-up: its baseline); old: stale.",
+            "measured: over these runs; expected: what a good kernel takes; ideal: a lower bound. ! doubtful (at a "
+            "speed-up: its baseline); old: stale.",
             "dim",
         )
         if detailed and any(
             row.is_measured and row.estimate.half_width_ratio is not None for each in detailed for row in each.options
         ):
             show_line(
-                "± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.",
+                "± of a measured time knows how far fresh processes differ where that is known, of an expected one it "
+                "is 80 %.",
                 "dim",
             )
         if any(row.is_measured for each in detailed for row in each.options):

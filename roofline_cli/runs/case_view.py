@@ -32,7 +32,9 @@ _PLAIN_WIDTH = 100
 
 
 def print_case(case: CaseSummary, run: RunInfo) -> None:
-    """Print one case: its times and intervals, predictions, samples, flags, state, energy, kernels, method, environment."""
+    """Print one case: its times and intervals, predictions, samples, flags, state, energy, kernels, method,
+    environment.
+    """
     lead = case.lead
     show_line(f"{lead.title}: {lead.label}, {case.regime}", "bold")
     _fact("case", f"{lead.case_id} (key {lead.case_key})")
@@ -95,7 +97,8 @@ def _print_times(case: CaseSummary) -> None:
     rates = [prefixed(case.achieved_bytes_per_s, "B/s", 4), prefixed(case.achieved_flops_per_s, "FLOP/s", 4)]
     _fact(
         "rate",
-        f"{', '.join(rate for rate in rates if rate != '–') or '–'}; {format_percent(case.roof_share_ratio, 0)} of the roof",
+        f"{', '.join(rate for rate in rates if rate != '–') or '–'}; {format_percent(case.roof_share_ratio, 0)} of the "
+        "roof",
     )
     if case.lead.max_error is not None:
         _fact("checked", _checked_words(case.lead.max_error, case.lead.tolerance))
@@ -211,7 +214,8 @@ def _print_kernels(case: CaseSummary) -> None:
         names = f": {', '.join(example.kernel_names)}" if example.kernel_names else ""
         _fact(
             "kernels",
-            f"{example.kernel_count:g} per call, busy {format_time(example.busy_s)}, gap {format_time(example.gap_s)} ({example.source}){names}",
+            f"{example.kernel_count:g} per call, busy {format_time(example.busy_s)}, gap {format_time(example.gap_s)} "
+            f"({example.source}){names}",
         )
 
 
@@ -261,10 +265,14 @@ def _print_samples(row: CaseRow, case: CaseSummary) -> None:
         else ""
     )
     parts = [
-        f"{counted(measurement.sample_count, 'sample')}{worth} of {counted(measurement.calls_per_sample, 'call')}, stopped by {measurement.stop_reason}"
+        (
+            f"{counted(measurement.sample_count, 'sample')}{worth} of {counted(measurement.calls_per_sample, 'call')}, "
+            f"stopped by {measurement.stop_reason}"
+        )
     ]
     parts.append(
-        f"min {format_time(measurement.min_s)}, quartiles {format_time(measurement.q1_s)} to {format_time(measurement.q3_s)}, max {format_time(measurement.max_s)}"
+        f"min {format_time(measurement.min_s)}, quartiles {format_time(measurement.q1_s)} to "
+        f"{format_time(measurement.q3_s)}, max {format_time(measurement.max_s)}"
     )
     parts.append(
         f"mean {format_time(measurement.mean_s)}"

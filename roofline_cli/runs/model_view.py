@@ -99,7 +99,10 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         fact(
             "quality",
             embedding_text(figures)
-            or f"KL {kl_text(figures)} nats/token, same top-1 {top1_text(figures)}, perplexity ratio {perplexity_text(figures)}",
+            or (
+                f"KL {kl_text(figures)} nats/token, same top-1 {top1_text(figures)}, perplexity ratio "
+                f"{perplexity_text(figures)}"
+            ),
         )
         fact("", f"over {text_source(figures)}" + ("" if figures.is_language else f" ({NOT_LANGUAGE})"))
     elif figures.quality_source == "none":

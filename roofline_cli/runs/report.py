@@ -285,7 +285,9 @@ def stored_view(store: ResultStore, info: RunInfo, *, with_samples: bool) -> Rep
 
 
 def all_runs(store: ResultStore, info: RunInfo, *, is_wanted: bool | None) -> StoredRecommendations | None:
-    """Return what all stored runs say of a run's shapes and models; None where that is not wanted, or it is the only run."""
+    """Return what all stored runs say of a run's shapes and models; None where that is not wanted, or it is the only
+    run.
+    """
     from reports.stored import recommend_for_run
 
     return recommend_for_run(store, store.records(info.run_id, with_samples=False), is_wanted=is_wanted)
@@ -298,10 +300,11 @@ def write_view(
     comparison: Comparison | None = None,
     stored: StoredRecommendations | None = None,
 ) -> dict[str, Path]:
-    """Write a view as md, json or pdf-ready to its place, or print it where there is none; return the path by its JSON key.
+    """Write a view as md, json or pdf-ready to its place, or print it where there is none; return the path by its JSON
+    key.
 
-    Markdown is laid out for a terminal, and goes as it is into a pipe. `comparison`: what changed against a baseline; `stored`: what
-    all stored runs recommend.
+    Markdown is laid out for a terminal, and goes as it is into a pipe. `comparison`: what changed against a baseline;
+    `stored`: what all stored runs recommend.
     """
 
     if place is None and format_name == "md" and sys.stdout.isatty():
@@ -343,7 +346,9 @@ def check_figures_folder(folder: Path) -> None:
 
 
 def write_all_figures(view: ReportView, folder: Path, database: Path | None, report: Path | None) -> list[Path]:
-    """Write all figures or none, never over the results database or the report of the same command; return where they are."""
+    """Write all figures or none, never over the results database or the report of the same command; return where they
+    are.
+    """
     from reports.formats.figure_files import write_figures
 
     with one_line_errors(folder, "--figures", "folder"), written_together(folder / "figures") as temporary:

@@ -1,4 +1,6 @@
-"""A report printed in a terminal: the blocks of `reports.document.blocks` as rich tables that fit, and the roofline drawn in text."""
+"""A report printed in a terminal: the blocks of `reports.document.blocks` as rich tables that fit, and the roofline
+drawn in text.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def histogram_lines(samples_s: Sequence[float], width: int) -> list[str]:
 
 
 def order_line(samples_s: Sequence[float], width: int) -> str:
-    """Return the samples in the order taken as a line of at most `width` bars: the median of each stretch, low to high."""
+    """Return the samples in the order taken as a line of at most `width` bars: the median of each stretch, low to
+    high.
+    """
     if len(samples_s) < 2:
         return ""
     parts = min(len(samples_s), width)

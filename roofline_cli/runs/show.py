@@ -59,8 +59,8 @@ def show_run(
 ) -> None:
     """Show one run: measured, predicted, error, bound, rate.
 
-    CASE is words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): shows everything about the cases
-    that have all of them. With several CASE, a case has to match one.
+    CASE is words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): shows everything about the
+    cases that have all of them. With several CASE, a case has to match one.
     """
     from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
@@ -227,7 +227,10 @@ def _error_rows(rows: Sequence[CaseRow]) -> list[list[Cell]]:
             format_percent(each.median_abs_error_ratio, 0),
             format_percent(each.median_abs_expected_ratio, 0),
             f"{each.inside_count} of {each.interval_count}" if each.interval_count else "–",
-            f"{names.get(each.worst_case_id, each.worst_case_id)} ({format_percent(each.worst_error_ratio, 0, signed=True)})",
+            (
+                f"{names.get(each.worst_case_id, each.worst_case_id)} "
+                f"({format_percent(each.worst_error_ratio, 0, signed=True)})"
+            ),
         ]
         for title, each in errors_by_title
     ]
@@ -245,7 +248,8 @@ def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInf
             examples = ", ".join(case.lead.case_id for case in summaries[:2])
             example_text = f"it has {_counted(len(summaries))}, such as {examples}" if summaries else "it has no cases"
             raise InvalidValueError(
-                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its operator, sizes or id; {example_text}; `roofline show {run.run_id[:8]}` lists them"
+                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its operator, sizes or id; {example_text}; "
+                f"`roofline show {run.run_id[:8]}` lists them"
             )
     return [case for case in summaries if any(_is_meant(case, part) for part in wanted)]
 
@@ -282,7 +286,9 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
 
 
 def print_cases(title: str, cases: list[CaseSummary]) -> None:
-    """Print the cases of one shape, cache state and mode side by side; what was not measured keeps its reason in a line below."""
+    """Print the cases of one shape, cache state and mode side by side; what was not measured keeps its reason in a line
+    below.
+    """
 
     rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])

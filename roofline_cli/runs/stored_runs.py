@@ -110,7 +110,8 @@ def delete(
 ) -> None:
     """Delete one run for good: its cases, samples and predictions.
 
-    Without --yes nothing is deleted. `roofline export RUN -o run.json` keeps a copy that `roofline import` brings back whole.
+    Without --yes nothing is deleted. `roofline export RUN -o run.json` keeps a copy that `roofline import` brings back
+    whole.
     """
     from results.operations.run_care import delete_run, rows_of_run, run_to_delete
 
@@ -121,11 +122,13 @@ def delete(
     what = f"run {_named(info)}, {counted(rows.record_count, 'record')}, {rows.measurement_count} measured"
     if info.status == "running" and not is_unfinished:
         raise InvalidValueError(
-            f"{what} is not finished: it may be measuring right now; nothing was deleted. --unfinished deletes it all the same"
+            f"{what} is not finished: it may be measuring right now; nothing was deleted. --unfinished deletes it all "
+            "the same"
         )
     if not is_sure:
         raise InvalidValueError(
-            f"nothing was deleted: --yes deletes {what} from {shown_database}; `roofline export {info.run_id[:12]} -o run.json` keeps a copy first"
+            f"nothing was deleted: --yes deletes {what} from {shown_database}; `roofline export {info.run_id[:12]} -o "
+            "run.json` keeps a copy first"
         )
     with writing(db, create=False) as store:
         gone = delete_run(store, info.run_id)

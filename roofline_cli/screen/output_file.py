@@ -40,10 +40,11 @@ def one_line_errors(path: Path, option: str = "-o", kind: str = "file") -> Itera
 
 
 def check_output(path: Path, database: Path | None, option: str = "-o") -> None:
-    """Raise `InvalidValueError` when `path` cannot be written, or would destroy the results or any other SQLite database.
+    """Raise `InvalidValueError` when `path` cannot be written, or would destroy the results or any other SQLite
+    database.
 
-    Asked before the work, so that a slip in a name does not cost it. `database` is the file of the results database, None
-    when it is not a file; `option` is what the user gave the path with.
+    Asked before the work, so that a slip in a name does not cost it. `database` is the file of the results database,
+    None when it is not a file; `option` is what the user gave the path with.
     """
     with one_line_errors(path, option):
         if path.is_dir():
@@ -81,7 +82,9 @@ def is_stdout(path: Path) -> bool:
 
 
 def check_is_not_input(path: Path, inputs: dict[str, Path], option: str = "-o") -> None:
-    """Raise `InvalidValueError` when `path` is one of the files the command reads, by name or by link; keys say what they are."""
+    """Raise `InvalidValueError` when `path` is one of the files the command reads, by name or by link; keys say what
+    they are.
+    """
     with one_line_errors(path, option):
         for what, read in inputs.items():
             if path.exists() and read.exists() and path.samefile(read):
@@ -99,7 +102,8 @@ def write_text(path: Path, text: str, option: str = "-o") -> None:
 
 @contextmanager
 def written_file(path: Path, option: str = "-o") -> Iterator[Path]:
-    """Give a temporary name with the ending of `path`; what is written there becomes `path`, or nothing does after an error.
+    """Give a temporary name with the ending of `path`; what is written there becomes `path`, or nothing does after an
+    error.
 
     A device or a pipe gets the bytes at the end: it cannot be replaced. Raises `InvalidValueError` naming the path.
     """
@@ -146,7 +150,9 @@ _ENDING_SIGNALS = [
 
 @contextmanager
 def _stopped_by_an_exception() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise `SystemExit` meanwhile, so that the temporary folder goes; another's handler stays."""
+    """Let SIGTERM and SIGHUP raise `SystemExit` meanwhile, so that the temporary folder goes; another's handler
+    stays.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     ours = [
         ending_signal

@@ -1,8 +1,8 @@
 """What the commands print: tables, numbers in cells, notes and JSON.
 
-Tables are laid out (`plugin.terminal.table`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich; piped
-output is plain aligned text without any escape sequence. Every cell is shown with control characters replaced, and never
-read as rich markup. Times of a row share a prefix, so that they read side by side.
+Tables are laid out (`plugin.terminal.table`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich;
+piped output is plain aligned text without any escape sequence. Every cell is shown with control characters replaced,
+and never read as rich markup. Times of a row share a prefix, so that they read side by side.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def show_pieces(pieces: Sequence[tuple[str, str]]) -> None:
 
 
 def has_unicode() -> bool:
-    """Return whether the output shows braille, box and block characters: its encoding has them, and the terminal is none of the plain ones."""
+    """Return whether the output shows braille, box and block characters: its encoding has them, and the terminal is
+    none of the plain ones.
+    """
     if _is_terminal() and os.environ.get("TERM") in ("dumb", "linux"):
         return False
     try:
@@ -238,7 +240,8 @@ MISSING = "–"
 def common_time(times_s: Sequence[float | None]) -> list[str]:
     """Print times with two decimals in the unit of the smallest one; missing → `–`.
 
-    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"]; where that takes four digits before the point, each in its own unit.
+    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"]; where that takes four digits before the point, each in its own
+    unit.
     """
     return paired_times(times_s, [])[0] if any(times_s) else [MISSING if time is None else "0 s" for time in times_s]
 
@@ -246,8 +249,8 @@ def common_time(times_s: Sequence[float | None]) -> list[str]:
 def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | None]) -> tuple[list[str], list[str]]:
     """Print two columns of times that are read against each other (predicted, measured), without losing digits.
 
-    In the unit of the smallest, with two decimals; where that takes four digits before the point, each time in its own unit
-    and with four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
+    In the unit of the smallest, with two decimals; where that takes four digits before the point, each time in its own
+    unit and with four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
     """
     times = [time for time in (*first_s, *second_s) if time]
     prefix = own_prefix(min(times)) if times else ""

@@ -94,7 +94,9 @@ def serve(
 
 
 def find_token(file: Path | None) -> str | None:
-    """Return the token of a file's first line, else of the environment, else None; raises `InvalidValueError` for a bad file."""
+    """Return the token of a file's first line, else of the environment, else None; raises `InvalidValueError` for a bad
+    file.
+    """
 
     if file is None:
         return os.environ.get(TOKEN_VARIABLE, "").strip() or None
@@ -140,7 +142,8 @@ def _workers_count() -> int:
 def _check_token(host: str, is_local: bool, token: str | None) -> None:
     if not is_local and token is None:
         raise InvalidValueError(
-            f"--host {host[:60]} can be reached from other machines: give a token, {TOKEN_VARIABLE}=… or --token-file FILE "
+            f"--host {host[:60]} can be reached from other machines: give a token, {TOKEN_VARIABLE}=… or --token-file "
+            "FILE "
             "(e.g. of `openssl rand -hex 24`), or stay at 127.0.0.1 and use a tunnel"
         )
 

@@ -1,4 +1,7 @@
-"""What a shell offers after Tab for the value of an option: chips, models, formats. Keys and what people type for them."""
+"""What a shell offers after Tab for the value of an option: chips, models, formats.
+
+Keys and what people type for them.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def writing(target: str | None, *, create: bool = True) -> Iterator[ResultStore]
 
 
 def named_runs(store: ResultStore, text: str) -> tuple[RunInfo, ...]:
-    """Return the run of a name, or the runs of names joined by commas (a label may hold a comma: the whole goes first)."""
+    """Return the run of a name, or the runs of names joined by commas (a label may hold a comma: the whole goes
+    first).
+    """
 
     try:
         return (store.resolve_run(text),)

@@ -1,8 +1,8 @@
 """How commands run: imported when one of them is asked for, and what they raise becomes an exit code.
 
-Listing commands imports none of them. A mistake of the user is one line on stderr, never a traceback. Exit codes: 0 done, 1 the
-command found something wrong (a bad chip file, a broken machine, a failed kernel), 2 bad input, 130 interrupted, 141 the reader
-of a pipe went away.
+Listing commands imports none of them. A mistake of the user is one line on stderr, never a traceback. Exit codes: 0
+done, 1 the command found something wrong (a bad chip file, a broken machine, a failed kernel), 2 bad input, 130
+interrupted, 141 the reader of a pipe went away.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LazyCommand(NamedTuple):
 def commands_of(group: str, order: Sequence[str] = ()) -> dict[str, LazyCommand]:
     """Return the commands of a group ("" for `roofline` itself) by name: those of `order` first, the others by name.
 
-    A command is stated in its own file, `COMMANDS = {"predict gemv": ("predict_gemv", "Predict …")}`: words that call it → its
-    function or typer app, and its line in the list of commands. The files are read, not imported.
+    A command is stated in its own file, `COMMANDS = {"predict gemv": ("predict_gemv", "Predict …")}`: words that call
+    it → its function or typer app, and its line in the list of commands. The files are read, not imported.
     """
     prefix = f"{group} " if group else ""
     listed = {
@@ -137,9 +137,11 @@ def _load(name: str, place: str) -> Any:
 
 
 def _mend_help(command: Any) -> None:
-    """Show the metavar alone: newer versions of typer add the Python type and braces; older ones ignore these attributes.
+    """Show the metavar alone: newer versions of typer add the Python type and braces; older ones ignore these
+    attributes.
 
-    In a list of commands their sentence takes as many lines as it needs, where it would end in `...` on a narrow screen.
+    In a list of commands their sentence takes as many lines as it needs, where it would end in `...` on a narrow
+    screen.
     """
     if not isinstance(command, LazyGroup):
         for child in getattr(command, "commands", {}).values():
@@ -171,7 +173,9 @@ class RooflineGroup(LazyGroup):
     """The root command: runs a command and turns what it raises into a line and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command and push its output out, so that a closed pipe is noticed here and not at interpreter exit."""
+        """Run the command and push its output out, so that a closed pipe is noticed here and not at interpreter
+        exit.
+        """
         try:
             with interruption.unwinding():
                 result = super().invoke(ctx)
@@ -197,7 +201,9 @@ class RooflineGroup(LazyGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the command line and exit. What a command raises is handled here, so typer's own handling is switched off."""
+        """Run the command line and exit. What a command raises is handled here, so typer's own handling is switched
+        off.
+        """
         try:
             typed = list(sys.argv[1:] if args is None else args)
             with stdout_as_file(typed) if "-" in typed else nullcontext(typed) as arguments:
@@ -232,7 +238,9 @@ class RooflineGroup(LazyGroup):
 
 
 def _pushed_out(code: int) -> int:
-    """Flush what --help or a failing command left in the buffer; the interpreter's own flush would print a traceback."""
+    """Flush what --help or a failing command left in the buffer; the interpreter's own flush would print a
+    traceback.
+    """
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -249,7 +257,9 @@ def _unwritable(error: OSError) -> str:
 
 
 def _is_about_output(error: OSError) -> bool:
-    """Return whether writing to stdout failed: such an error names no file, and these are what a full or lost device says."""
+    """Return whether writing to stdout failed: such an error names no file, and these are what a full or lost device
+    says.
+    """
     return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 

@@ -1,9 +1,9 @@
 """Ctrl-C at any moment: one calm line and exit code 130.
 
-While nothing can be lost (imports, reading the command line, the end of the interpreter) the process ends at once. A running
-command is unwound by `KeyboardInterrupt` instead, so that its files and databases stay whole; but never in the middle of an
-import, where libraries take it for a missing package, swallow it or abort: a short one is waited for, a long one (torch, pandas)
-ends the process. Imports nothing that takes time: this is what the process does first.
+While nothing can be lost (imports, reading the command line, the end of the interpreter) the process ends at once. A
+running command is unwound by `KeyboardInterrupt` instead, so that its files and databases stay whole; but never in the
+middle of an import, where libraries take it for a missing package, swallow it or abort: a short one is waited for, a
+long one (torch, pandas) ends the process. Imports nothing that takes time: this is what the process does first.
 """
 
 from __future__ import annotations

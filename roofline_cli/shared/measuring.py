@@ -118,12 +118,14 @@ def measure(plan: MeasuringPlan) -> tuple[str, bool]:
     sys.stderr.write(errors)
     if exit_code == _NOTHING_SELECTED:
         raise UnsupportedError(
-            f"no {plan.op} kernel was selected for {', '.join(plan.formats or ('any format',))}; `roofline formats` lists the names, "
+            f"no {plan.op} kernel was selected for {', '.join(plan.formats or ('any format',))}; `roofline formats` "
+            "lists the names, "
             "--no-measure predicts formats that have no kernel"
         )
     if exit_code not in (0, _TESTS_FAILED):
         raise RooflineError(
-            f"measuring stopped (pytest exit code {exit_code}); this shows why: {shown_command(plan)}. --no-measure shows the prediction alone"
+            f"measuring stopped (pytest exit code {exit_code}); this shows why: {shown_command(plan)}. --no-measure "
+            "shows the prediction alone"
         )
     return label, exit_code == 0
 
@@ -159,7 +161,9 @@ def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
 
 @contextmanager
 def _pipe_that_ends_with_us() -> Iterator[int]:
-    """Yield the reading end for a child; the writing end is inherited by none, so it closes with this process at the latest."""
+    """Yield the reading end for a child; the writing end is inherited by none, so it closes with this process at the
+    latest.
+    """
     reading, writing = os.pipe()
     try:
         yield reading

@@ -101,7 +101,9 @@ def parse_loss_limit(text: str | None) -> float | None:
 
 
 def float_or_nan(text: str) -> float:
-    """Return the number, NaN where it is none: it fails every comparison. Digits of other scripts, which Python reads, are none."""
+    """Return the number, NaN where it is none: it fails every comparison. Digits of other scripts, which Python reads,
+    are none.
+    """
     try:
         return float(text) if text.isascii() else float("nan")
     except ValueError:
@@ -130,7 +132,9 @@ def split_list(values: list[str] | None) -> list[str] | None:
 
 
 def with_user_formats(names: list[str] | None, own: list[NumberFormat], defaults: tuple[str, ...]) -> list[str] | None:
-    """Return the formats to weigh: those asked for, else the defaults with the user's own behind them (None: no change)."""
+    """Return the formats to weigh: those asked for, else the defaults with the user's own behind them (None: no
+    change).
+    """
     if names is not None or not own:
         return names
     return [*defaults, *(fmt.key for fmt in own)]
@@ -161,7 +165,8 @@ def this_chip() -> Device:
     profile = cached_cpu_device(here)
     if profile is None:
         raise UnsupportedError(
-            f"--hw auto: this machine is a CPU ({here.cpu_name}) whose ceilings have not been measured yet; name a chip, e.g. --hw gb10, "
+            f"--hw auto: this machine is a CPU ({here.cpu_name}) whose ceilings have not been measured yet; name a "
+            "chip, e.g. --hw gb10, "
             "or measure: roofline calibrate"
         )
     return profile

@@ -1,8 +1,8 @@
 """A pytest plugin for the processes that `roofline` starts: they stop when the command that started them is gone.
 
-A command that is killed outright (kill -9, out of memory) can stop nobody. Its child holds the reading end of a pipe whose
-writing end only the command has: the end of the file is the end of the command. (Linux's parent-death signal would fire
-when the thread that started the child ends, not the process.)
+A command that is killed outright (kill -9, out of memory) can stop nobody. Its child holds the reading end of a pipe
+whose writing end only the command has: the end of the file is the end of the command. (Linux's parent-death signal
+would fire when the thread that started the child ends, not the process.)
 """
 
 from __future__ import annotations

@@ -23,14 +23,19 @@ _ENDINGS = {
     "sweep": ".csv",
     "tiling": ".png",
 }
-"""Command → ending of the file that it writes where the user names none. A command that writes a folder has no entry."""
+"""Command → ending of the file that it writes where the user names none.
+
+A command that writes a folder has no entry.
+"""
 _CARD = "--card"
 """Option of the report for a picture."""
 
 
 @contextmanager
 def stdout_as_file(args: Sequence[str]) -> Iterator[list[str]]:
-    """Give the arguments with a temporary file in place of `-`; at the end the file is copied to stdout, after an error not."""
+    """Give the arguments with a temporary file in place of `-`; at the end the file is copied to stdout, after an error
+    not.
+    """
     typed = list(args)
     place = _place(typed)
     if place is None:
@@ -65,7 +70,9 @@ def _place(typed: Sequence[str]) -> int | None:
 
 
 class _Messages:
-    """Stderr, where the temporary file is called stdout; lines about other files beside it, which go too, are dropped."""
+    """Stderr, where the temporary file is called stdout; lines about other files beside it, which go too, are
+    dropped.
+    """
 
     def __init__(self, file: str) -> None:
         self._file = file

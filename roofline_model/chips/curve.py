@@ -191,7 +191,9 @@ def curves_to_dict(curves: Iterable[KernelCurve]) -> dict[str, Any]:
 
 
 def curves_from_dict(table: Any, where: str) -> tuple[KernelCurve, ...]:
-    """Return the curves that `curves_to_dict` wrote; raises `DefinitionError` naming `where` and the kernel that is wrong."""
+    """Return the curves that `curves_to_dict` wrote; raises `DefinitionError` naming `where` and the kernel that is
+    wrong.
+    """
     if not isinstance(table, Mapping):
         raise DefinitionError(f"{where}: [calibration.kernels] must be a table, got {shown(table)}")
     return tuple(
@@ -255,8 +257,9 @@ MOST_LOOKS = 5
 PRIOR_POINTS = 4.0
 """Weight of all kernels' scatter in one kernel's own, in points: two or three of its own say little."""
 LOOK_SD_RATIO, PRIOR_LOOKS = 0.12, 10.0
-"""Scatter from look to look until a machine has shown its own, and its weight in looks: on the development machine medians
-of fresh processes of twelve kernels differed by 3 to 29 % (measured 2026-11)."""
+"""Scatter from look to look until a machine has shown its own, and its weight in looks: on the development machine
+medians of fresh processes of twelve kernels differed by 3 to 29 % (measured 2026-11).
+"""
 
 Key = tuple[str, str, tuple[str, ...]]
 
@@ -271,7 +274,8 @@ class TimedCall:
 
 
 def kernel_curves(calls: Iterable[TimedCall], curves_before: Iterable[KernelCurve] = ()) -> tuple[KernelCurve, ...]:
-    """Return one curve per kernel, family and formats, sorted by name: the new look beside those that `curves_before` holds.
+    """Return one curve per kernel, family and formats, sorted by name: the new look beside those that `curves_before`
+    holds.
 
     A curve that no call belongs to is kept as it is. Raises `InvalidValueError` for a time that is not positive and
     finite.

@@ -1,4 +1,5 @@
-"""Memory that can still be used: of a machine, or of its GPU. The one answer that rotation, guards, ceilings and loading ask for.
+"""Memory that can still be used: of a machine, or of its GPU. The one answer that rotation, guards, ceilings and
+loading ask for.
 
 No torch here: a caller that has it hands `torch.cuda` over.
 """
@@ -30,9 +31,10 @@ class CudaMemory(Protocol):
 def free_device_bytes(cuda: CudaMemory) -> int:
     """Return the bytes that kernels on the current GPU can still be given.
 
-    Counts: what the driver calls free, and what torch keeps of tensors that are gone and hands out again. Where memory is shared
-    with the CPU (GB10, Thor, Orin) the driver counts the page cache as used, which the system gives back when asked: the
-    system's own figure stands, if it is larger. Source: CUDA's note on cudaMemGetInfo for Tegra and DGX Spark.
+    Counts: what the driver calls free, and what torch keeps of tensors that are gone and hands out again. Where memory
+    is shared with the CPU (GB10, Thor, Orin) the driver counts the page cache as used, which the system gives back when
+    asked: the system's own figure stands, if it is larger. Source: CUDA's note on cudaMemGetInfo for Tegra and DGX
+    Spark.
     """
     free, _ = cuda.mem_get_info()
     if getattr(cuda.get_device_properties(cuda.current_device()), "is_integrated", 0):
@@ -43,7 +45,8 @@ def free_device_bytes(cuda: CudaMemory) -> int:
 
 
 def free_system_bytes() -> int | None:
-    """Return the bytes that can be used without swapping, of the machine or of the container if that has less; None: not told.
+    """Return the bytes that can be used without swapping, of the machine or of the container if that has less; None:
+    not told.
 
     A container's page cache does not count as used: the kernel takes it back first.
     """

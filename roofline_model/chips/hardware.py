@@ -1,11 +1,12 @@
 """The chip registry: one TOML file per chip, every number with unit, source, status and clock.
 
-A `Device` answers three questions: how fast memory is, how fast each number format computes and by which *path*
-(native unit, emulated on another unit, or dequantised to 16 bit first), and whether a machine at hand is this chip.
-`devices/*.toml` hold the numbers. What a calibration on a busy machine leaves open of its times are findings (`doubts_of`).
+A `Device` answers three questions: how fast memory is, how fast each number format computes and by which *path* (native
+unit, emulated on another unit, or dequantised to 16 bit first), and whether a machine at hand is this chip.
+`devices/*.toml` hold the numbers. What a calibration on a busy machine leaves open of its times are findings
+(`doubts_of`).
 
-A file that was read and checked here (`check_device`: slips of unit, order and sense that a parser cannot see) can be trusted by
-everything else. Its layout (schema 1)::
+A file that was read and checked here (`check_device`: slips of unit, order and sense that a parser cannot see) can be
+trusted by everything else. Its layout (schema 1)::
 
     schema = 1
     key = "gb10"                       # lower case, letters digits dots dashes
@@ -327,7 +328,9 @@ def get_hardware(name: str | Device | Path) -> Device:
 
 
 def _squeezed(name: str) -> str:
-    """Return a chip's name without dashes, underscores, blanks and capitals: `RTX 4090` and `rtx4090` are `rtx-4090`."""
+    """Return a chip's name without dashes, underscores, blanks and capitals: `RTX 4090` and `rtx4090` are
+    `rtx-4090`.
+    """
     return re.sub(r"[-_\s]", "", name.lower())
 
 
@@ -344,7 +347,10 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
     if not scored:
         return (
             None,
-            f"no chip of the registry matches {facts.name!r} (compute capability {facts.compute_capability or 'unknown'})",
+            (
+                f"no chip of the registry matches {facts.name!r} (compute capability "
+                f"{facts.compute_capability or 'unknown'})"
+            ),
         )
     best = max(score for score, _ in scored)
     winners = [device for score, device in scored if score == best]
@@ -742,7 +748,8 @@ def device_from_profile(profile: Mapping[str, Any]) -> Device:
     except (AttributeError, KeyError, TypeError) as error:
         key = profile.get("key", "?") if isinstance(profile, Mapping) else "?"
         raise DefinitionError(
-            f"the stored profile of {key!r} cannot be read ({error}); it was written by another version of roofline-bench"
+            f"the stored profile of {key!r} cannot be read ({error}); it was written by another version of "
+            "roofline-bench"
         ) from None
 
 
@@ -872,7 +879,9 @@ def ceilings_doubt(hardware: str, calibration: Calibration) -> Finding:
 
 
 def doubt_of_times(device: Device) -> Finding | None:
-    """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing does."""
+    """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing
+    does.
+    """
     calibration = device.calibration
     if calibration is None or not calibration.kernels_disturbed_by:
         return None

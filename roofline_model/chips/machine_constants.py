@@ -78,7 +78,8 @@ class Constant:
 
 
 def constant_of_times(seconds: Sequence[float], work: float | None = None, *, kernel: str = "") -> Constant:
-    """Return the constant of repeated timings: seconds per unit of `work` when it is None, else `work` per second as B/s.
+    """Return the constant of repeated timings: seconds per unit of `work` when it is None, else `work` per second as
+    B/s.
 
     The 95th percentile is the nearest rank, so that it is a time that happened.
     """

@@ -1,8 +1,9 @@
-"""The spine of every answer: estimate → times → option → ranking. Frozen values; what they mean in words is a surface's matter.
+"""The spine of every answer: estimate → times → option → ranking. Frozen values; what they mean in words is a surface's
+matter.
 
-A question (which format for this shape, this model, this stored run?) is answered by a `Ranking`: its options in order, the
-baseline that speed-ups refer to, the option to take, and what was excluded with the finding that says why. `recommend/`
-builds them; every surface renders them.
+A question (which format for this shape, this model, this stored run?) is answered by a `Ranking`: its options in order,
+the baseline that speed-ups refer to, the option to take, and what was excluded with the finding that says why.
+`recommend/` builds them; every surface renders them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from roofline_model.core.finding import Finding, finding, findings_text
 from roofline_model.core.units import format_time
 
 Source = Literal["measured", "expected", "ceilings", "ideal"]
-"""measured: a clock said it. expected: what a good kernel takes. ceilings: what this machine's measured ceilings allow, a
-lower bound of kernels that nobody timed. ideal: speed of light, `max(bytes / bandwidth, FLOPs / peak)`."""
+"""measured: a clock said it. expected: what a good kernel takes. ceilings: what this machine's measured ceilings allow,
+a lower bound of kernels that nobody timed. ideal: speed of light, `max(bytes / bandwidth, FLOPs / peak)`.
+"""
 BOUNDS: frozenset[Source] = frozenset({"ceilings", "ideal"})
 """Sources that bound a time from below."""
 NO_RESULT = ("disturbed-result", "disturbed-results", "implausible-gain", "implausible-baseline")
@@ -43,7 +45,9 @@ class Estimate:
     provenance: str = ""
     """fitted, transferred-sibling, …, measured-here, datasheet, …; of a measured time the run it is of."""
     half_width_ratio: float | None = None
-    """± of a table: half the interval by the estimate it is of, which for a measured time is the mean of its processes."""
+    """± of a table: half the interval by the estimate it is of, which for a measured time is the mean of its
+    processes.
+    """
     is_sample_range: bool = field(default=False, metadata=NOT_IN_JSON)
     """Whether the ends are the range of samples that are too few for an interval: that is narrower than one of 95 %."""
 
@@ -110,8 +114,9 @@ class Loss:
     source: LossSource
     """reference: it is the original. estimated: from gradients. claimed: published, of this model or of others."""
     pct: float | None = None
-    """What limits and ties go by, in percent: rise of perplexity, or drop of task accuracy (`metric`); of a claim the upper end.
-    None where nothing comparable is known."""
+    """What limits and ties go by, in percent: rise of perplexity, or drop of task accuracy (`metric`); of a claim the
+    upper end. None where nothing comparable is known.
+    """
     low_pct: float | None = None
     """Lower end of a claimed range, or of the 95 % interval of what was measured, percent."""
     high_pct: float | None = None
@@ -149,8 +154,9 @@ class Memory:
     """What an option has to hold."""
 
     total_bytes: float
-    """Of a product its operands (or the weights of the whole model, when its size is given); of a model weights, cache and
-    activations."""
+    """Of a product its operands (or the weights of the whole model, when its size is given); of a model weights, cache
+    and activations.
+    """
     weight_bytes: float | None = None
     cache_bytes: float | None = None
     activation_bytes: float | None = None
@@ -202,12 +208,15 @@ class Trust:
     is_over_doubt: bool = False
     """Whether its measured speed-up is over a baseline whose time is in doubt."""
     speedup_night_count: int | None = None
-    """Nights that measured both option and baseline, whose median ratio the speed-up is, where the two rest on different runs; 0: no
-    night measured both, it is the ratio of two runs. None: both rest on the same runs."""
+    """Nights that measured both option and baseline, whose median ratio the speed-up is, where the two rest on
+    different runs; 0: no night measured both, it is the ratio of two runs. None: both rest on the same runs.
+    """
     is_speedup_disturbed: bool = False
     """Whether each of these nights is in doubt."""
     speedup_low_ratio: float | None = None
-    """Ends of the 95 % interval of a measured speed-up, by both times; None where one has no interval, or of other runs."""
+    """Ends of the 95 % interval of a measured speed-up, by both times; None where one has no interval, or of other
+    runs.
+    """
     speedup_high_ratio: float | None = None
 
     @property
@@ -336,8 +345,9 @@ class Question:
 
 
 AlternativeRole = Literal["riskier", "lower-loss", "safest"]
-"""riskier: faster, or the only thing that fits, and loses more than the limit. lower-loss: within the default limit, where the
-caller allowed more. safest: loses nothing, or least of what keeps the limits."""
+"""riskier: faster, or the only thing that fits, and loses more than the limit. lower-loss: within the default limit,
+where the caller allowed more. safest: loses nothing, or least of what keeps the limits.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Read and write the text of a definition file (chip, format, strategy, losses) that a user names, and nothing that is not one.
+"""Read and write the text of a definition file (chip, format, strategy, losses) that a user names, and nothing that is
+not one.
 
 A path may come from a command line or an environment variable, so it may be a FIFO that never answers, a device that
 never ends, or a file of any size and depth. Everything refused here is refused in one line.

@@ -20,7 +20,9 @@ from typing import Any
 
 
 class RooflineError(Exception):
-    """An error that the user can correct. `str(error)` is one line; `slug` names its section in docs/reference/errors.md."""
+    """An error that the user can correct. `str(error)` is one line; `slug` names its section in
+    docs/reference/errors.md.
+    """
 
     slug = "error"
 
@@ -116,14 +118,19 @@ def _rebuilt(kind: type[RooflineError], message: str, state: dict[str, Any]) -> 
 _NEAR_RATIO = 0.4
 """Edits per typed character, at most, of a name that is near."""
 _INSERTION_COST = 0.4
-"""Of a character that the user left out: people shorten names (`llama-9b` for `llama-3.1-8b`). Any other edit costs 1."""
+"""Of a character that the user left out: people shorten names (`llama-9b` for `llama-3.1-8b`).
+
+Any other edit costs 1.
+"""
 _LONGEST_TYPED = 80
 _MOST_COMPARED = 200
 """Names that are compared edit by edit: those that lack fewest of the typed characters."""
 
 
 def nearest_names(asked: str, known_names: Iterable[str], count: int = 3) -> list[str]:
-    """Return up to `count` known names that are a few edits from `asked` or contain it, nearest first; case does not count."""
+    """Return up to `count` known names that are a few edits from `asked` or contain it, nearest first; case does not
+    count.
+    """
     typed = asked.lower()[:_LONGEST_TYPED]
     limit = max(_NEAR_RATIO * len(typed), 2 * _INSERTION_COST)
     letters = Counter(typed)

@@ -24,7 +24,9 @@ from roofline_model.core.units import (
 )
 
 Severity = Literal["info", "caution", "warning"]
-"""info: context. caution: weakens the number it stands beside. warning: do not act on the number before this is settled."""
+"""info: context. caution: weakens the number it stands beside. warning: do not act on the number before this is
+settled.
+"""
 SEVERITIES: tuple[Severity, ...] = ("warning", "caution", "info")
 """Most severe first."""
 Value = str | int | float | bool | tuple[str, ...]
@@ -194,7 +196,9 @@ def first_with(findings: Iterable[Finding], code: str) -> Finding | None:
 
 
 def stored_form(item: Finding) -> dict[str, Any]:
-    """Return the finding as databases and exports keep it: code, subject and values; severity and words are the catalog's."""
+    """Return the finding as databases and exports keep it: code, subject and values; severity and words are the
+    catalog's.
+    """
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in item.values}
     return {"code": item.code, "subject": item.subject, "values": values}
 
@@ -258,7 +262,8 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 
 
 def value_text(name: str, value: Value) -> str:
-    """Return a value as a surface prints it: `time_s` with its prefix, `_ratio` in percent, `_pct` as it is, lists joined.
+    """Return a value as a surface prints it: `time_s` with its prefix, `_ratio` in percent, `_pct` as it is, lists
+    joined.
 
     >>> value_text("time_s", 3.2e-5), value_text("loss_pct", 1.53), value_text("formats", ("INT4", "NVFP4"))
     ('32 µs', '1.53 %', 'INT4, NVFP4')

@@ -19,7 +19,9 @@ _MISSING = "–"
 
 
 def ranking_line(ranking: Ranking) -> str:
-    """Return question, choice and counts: `<ModelRanking llama-3.1-8b on gb10: FP8 (W8A8) 37.47 ms, 6 options, 9 excluded>`."""
+    """Return question, choice and counts: `<ModelRanking llama-3.1-8b on gb10: FP8 (W8A8) 37.47 ms, 6 options, 9
+    excluded>`.
+    """
     question, choice = ranking.question, ranking.choice
     took = "no choice" if choice is None else f"{_name(choice, ranking)} {format_time(choice.estimate.time_s)}"
     return (

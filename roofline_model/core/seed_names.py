@@ -1,4 +1,6 @@
-"""The original documents' names for the figures of a prediction: read-only, beside the SI fields that hold the truth."""
+"""The original documents' names for the figures of a prediction: read-only, beside the SI fields that hold the
+truth.
+"""
 
 from __future__ import annotations
 

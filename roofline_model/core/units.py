@@ -69,7 +69,9 @@ def format_bytes(size_bytes: float | None, digits: int = 3) -> str:
 
 
 def format_memory(size_bytes: float | None, digits: int = 4) -> str:
-    """Print what a model or a file takes in decimal units (kB, MB, GB), as limits and datasheets have it; missing → `–`."""
+    """Print what a model or a file takes in decimal units (kB, MB, GB), as limits and datasheets have it; missing →
+    `–`.
+    """
     if size_bytes is None:
         return "–"
     for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -107,7 +109,9 @@ def format_quantity(value: float, unit: str) -> str:
 
 
 def format_achieved(bound: str, bandwidth_bytes_per_s: float | None, rate_flops_per_s: float | None) -> str:
-    """Print the rate that a bound is about: bandwidth when memory limits, FLOP/s when arithmetic does; missing → `–`."""
+    """Print the rate that a bound is about: bandwidth when memory limits, FLOP/s when arithmetic does; missing →
+    `–`.
+    """
     return format_bandwidth(bandwidth_bytes_per_s) if bound == "memory" else format_flops(rate_flops_per_s, 3)
 
 
@@ -119,11 +123,14 @@ def format_percent(ratio: float | None, digits: int = 1, signed: bool = False) -
 
 
 LARGEST_SHARED = 999.995
-"""From here on two decimals print as `1000.00`: a table never says 3054.17 µs in one column and 3.222 ms in the next."""
+"""From here on two decimals print as `1000.00`: a table never says 3054.17 µs in one column and 3.222 ms in the
+next.
+"""
 
 
 def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
-    """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at all.
+    """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at
+    all.
 
     That of the smallest time, unless the largest would take four digits before the point: [8.4e-6], [0.19e-3] → µ;
     [9.7e-6], [1.07e-3] → m.

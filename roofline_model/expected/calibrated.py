@@ -1,4 +1,5 @@
-"""Times of a call by a machine's own calibration, and what a measurement of it changes in constants that were lent to it.
+"""Times of a call by a machine's own calibration, and what a measurement of it changes in constants that were lent to
+it.
 
 A call by its ceilings (not the model of a good kernel), or by the curve of the very kernel where it was timed:
 
@@ -129,7 +130,9 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
 
 
 def _undisturbed(calibration: Calibration) -> Calibration:
-    """Return the constants to predict with: those of a busy machine with their best repetition in place of the median."""
+    """Return the constants to predict with: those of a busy machine with their best repetition in place of the
+    median.
+    """
     if not calibration.disturbed_by:
         return calibration
 
@@ -249,7 +252,8 @@ class KernelTime:
 
 
 def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None) -> KernelTime | None:
-    """Return the time of `work` by the curve of `kernel`, or of the fastest measured kernel; None where none was measured.
+    """Return the time of `work` by the curve of `kernel`, or of the fastest measured kernel; None where none was
+    measured.
 
     A kernel without a curve of its own (a user's) is held against the fastest one that does the same work. Products
     that were only timed with a result of another format (`torch._int_mm` leaves 32 bits) are known by that one, and say
@@ -325,7 +329,9 @@ class KnownDram:
 
 
 def known_dram(device: Device, bandwidth_bytes_per_s: float, lenders: Sequence[str]) -> KnownDram | None:
-    """Return what this machine measured, else what was published, over `bandwidth_bytes_per_s`; None where nothing is known."""
+    """Return what this machine measured, else what was published, over `bandwidth_bytes_per_s`; None where nothing is
+    known.
+    """
     share = measured_share(device, bandwidth_bytes_per_s)
     if share is not None:
         return KnownDram(share, True, None)

@@ -52,7 +52,9 @@ FAMILIES: dict[str, FamilyRules] = {
 }
 
 WEIGHT_ONLY_L2 = (0.75, 12.0, 0.5, 0.0)
-"""`l2_share_ratio`, `l2_edge_factor`, `output_l2_share_ratio`, `clock_loss_ratio` of weight-only kernels, on every chip."""
+"""`l2_share_ratio`, `l2_edge_factor`, `output_l2_share_ratio`, `clock_loss_ratio` of weight-only kernels, on every
+chip.
+"""
 
 # Compute capability → family: parts of one generation share the tensor instruction, hence the kernels.
 _FAMILY_OF = {
@@ -70,7 +72,8 @@ def family_of_architecture(architecture: str) -> str:
     family = _FAMILY_OF.get(match.group(1)) if match else None
     if family is None:
         raise UnsupportedError(
-            f"no expected-time constants for architecture {architecture[:60]!r}; known families: {', '.join(FAMILIES)}. "
+            f"no expected-time constants for architecture {architecture[:60]!r}; known families: "
+            f"{', '.join(FAMILIES)}. "
             "The ideal time is used; `roofline calibrate` or `roofline fit` gives this chip constants of its own."
         )
     return family
@@ -85,9 +88,13 @@ def family_rules(family: str) -> FamilyRules:
 
 
 LIKE_RATIO = 1.5
-"""Chips of one family whose SM counts and FLOPs per clock and SM differ by less are one design with another memory or clock."""
+"""Chips of one family whose SM counts and FLOPs per clock and SM differ by less are one design with another memory or
+clock.
+"""
 NEAR_FAMILIES = frozenset({"sm89", "sm120"})
-"""The newer mma.sync families: the same instructions, an L2 in one piece. What one lends the other is as good as within a family."""
+"""The newer mma.sync families: the same instructions, an L2 in one piece. What one lends the other is as good as within
+a family.
+"""
 
 
 class SizedChip(Protocol):
@@ -198,5 +205,6 @@ def fitted_numbers(chip: ChipSpec, fitted: ChipSpec) -> ChipSpec:
 
 def _missing(device: Device, what: str, where: str) -> NoReturn:
     raise UnsupportedError(
-        f"no expected time for {device.key}: its file gives no {what}. Add it to {where}, with a source; the ideal time is used."
+        f"no expected time for {device.key}: its file gives no {what}. Add it to {where}, with a source; the ideal "
+        "time is used."
     )

@@ -1,4 +1,5 @@
-"""Where the time went: the difference between the ideal and a measured time, split into named parts that add up exactly.
+"""Where the time went: the difference between the ideal and a measured time, split into named parts that add up
+exactly.
 
 The parts telescope. Each step makes the model a little more real and is credited with what that adds:
 
@@ -41,8 +42,9 @@ PARTS = (
 """The parts of a measured time, in the order of the split. Their names for readers: `reports/cases/errors.py`."""
 
 PASS_PART = "part:"
-"""Terms of a whole model's pass that begin so are its kernels' own times (and the host's): they add up to the expected time,
-and a gap is not split by them."""
+"""Terms of a whole model's pass that begin so are its kernels' own times (and the host's): they add up to the expected
+time, and a gap is not split by them.
+"""
 
 _ADDED = ("cast", "split", "waves", "dequantize")
 """Terms of the expected model that add to the time of the kernel's main loop."""
@@ -51,8 +53,9 @@ CLOCK_BOUND = ("tensor", "exp", "l2", "sm", "latency", "serial", "waves")
 """Terms whose constants the model keeps per clock of the SMs (transferred constants of products and attention)."""
 
 NORM_ORDER = 4
-"""p of the norm that joins overlapping terms. Stored predictions do not keep theirs: it is 4 everywhere but in FP8 products
-(3), where this moves at most 1 % of the time between `clock` and `unexplained` down to a clock of 0.9."""
+"""p of the norm that joins overlapping terms. Stored predictions do not keep theirs: it is 4 everywhere but in FP8
+products (3), where this moves at most 1 % of the time between `clock` and `unexplained` down to a clock of 0.9.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,9 @@ def _steps(
 
 
 def _clock_s(terms: Mapping[str, float], time_s: float, clock_ratio: float) -> float:
-    """Return what a clock of `clock_ratio` times the nominal one adds to `time_s`, the time of `terms` (module docstring)."""
+    """Return what a clock of `clock_ratio` times the nominal one adds to `time_s`, the time of `terms` (module
+    docstring).
+    """
     together = {name: terms[name] for name in NORM_PARTS if terms.get(name, 0.0) > 0 and name not in _ADDED}
     alone = {name: seconds for name, seconds in terms.items() if name not in together}
     stretch = 1 / clock_ratio - 1

@@ -1,8 +1,8 @@
 """Smooth surfaces over sizes: what formulas leave over, on a coarse grid that is linear between its knots in log2.
 
 Certain shapes run on kernels that a library chose badly; such choices run in ridges over the sizes. The logarithm of
-measured over predicted is therefore described by grid values, fitted with a penalty on their size and slope: without rows
-nearby it is 0, and one row moves little. A grid value is a mean over many rows; no row can be read back.
+measured over predicted is therefore described by grid values, fitted with a penalty on their size and slope: without
+rows nearby it is 0, and one row moves little. A grid value is a mean over many rows; no row can be read back.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 SIZE_PENALTY = 0.1
 SLOPE_PENALTY = 0.1
-"""Weight of a squared grid value and of a squared difference of neighbours, in rows; chosen under cross-validation by site
-(343, 729 and 1,452 knots and penalties from 0.03 to 1 differ by less than 0.1 points on products)."""
+"""Weight of a squared grid value and of a squared difference of neighbours, in rows; chosen under cross-validation by
+site (343, 729 and 1,452 knots and penalties from 0.03 to 1 differ by less than 0.1 points on products).
+"""
 ROBUST_LOG = 0.1
 """Residuals beyond this count in proportion to their size, not its square."""
 LARGEST_LOG = 0.7
@@ -92,7 +93,9 @@ class Grid:
         return tuple(float(f"{value:.3f}") + 0.0 for value in limited)
 
     def corners(self, sizes: Sequence[Numbers]) -> list[tuple[Any, Numbers]]:
-        """Return the (grid index, weight) of the 2^axes knots around each row, each an array; numbers of a single row."""
+        """Return the (grid index, weight) of the 2^axes knots around each row, each an array; numbers of a single
+        row.
+        """
         import numpy as np
 
         corners: list[tuple[Any, Numbers]] = [(0, 1.0)]

@@ -1,8 +1,8 @@
 """80 % intervals: factors on the expected time by regime, and what each step of a transfer adds to them.
 
-A regime is the number of rows (m ≤ 16, 17 to 256, more) and whether the launch floor rules (time ≤ 1.6 floors) or the body.
-Factors are quantiles of measured over predicted, on rows the constants were not fitted on: 9.3 and 90.7 %, and not 10 and
-90 %, because the quantiles of a sample hold less than 80 % of the next one (`fitting/cross_validation.py`).
+A regime is the number of rows (m ≤ 16, 17 to 256, more) and whether the launch floor rules (time ≤ 1.6 floors) or the
+body. Factors are quantiles of measured over predicted, on rows the constants were not fitted on: 9.3 and 90.7 %, and
+not 10 and 90 %, because the quantiles of a sample hold less than 80 % of the next one (`fitting/cross_validation.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class IntervalTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, tuple[float, float]]) -> IntervalTable:
-        """Return the table of a mapping regime → (low, high); raises `InvalidValueError` for a missing or unknown one."""
+        """Return the table of a mapping regime → (low, high); raises `InvalidValueError` for a missing or unknown
+        one.
+        """
         if set(pairs) != set(REGIMES):
             odd = sorted(set(pairs) ^ set(REGIMES))
             raise InvalidValueError(
@@ -94,11 +96,12 @@ DRIFT: Mapping[str, float] = MappingProxyType(
 )
 """Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the interval of the chips that lend.
 
-Estimated so that chips left out whole are covered to 80 % on average (`fitting/transfer_drift.py`, 2026-11-21): near, between
-sm89 and sm120 (4 transfers to 2 chips); far, to another family, 16-bit (18 transfers to 5 chips; the class of the lender
-makes no difference) and FP8 (10 to 4); format, a kernel family that only other chips were measured with, leaning on
-this chip's own (6 to 4). Within a family there is no pair in the rows: near holds for another product of it, too, and
-sibling is what eight published ceilings of pairs of sister chips differ by (docs/theory/validation.md)."""
+Estimated so that chips left out whole are covered to 80 % on average (`fitting/transfer_drift.py`, 2026-11-21): near,
+between sm89 and sm120 (4 transfers to 2 chips); far, to another family, 16-bit (18 transfers to 5 chips; the class of
+the lender makes no difference) and FP8 (10 to 4); format, a kernel family that only other chips were measured with,
+leaning on this chip's own (6 to 4). Within a family there is no pair in the rows: near holds for another product of it,
+too, and sibling is what eight published ceilings of pairs of sister chips differ by (docs/theory/validation.md).
+"""
 
 
 def drift_of(steps: Iterable[str], kernel_family: str, drift: Mapping[str, float] = DRIFT) -> float:
@@ -134,8 +137,9 @@ ACROSS_FAMILIES: Mapping[str, IntervalTable] = MappingProxyType(
         "WO": IntervalTable((0.65, 0.81, 0.69, 0.79, 0.74, 0.82), (1.55, 1.45, 1.35, 1.35, 1.32, 1.24)),
     }
 )
-"""Factors where nothing is known of the constants but the kernel family: 10 and 90 % quantiles of measured over predicted
-over every chip of the 18,000 rows left out in turn (2026-11-21), rounded outwards. WO: weight-only kernels."""
+"""Factors where nothing is known of the constants but the kernel family: 10 and 90 % quantiles of measured over
+predicted over every chip of the 18,000 rows left out in turn (2026-11-21), rounded outwards. WO: weight-only kernels.
+"""
 
 
 def across_families(kernel_family: str) -> IntervalTable:

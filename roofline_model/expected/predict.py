@@ -2,8 +2,8 @@
 
 GEMM and GEMV on NVIDIA GPUs come from `products/`, attention from `attention/`; a machine without such constants
 answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it was
-timed; ceilings alone are none (`kernels/known_kernels.py`). No answer is None, with a reason. Many products of one shape are
-priced together (`ExpectedTimes`).
+timed; ceilings alone are none (`kernels/known_kernels.py`). No answer is None, with a reason. Many products of one
+shape are priced together (`ExpectedTimes`).
 
 **Never below the ideal time.** An expected time of cold operands is never below their ideal time, nor its interval, nor
 a part below the roof of its unit. The tables that constants are fitted to rotate over copies of the weights only:
@@ -389,8 +389,9 @@ def arrays_raised_to_ideal(
 
 
 LARGEST_FITTED_FLOPS = 1.879e13
-"""FLOPs of the largest of the 18,000 fitted products (M up to 32,768, N and K up to 65,536; 7 to 99 ms). Source: the measured
-tables of docs/theory/validation.md; 2026-11-22."""
+"""FLOPs of the largest of the 18,000 fitted products (M up to 32,768, N and K up to 65,536; 7 to 99 ms). Source: the
+measured tables of docs/theory/validation.md; 2026-11-22.
+"""
 
 
 def extrapolation(work: Operator, provenance: str) -> Finding | None:
@@ -413,7 +414,9 @@ class _Priced:
     """Formats on a chip, and how those of them that the fitted model knows are priced together."""
 
     roofs: tuple[ProductRoof | None, ...]
-    """One per triple of formats; None: it is asked for by itself (a machine's own calibration, or both operands widened)."""
+    """One per triple of formats; None: it is asked for by itself (a machine's own calibration, or both operands
+    widened).
+    """
     models: ProductModels | None
     """Of the triples with a roof, in their order; None where there is none."""
     unknown: frozenset[int]
@@ -465,15 +468,17 @@ class ExpectedTimes:
 
 
 def _is_product(case: Case) -> bool:
-    """Return whether a case is a product with its sizes: a kernel of somebody's own may be called one and have others."""
+    """Return whether a case is a product with its sizes: a kernel of somebody's own may be called one and have
+    others.
+    """
     return case.op in PRODUCTS and {"M", "N", "K"} <= dict(case.shape).keys()
 
 
 def expected_times(device: Device) -> ExpectedTimes:
     """Return the function that gives the expected time of a product on `device`, for `recommend_quantization(times=…)`.
 
-    The function returns None for other operators than gemv and gemm, for chips without expected times, and where only the
-    ceilings of a calibrated machine are known. The recommendation then uses the ideal time, and a finding says so.
+    The function returns None for other operators than gemv and gemm, for chips without expected times, and where only
+    the ceilings of a calibrated machine are known. The recommendation then uses the ideal time, and a finding says so.
     """
     return ExpectedTimes(device)
 

@@ -12,7 +12,9 @@ from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 
 NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "dequantize")
-"""Terms that run at the same time: the model joins them by a p-norm, so each alone says how long it would take alone."""
+"""Terms that run at the same time: the model joins them by a p-norm, so each alone says how long it would take
+alone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ def with_library(
 
 
 def binding_of(parts: Mapping[str, Numbers], time_s: Numbers) -> list[str]:
-    """Return the name of the part that explains each time: `launch` where it is at least half, else the longest other."""
+    """Return the name of the part that explains each time: `launch` where it is at least half, else the longest
+    other.
+    """
     names = [name for name in parts if name not in ("launch", "library")]
     if isinstance(time_s, float):
         is_launch = parts.get("launch", 0.0) >= 0.5 * time_s
@@ -116,11 +120,13 @@ class ExpectedPrediction:
     high_s: float
     """Upper end of the 80 % interval, seconds: one measured time in ten is expected above."""
     parts: tuple[tuple[str, float], ...]
-    """Part → seconds; they sum to `time_s`. Terms that overlap share their joint time: the side of the roof that binds gets its
-    ideal time at least, the others what they add."""
+    """Part → seconds; they sum to `time_s`. Terms that overlap share their joint time: the side of the roof that binds
+    gets its ideal time at least, the others what they add.
+    """
     binding: str
-    """What takes longest: launch where that is at least half of the time, else the longest of the `terms`: dram, tensor, l2, sm,
-    latency, …"""
+    """What takes longest: launch where that is at least half of the time, else the longest of the `terms`: dram,
+    tensor, l2, sm, latency, …
+    """
     kernel: str
     """The kernel that the model chose: `128x256x1` (tile and split-K), `gemv`, …"""
     provenance: str
@@ -132,9 +138,13 @@ class ExpectedPrediction:
     model_version: str = EXPECTED_VERSION
     """Changes when the same question would get another expected time."""
     covered_ops: tuple[str, ...] = ()
-    """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
+    """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention
+    module.
+    """
     is_cache_unsplit: bool = False
-    """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs idle."""
+    """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs
+    idle.
+    """
 
     def __repr__(self) -> str:
         return (

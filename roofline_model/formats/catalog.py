@@ -31,7 +31,8 @@ Kind = Literal["float", "int", "table"]
 MAX_NAME_CHARS = 40
 """Longest name of a user's format; it becomes part of test ids and column heads."""
 
-# Written out, because asking numpy and ml_dtypes would import them: names of either that can hold an element or a scale.
+# Written out, because asking numpy and ml_dtypes would import them: names of either that can hold an element or a
+# scale.
 _DTYPE_NAMES = (
     "bool",
     "int8",
@@ -333,7 +334,10 @@ def get_format(name: str | NumberFormat) -> NumberFormat:
             str(name),
             formats,
             aliases=(alias for number_format in formats.values() for alias in number_format.aliases),
-            fix=f"{_widths_hint(str(name))}`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours.",
+            fix=(
+                f"{_widths_hint(str(name))}`roofline formats` lists them with their aliases; --formats-file FILE.toml "
+                "adds yours."
+            ),
         )
     return fmt
 
@@ -386,7 +390,8 @@ def _check_names(formats: Sequence[NumberFormat]) -> None:
         for name in (fmt.key, *fmt.aliases):
             if not name or not all(ch.isascii() and (ch.isalnum() or ch in "._") for ch in name):
                 raise DefinitionError(
-                    f"format name {shown(name)}: use letters, digits, dots and underscores only (it becomes part of test ids)"
+                    f"format name {shown(name)}: use letters, digits, dots and underscores only (it becomes part of "
+                    "test ids)"
                 )
             if len(name) > MAX_NAME_CHARS:
                 raise DefinitionError(f"format name {shown(name)} is longer than {MAX_NAME_CHARS} characters")
@@ -476,7 +481,8 @@ def _check_element(where: str, values: dict[str, Any]) -> None:
     parts = values.get("exponent_bits", 0) + values.get("mantissa_bits", 0)
     if parts > values["element_bits"]:
         raise DefinitionError(
-            f"{where}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits {shown(values['element_bits'])}"
+            f"{where}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits "
+            f"{shown(values['element_bits'])}"
         )
     _check_dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
     largest = values.get("max_value", 1.0)
@@ -579,7 +585,8 @@ def attention_name(cache: str, query: str) -> str:
 
 
 def operands_label(weight: str, activation: str) -> str:
-    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4.
+    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in
+    INT4.
 
     `–` where this process has not loaded a format.
     """

@@ -1,18 +1,21 @@
-"""What rounding explains: how far an element of a right result may lie from the exact one. Nothing here is tuned on kernels.
+"""What rounding explains: how far an element of a right result may lie from the exact one. Nothing here is tuned on
+kernels.
 
-An element of a product is a sum of K terms, exact value x, and s² is the sum of the squared terms (the size of a sum of random
-signs). A right kernel is off by
+An element of a product is a sum of K terms, exact value x, and s² is the sum of the squared terms (the size of a sum of
+random signs). A right kernel is off by
 
 - the rounding of its result: at most u·|x|, u the unit roundoff of the format (IEEE 754: half a step);
-- the rounding of its running sums. A partial sum after j of K terms has the mean square (j/K)²·x² + (j/K)(1 − j/K)·s² (terms in
-  an order that does not depend on their signs); K roundings of it, each up to u of it and of either sign, spread the result by
-  u·√K·√(x²/3 + s²/6): the √K law, with λ of these spreads exceeded by one element with the probability 2·exp(−λ²/2) at most
-  (Hoeffding's inequality; N. Higham and T. Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci.
-  Comput. 41(5), 2019);
-- the rounding of operands that it narrows or decodes on the way: u of every term, of either sign, which spreads the result by u·s;
+- the rounding of its running sums. A partial sum after j of K terms has the mean square (j/K)²·x² + (j/K)(1 − j/K)·s²
+  (terms in an order that does not depend on their signs); K roundings of it, each up to u of it and of either sign,
+  spread the result by u·√K·√(x²/3 + s²/6): the √K law, with λ of these spreads exceeded by one element with the
+  probability 2·exp(−λ²/2) at most (Hoeffding's inequality; N. Higham and T. Mary, "A new approach to probabilistic
+  rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019);
+- the rounding of operands that it narrows or decodes on the way: u of every term, of either sign, which spreads the
+  result by u·s;
 - what it cuts off instead of rounding: always in the same direction, hence in proportion to |x|.
 
-λ is stated by how many elements are looked at, and by how often a right kernel may fail: once in `1 / FALSE_ALARM_RATIO` checks.
+λ is stated by how many elements are looked at, and by how often a right kernel may fail: once in `1 /
+FALSE_ALARM_RATIO` checks.
 """
 
 from __future__ import annotations
@@ -85,7 +88,8 @@ class Rounding:
 
     def systematic_ratio(self, K: int) -> float:
         """Return the largest error of one direction, as a ratio of |x|."""
-        # Cut sums lose half a step on average, of partial sums that are half of x on average; twice that, for uneven terms.
+        # Cut sums lose half a step on average, of partial sums that are half of x on average; twice that, for uneven
+        # terms.
         return self.cut_ratio + (self._steps(K) * self.sums_ratio / 2 if self.sums_are_cut else 0.0)
 
     def _steps(self, K: int) -> float:
@@ -100,15 +104,18 @@ def unit_roundoff(format_key: str) -> float:
 
 
 def spreads_allowed(count: int) -> float:
-    """Return λ: how many spreads the largest of `count` numbers may be off, once in `1 / FALSE_ALARM_RATIO` checks beyond."""
+    """Return λ: how many spreads the largest of `count` numbers may be off, once in `1 / FALSE_ALARM_RATIO` checks
+    beyond.
+    """
     return math.sqrt(2 * math.log(2 * max(1, count) / FALSE_ALARM_RATIO))
 
 
 def mean_square_allowed(count: int) -> float:
-    """Return what the mean of `count` squared errors may be, each as a ratio of its spread, as rarely exceeded as a single one.
+    """Return what the mean of `count` squared errors may be, each as a ratio of its spread, as rarely exceeded as a
+    single one.
 
-    Source: D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian random vectors", Electron. Commun.
-    Probab. 17, 2012.
+    Source: D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian random vectors",
+    Electron. Commun. Probab. 17, 2012.
     """
     rarity = -math.log(FALSE_ALARM_RATIO) / max(1, count)
     return 1 + 2 * math.sqrt(rarity) + 2 * rarity

@@ -1,4 +1,5 @@
-"""Ideal predictions of a decoder layer's operators by name, beside `predict_gemv` and `predict_gemm` of `ideal/roofline.py`.
+"""Ideal predictions of a decoder layer's operators by name, beside `predict_gemv` and `predict_gemm` of
+`ideal/roofline.py`.
 
 Argument order and defaults follow the original documents: the chip first, sizes, then one `precision` for everything;
 keywords give weights, cache and output formats of their own. For other operators: `predict(rope(…), "gb10")`.
@@ -36,8 +37,8 @@ def predict_attention(
 ) -> Prediction:
     """Return the ideal prediction of fused attention: `seq_len` new tokens against `kv_len` keys (default: as many).
 
-    Q is (B, Hq, Sq, D), K and V are (B, Hkv, Skv, D). Decode is seq_len=1 with kv_len=context. `num_kv_heads` defaults to
-    `num_heads` (no grouping).
+    Q is (B, Hq, Sq, D), K and V are (B, Hkv, Skv, D). Decode is seq_len=1 with kv_len=context. `num_kv_heads` defaults
+    to `num_heads` (no grouping).
     """
     work = attention(
         batch,

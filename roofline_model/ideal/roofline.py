@@ -33,8 +33,9 @@ ideal-2: a warm case that fills more than `WARM_CACHE_SHARE` of the last-level c
 """
 
 WARM_CACHE_SHARE = 0.75
-"""Share of the last-level cache up to which operands are taken to stay in it: the rest holds code, stack and other data,
-and a hashed or divided cache evicts before it is full."""
+"""Share of the last-level cache up to which operands are taken to stay in it: the rest holds code, stack and other
+data, and a hashed or divided cache evicts before it is full.
+"""
 
 Bound = Literal["memory", "compute"]
 
@@ -317,7 +318,9 @@ def _widened(work: Operator | OpCost) -> dict[str, str] | None:
 
 
 def _path_finding(device: Device, path: ComputePath) -> Finding | None:
-    """Return why another unit than the format's own computes; None for a native path, or one without a stated reason."""
+    """Return why another unit than the format's own computes; None for a native path, or one without a stated
+    reason.
+    """
     if path.kind == "native":
         return None
     if not device.declares(path.format):
@@ -373,7 +376,8 @@ class ProductRoof:
 
 
 def with_storage(prediction: Prediction, weight: FormatLike, activation: FormatLike) -> Prediction:
-    """Return the ideal prediction of `product_of_pair` with a finding on how its weight is counted, where that needs one.
+    """Return the ideal prediction of `product_of_pair` with a finding on how its weight is counted, where that needs
+    one.
 
     A unit that multiplies the format takes it as it is: none.
     """

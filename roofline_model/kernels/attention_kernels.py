@@ -1,9 +1,9 @@
 """The catalog of attention kernels: name, versions, the chips that run each, and the model that answers for it there.
 
-Two kinds of model answer (`expected/attention/predict.py`). `trtllm` is fitted to measured calls of TensorRT-LLM's attention
-module, per chip. `fa1` … `fa4` are the analytical models of the FlashAttention kernels: work counted, a few constants from
-published rates. cuDNN and FlashInfer have no model of their own: the model of the kernel they run, or of the one that is
-written with the same matrix instruction, stands in.
+Two kinds of model answer (`expected/attention/predict.py`). `trtllm` is fitted to measured calls of TensorRT-LLM's
+attention module, per chip. `fa1` … `fa4` are the analytical models of the FlashAttention kernels: work counted, a few
+constants from published rates. cuDNN and FlashInfer have no model of their own: the model of the kernel they run, or of
+the one that is written with the same matrix instruction, stands in.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class AttentionKernel:
     def model_on(self, device: Device) -> str | None:
         """Return the model that answers on a chip; None where the kernel does not run.
 
-        A placeholder or custom chip does not say what it lacks: it runs every kernel, by the model of its compute capability
-        where it states one, else by the first.
+        A placeholder or custom chip does not say what it lacks: it runs every kernel, by the model of its compute
+        capability where it states one, else by the first.
         """
         capability = device.match.capability
         here = None if capability is None else self.model_for(capability)
@@ -129,7 +129,8 @@ _CATALOG = (
             ChipRange(*_DATA_CENTRE_BLACKWELL, "fa4"),
             ChipRange((12, 0), None, "fa2"),
         ),
-        "docs.nvidia.com/cudnn, operations/Attention, support matrix of 9.18.1: compute capability 8.0 on, FlashAttention-2's "
+        "docs.nvidia.com/cudnn, operations/Attention, support matrix of 9.18.1: compute capability 8.0 on, "
+        "FlashAttention-2's "
         "algorithm; the instruction is that of each generation",
     ),
     AttentionKernel(
@@ -142,7 +143,8 @@ _CATALOG = (
             ChipRange(*_DATA_CENTRE_BLACKWELL, FITTED_MODEL),
             ChipRange((12, 0), None, "fa2"),
         ),
-        "flashinfer-python 0.6, backends FlashAttention-2/3, cuDNN, CUTLASS and TensorRT-LLM; vLLM 0.24 on B200 calls its "
+        "flashinfer-python 0.6, backends FlashAttention-2/3, cuDNN, CUTLASS and TensorRT-LLM; vLLM 0.24 on B200 calls "
+        "its "
         "TensorRT-LLM kernels",
     ),
 )

@@ -1,7 +1,8 @@
 """Published checkpoints: which models can be downloaded in which formats, and from where.
 
-A format that nobody publishes has to be made first. Entries are repositories of the Hugging Face hub whose model card was read;
-the list is not complete, so that a missing model says nothing, but a format without any entry is one that people do not ship.
+A format that nobody publishes has to be made first. Entries are repositories of the Hugging Face hub whose model card
+was read; the list is not complete, so that a missing model says nothing, but a format without any entry is one that
+people do not ship.
 """
 
 from __future__ import annotations

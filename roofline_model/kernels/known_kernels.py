@@ -1,20 +1,21 @@
 """Which kernels are known to exist: torch's, those of serving engines, and calls that no kernel runs.
 
-A ceiling in a chip's description says how fast its unit is, not that a library uses it, and a roofline prices any format on any
-chip. Whatever is not known to be missing has no gap: a chip of another vendor, an invented one, one without a stated capability,
-a format of the user's own, and weight-only formats on a GPU, whose weights any framework can decode before it multiplies.
+A ceiling in a chip's description says how fast its unit is, not that a library uses it, and a roofline prices any
+format on any chip. Whatever is not known to be missing has no gap: a chip of another vendor, an invented one, one
+without a stated capability, a format of the user's own, and weight-only formats on a GPU, whose weights any framework
+can decode before it multiplies.
 
-**torch** (`kernel_gap`; the kernels of `bench_cases`, a test holds the two tables together): block-scaled products need a compute
-capability, and a CPU has kernels for a handful of formats.
+**torch** (`kernel_gap`; the kernels of `bench_cases`, a test holds the two tables together): block-scaled products need
+a compute capability, and a CPU has kernels for a handful of formats.
 
-**Serving engines** (`engine_gap`): kernels of released engines by compute capability (NVIDIA) or vendor (AMD), as of 2026-11-22;
-what has to exist before a plan may be recommended. No gap is told of chips without a list.
+**Serving engines** (`engine_gap`): kernels of released engines by compute capability (NVIDIA) or vendor (AMD), as of
+2026-11-22; what has to exist before a plan may be recommended. No gap is told of chips without a list.
 
-**Expected times** are of a kernel that runs, not of what a chip's ceilings would allow. Three things make a time that nobody can
-measure. A CPU's ceilings say what its units and its memory can do, not what its kernels make of them. A calibrated GPU knows
-its bandwidth and the rates of its own units, so that operands which no kernel of it multiplies would look like fewer bytes at the
-rate of another format. And the fitted models price any pair of formats by its bytes and its tensor peak, also a pair that no
-library multiplies.
+**Expected times** are of a kernel that runs, not of what a chip's ceilings would allow. Three things make a time that
+nobody can measure. A CPU's ceilings say what its units and its memory can do, not what its kernels make of them. A
+calibrated GPU knows its bandwidth and the rates of its own units, so that operands which no kernel of it multiplies
+would look like fewer bytes at the rate of another format. And the fitted models price any pair of formats by its bytes
+and its tensor peak, also a pair that no library multiplies.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ TORCH_CAPABILITIES: Final[Mapping[str, CapabilityRange]] = {
     "NVFP4": ((10, 0), None),
     "MXFP4": ((10, 0), (10, 9)),
 }
-"""What torch multiplies on CUDA, by the label of its formats (one format: both operands). The kernels that are measured, torchao's
-recipes, GPU calibration and the documentation take their ranges from here. Source: torch 2.13, `torch.nn.functional.scaled_mm` and its
-checks (`_check_mxfp4_support` wants major == 10), `_int_mm`, `_weight_int4pack_mm`; 2026-11-22. Fast sums (`use_fast_accum`): torch
-documents them for Hopper, cuBLASLt for FP8 on tensor cores without full FP32 sums; Blackwell has those."""
+"""What torch multiplies on CUDA, by the label of its formats (one format: both operands). The kernels that are
+measured, torchao's recipes, GPU calibration and the documentation take their ranges from here. Source: torch 2.13,
+`torch.nn.functional.scaled_mm` and its checks (`_check_mxfp4_support` wants major == 10), `_int_mm`,
+`_weight_int4pack_mm`; 2026-11-22. Fast sums (`use_fast_accum`): torch documents them for Hopper, cuBLASLt for FP8 on
+tensor cores without full FP32 sums; Blackwell has those.
+"""
 
 CPU_PAIRS: Final = frozenset(
     {
@@ -61,7 +64,9 @@ CPU_PAIRS: Final = frozenset(
         ("FP8_E4M3", "FP8_E4M3"),
     }
 )
-"""(weight, activation) with a CPU kernel in torch 2.13; FP8 is decoded in software. 16-bit activations count as one format."""
+"""(weight, activation) with a CPU kernel in torch 2.13; FP8 is decoded in software. 16-bit activations count as one
+format.
+"""
 
 NO_LIBRARY: Final = frozenset({"INT4"})
 """Weights and activations in this format: some chips have the unit (A100, Ada), and neither cuBLAS nor torch multiplies
@@ -71,9 +76,11 @@ _SIXTEEN = ("BF16", "FP16")
 
 
 def kernel_gap(device: Device, weight_format: str, activation_format: str) -> Finding | None:
-    """Return that no kernel is known to run these operands on a chip (`kernel-gap`); None where none is known to be missing.
+    """Return that no kernel is known to run these operands on a chip (`kernel-gap`); None where none is known to be
+    missing.
 
-    Values: `hardware`; where torch has a kernel for other chips, `capability` of this one, `kernel` and its `capabilities`.
+    Values: `hardware`; where torch has a kernel for other chips, `capability` of this one, `kernel` and its
+    `capabilities`.
 
     >>> from roofline_model.chips.hardware import get_hardware
     >>> gap = kernel_gap(get_hardware("gb10"), "MXFP4", "MXFP4")
@@ -150,7 +157,9 @@ class ServingKernel:
     amd_name: str = ""
     """The kernel of AMD's data-centre GPUs (CDNA 3) for the same formats; empty: none is listed."""
     hopper_name: str = ""
-    """The name on compute capability 9.x, where a library that runs on nothing else has the kernel, too; empty: as elsewhere."""
+    """The name on compute capability 9.x, where a library that runs on nothing else has the kernel, too; empty: as
+    elsewhere.
+    """
 
     def name_on(self, device: Device) -> str:
         """Return the name of the kernel on a chip: of the libraries that run there, none that another chip needs."""
@@ -166,7 +175,9 @@ class ServingKernel:
 
 _VLLM_TABLE = "docs.vllm.ai, features/quantization, Supported Hardware"
 _TORCH_BOTH_OPERANDS = frozenset(TORCH_CAPABILITIES)
-"""Weights and activations in this format: torch multiplies them (`_int_mm`, `scaled_mm`) on NVIDIA where `kernel_gap` has none."""
+"""Weights and activations in this format: torch multiplies them (`_int_mm`, `scaled_mm`) on NVIDIA where `kernel_gap`
+has none.
+"""
 _HOPPER_LAST, _DATA_CENTRE_BLACKWELL = (9, 9), ((10, 0), (10, 9))
 
 WEIGHT_ONLY: dict[str, ServingKernel] = {
@@ -272,9 +283,9 @@ def product_gap(device: Device, weights: str, activations: str) -> Finding | Non
 def engine_gap(device: Device, weights: str, activations: str) -> Finding | None:
     """Return that no serving engine has a kernel for a product that a library can run; None where one has, or none can.
 
-    `kernel_gap` is about the products that nothing runs. The two facts come from different tables: torch's kernels, and those
-    of released engines, which a whole model is held to. Values: `library`, which runs the product, or `decoded`, the weights
-    that are decoded before it.
+    `kernel_gap` is about the products that nothing runs. The two facts come from different tables: torch's kernels, and
+    those of released engines, which a whole model is held to. Values: `library`, which runs the product, or `decoded`,
+    the weights that are decoded before it.
 
     >>> from roofline_model.chips.hardware import get_hardware
     >>> engine_gap(get_hardware("gb10"), "INT8", "INT8").value("library")
@@ -305,7 +316,9 @@ def cache_gap(device: Device, cache: str) -> Finding | None:
 
 
 def plan_gap(device: Device, weights: str, activations: str, cache: str) -> Finding | None:
-    """Return that the products of a model's layers, or its cache, have no known kernel on a chip; None where none is missing."""
+    """Return that the products of a model's layers, or its cache, have no known kernel on a chip; None where none is
+    missing.
+    """
     return product_gap(device, weights, activations) or cache_gap(device, cache)
 
 
@@ -318,7 +331,9 @@ def _gap(
     library: str | None = None,
     decoded: str | None = None,
 ) -> Finding:
-    """Return the finding of a missing kernel; `kernel`: the one of other chips, which only NVIDIA's have by capability."""
+    """Return the finding of a missing kernel; `kernel`: the one of other chips, which only NVIDIA's have by
+    capability.
+    """
     here = _capability(device)
     elsewhere = None if here is None else kernel
     return finding(
@@ -361,11 +376,15 @@ KERNEL_OPS = ("gemv", "gemm", "attention")
 
 _RESULTS = ("c", "o")
 _INVENTED = ("placeholder", "declared", "measured-here")
-"""Whose word makes a unit usable that libraries leave alone: an invented chip's, a user's own, a machine that timed it."""
+"""Whose word makes a unit usable that libraries leave alone: an invented chip's, a user's own, a machine that timed
+it.
+"""
 
 
 def why_no_time_here(device: Device) -> Finding | None:
-    """Return why nothing has an expected time on a CPU whose ceilings alone are known (`--hw auto` measures them); else None."""
+    """Return why nothing has an expected time on a CPU whose ceilings alone are known (`--hw auto` measures them); else
+    None.
+    """
     calibration = device.calibration
     if calibration is None or calibration.kind != "cpu" or calibration.kernels:
         return None
@@ -373,7 +392,8 @@ def why_no_time_here(device: Device) -> Finding | None:
 
 
 def why_untimed(work: Operator | OpCost, device: Device) -> Finding | None:
-    """Return why the ceilings of a calibrated machine are no expected time of work that was not timed; None where they are.
+    """Return why the ceilings of a calibrated machine are no expected time of work that was not timed; None where they
+    are.
 
     On a CPU they never are for products and attention, and for nothing while none of its kernels was timed: at few rows
     its BF16 and FP32 kernels take 2.6 to 4.7 times what the ceilings allow, those for INT4 and INT8 weights 2.5 to 3.7
@@ -403,7 +423,8 @@ def why_untimed(work: Operator | OpCost, device: Device) -> Finding | None:
 def why_no_product_kernel(work: Operator, device: Device) -> Finding | None:
     """Return why no library of a GPU multiplies both operands of a product as they are; None where one may.
 
-    INT4 by INT4: no library (cuBLAS, torch) does, although A100 and Ada have the unit, and Hopper and later would emulate it.
+    INT4 by INT4: no library (cuBLAS, torch) does, although A100 and Ada have the unit, and Hopper and later would
+    emulate it.
     """
     operands = dict(work.formats)
     activation, weight = get_format(operands["a"]), get_format(operands["b"])
@@ -415,7 +436,8 @@ def why_no_product_kernel(work: Operator, device: Device) -> Finding | None:
 
 
 def computed_activation(device: Device, weight: str | NumberFormat, activation: str | NumberFormat) -> str:
-    """Return the activation's format in the kernel that exists for a pair: 16 bits where the chip would decode both operands.
+    """Return the activation's format in the kernel that exists for a pair: 16 bits where the chip would decode both
+    operands.
 
     No library decodes two narrow operands for one product: what exists there is the weight-only kernel (Marlin).
     """

@@ -53,7 +53,9 @@ class Workload:
     context_count: int
     """Tokens each new token may see in the end, itself among them: the cache's length after the pass; count."""
     new_count: int
-    """New tokens of each sequence, count: 1 in decode, more for speculative decoding; the prompt, or a chunk of it, in prefill."""
+    """New tokens of each sequence, count: 1 in decode, more for speculative decoding; the prompt, or a chunk of it, in
+    prefill.
+    """
 
     def __post_init__(self) -> None:
         if self.phase not in PHASES:
@@ -66,7 +68,8 @@ class Workload:
             check_dimension(name, size)
         if self.new_count > self.context_count:
             raise InvalidValueError(
-                f"new_tokens {self.new_count} must not exceed context {self.context_count}: the context counts the new tokens, too"
+                f"new_tokens {self.new_count} must not exceed context {self.context_count}: the context counts the new "
+                "tokens, too"
             )
 
     @classmethod
@@ -98,7 +101,8 @@ def check_context(shape: ModelShape, workload: Workload) -> None:
     """Raise `InvalidValueError` when the context is longer than the model was made for."""
     if workload.context_count > shape.max_context_size:
         raise InvalidValueError(
-            f"context {workload.context_count:,} is more than {shape.name} declares: max_position_embeddings {shape.max_context_size:,}; "
+            f"context {workload.context_count:,} is more than {shape.name} declares: max_position_embeddings "
+            f"{shape.max_context_size:,}; "
             "give a shorter context, or max_context (--max-context) where a checkpoint extends it"
         )
 
@@ -191,7 +195,9 @@ def _head(shape: ModelShape, workload: Workload, plan: FormatPlan) -> Iterator[K
 def _norm(
     name: str, rows: int, width: int, wide: str, readers: list[PartFormats], *, is_fused: bool
 ) -> Iterator[Kernel]:
-    """Yield a norm, with the residual addition before it if `is_fused`, and the casts its readers need, one per format."""
+    """Yield a norm, with the residual addition before it if `is_fused`, and the casts its readers need, one per
+    format.
+    """
     wanted = list(dict.fromkeys(reader.activations for reader in readers))
     narrow = [key for key in wanted if is_narrower(key, wide)]
     output = narrow[0] if len(wanted) == 1 and narrow else wide

@@ -1,8 +1,9 @@
 """The products of a mixture of experts: only the experts that some token visits are read.
 
-Which ones depends on the text. Counted is the mean over uniform routing, in which every token picks its experts at random
-and on its own: of E experts, E·(1 − (1 − k/E)^tokens) are visited. Trained routers are less even, and neighbouring tokens
-agree more often than chance: at small batches they visit fewer, so this is the upper side of the truth.
+Which ones depends on the text. Counted is the mean over uniform routing, in which every token picks its experts at
+random and on its own: of E experts, E·(1 − (1 − k/E)^tokens) are visited. Trained routers are less even, and
+neighbouring tokens agree more often than chance: at small batches they visit fewer, so this is the upper side of the
+truth.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def expert_product(
 ) -> ExpertProduct:
     """Return the grouped product of one layer's experts: every token with each of its experts' K×N matrix.
 
-    Counts: 2·rows·active·N·K FLOPs; each visited expert's matrix once; the token for each of its experts, and the output.
-    The shape's `groups` is the visited experts, rounded; its M the tokens of all of them together.
+    Counts: 2·rows·active·N·K FLOPs; each visited expert's matrix once; the token for each of its experts, and the
+    output. The shape's `groups` is the visited experts, rounded; its M the tokens of all of them together.
     """
     visits = rows * experts.active_count
     for name, size in (("rows", rows), ("N", N), ("K", K), ("M", visits)):

@@ -22,7 +22,9 @@ from roofline_model.operators.operand_formats import activation_format, is_wide_
 from roofline_model.operators.product import with_group_scales
 
 QKV = ("q_proj", "k_proj", "v_proj")
-"""Of a latent cache (MLA), q_proj is all of the query's matrices; keys and values come from one matrix and must agree."""
+"""Of a latent cache (MLA), q_proj is all of the query's matrices; keys and values come from one matrix and must
+agree.
+"""
 FFN = ("gate_proj", "up_proj", "down_proj")
 """A plain FFN has no gate_proj."""
 EXPERTS = tuple(f"experts_{name}" for name in FFN)
@@ -59,7 +61,9 @@ def ffn_parts_of(prefix: str, *, is_gated: bool) -> tuple[str, ...]:
 
 
 def attention_part(matrix: str) -> str:
-    """Return the part that a matrix of `model_parameters.attention_matrices` belongs to: q_b_proj → q_proj, kv_a_proj → k_proj."""
+    """Return the part that a matrix of `model_parameters.attention_matrices` belongs to: q_b_proj → q_proj, kv_a_proj →
+    k_proj.
+    """
     return matrix if matrix == "o_proj" else f"{matrix[0]}_proj"
 
 
@@ -123,9 +127,10 @@ class FormatPlan:
     exceptions: tuple[FormatException, ...] = ()
     label: str = field(default="", compare=False)
     has_group_scales: bool = True
-    """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
-    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps
-    them."""
+    """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time
+    store them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps
+    them.
+    """
 
     @property
     def name(self) -> str:
@@ -146,7 +151,9 @@ class FormatPlan:
         return groups[0][1]
 
     def agreeing(self, parts: Sequence[str], layer: int | None = None) -> list[tuple[tuple[str, ...], PartFormats]]:
-        """Return the parts gathered by equal formats, in order: those that can run as one product, and their formats."""
+        """Return the parts gathered by equal formats, in order: those that can run as one product, and their
+        formats.
+        """
         groups: dict[PartFormats, list[str]] = {}
         for part in parts:
             groups.setdefault(self._named(part, layer) or self.base, []).append(part)
@@ -206,7 +213,8 @@ def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     """
     if shape.weight_format is None:
         raise InvalidValueError(
-            f"{shape.name}: the formats of this checkpoint are not known (quantization_config or dtype of its config.json); say them with --formats"
+            f"{shape.name}: the formats of this checkpoint are not known (quantization_config or dtype of its "
+            "config.json); say them with --formats"
         )
     wide = shape.wide_format
     exceptions = []
@@ -261,7 +269,10 @@ def _published_label(shape: ModelShape) -> str:
 
 
 def _parse_formats(text: str) -> tuple[NumberFormat, NumberFormat, NumberFormat | None]:
-    """Return weight, activation and cache format of `W`, `W.A` or `W.A.KV`. A user's format may have a dot in its name."""
+    """Return weight, activation and cache format of `W`, `W.A` or `W.A.KV`.
+
+    A user's format may have a dot in its name.
+    """
     pieces = text.split(".")
     if 2 <= len(pieces) <= 3:
         try:
@@ -337,7 +348,8 @@ def _check_overlaps(exceptions: Iterable[FormatException]) -> None:
                 or other.first_layer_index <= exception.last_layer_index
             ):
                 raise InvalidValueError(
-                    f"{exception.name} is given twice for the same layers: {exception.formats.label} and {other.formats.label}; keep one"
+                    f"{exception.name} is given twice for the same layers: {exception.formats.label} and "
+                    f"{other.formats.label}; keep one"
                 )
 
 
@@ -379,7 +391,8 @@ def _check_attention(plan: FormatPlan, shape: ModelShape, layer: int) -> None:
     """Raise `InvalidValueError` for what attention cannot multiply in one layer."""
     if shape.latent is not None and plan.of("k_proj", layer) != plan.of("v_proj", layer):
         raise InvalidValueError(
-            f"k_proj={plan.of('k_proj', layer).label} and v_proj={plan.of('v_proj', layer).label}: the latent cache of {shape.name} "
+            f"k_proj={plan.of('k_proj', layer).label} and v_proj={plan.of('v_proj', layer).label}: the latent cache of "
+            f"{shape.name} "
             "gives keys and values by one matrix; give both one format"
         )
     products = plan.products_of(layer)
@@ -395,12 +408,14 @@ def _check_attention(plan: FormatPlan, shape: ModelShape, layer: int) -> None:
         product_format(name, fmt, CACHE, cache)
         if cache.element_bits > fmt.element_bits:
             raise InvalidValueError(
-                f"kv={cache.key} is wider than {name}={key}; no kernel narrows the cache on the way. Store the cache in {key} "
+                f"kv={cache.key} is wider than {name}={key}; no kernel narrows the cache on the way. Store the cache "
+                f"in {key} "
                 f"(kv={key}) or multiply in {cache.key}"
             )
     if shape.latent is not None and products[0] != products[1]:
         raise InvalidValueError(
-            f"qk_matmul={products[0]} and sv_matmul={products[1]}: the kernels of {shape.name}'s latent attention have one format "
+            f"qk_matmul={products[0]} and sv_matmul={products[1]}: the kernels of {shape.name}'s latent attention have "
+            "one format "
             "for both products"
         )
 
@@ -411,7 +426,8 @@ def check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> N
     product_format(f"{name}: activations", activations, "weights", weights)
     if weights.element_bits > activations.element_bits:
         raise InvalidValueError(
-            f"{name}: weights {weights.key} are wider than activations {activations.key}; no kernel narrows weights on the way. "
+            f"{name}: weights {weights.key} are wider than activations {activations.key}; no kernel narrows weights on "
+            "the way. "
             f"Write {activations.key} for both, or {weights.key}.{weights.key}"
         )
 
@@ -463,5 +479,7 @@ def plan_coverage(plan: FormatPlan) -> Finding | None:
 
 
 def narrow_heads(plans: Sequence[FormatPlan]) -> tuple[FormatPlan, ...]:
-    """Return the plans whose head is narrow: recommendations keep it in 16 bit, so that their times and bytes are others."""
+    """Return the plans whose head is narrow: recommendations keep it in 16 bit, so that their times and bytes are
+    others.
+    """
     return tuple(plan for plan in plans if get_format(plan.of("lm_head").weights).element_bits < _WIDE_BITS)

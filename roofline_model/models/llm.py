@@ -45,13 +45,16 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.tensor_parallel import Parallel, all_reduce_count, shard
 
 GRAPH_GAP_S = 0.5e-6
-"""A. Gray, "Getting Started with CUDA Graphs", NVIDIA technical blog, 2019-09-05 (V100): kernels of 2.9 µs take 3.4 µs each
-in a graph."""
+"""A. Gray, "Getting Started with CUDA Graphs", NVIDIA technical blog, 2019-09-05 (V100): kernels of 2.9 µs take 3.4 µs
+each in a graph.
+"""
 STREAM_GAP_S = 0.9e-6
 """The same source: 3.8 µs each when launched one after the other without waiting."""
 HOST_LAUNCH_S = 5e-6
-"""Host time of one launch from a compiled program: 4 to 6 µs ("pegainfer (3): From Launch Overhead to CUDA Graph", susun-blog.com,
-RTX 5070 Ti, CUDA 13.0). A Python framework needs several times as much: `roofline calibrate` measures your own."""
+"""Host time of one launch from a compiled program: 4 to 6 µs ("pegainfer (3): From Launch Overhead to CUDA Graph",
+susun-blog.com, RTX 5070 Ti, CUDA 13.0). A Python framework needs several times as much: `roofline calibrate` measures
+your own.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,9 @@ NO_LAUNCHES = LaunchCosts(
 
 
 def launch_costs(device: Device) -> LaunchCosts:
-    """Return the launch costs of a device: the host's own where this machine was calibrated, else the published ones."""
+    """Return the launch costs of a device: the host's own where this machine was calibrated, else the published
+    ones.
+    """
     if device.kind == "cpu":
         return NO_LAUNCHES
     calibration = device.calibration
@@ -360,7 +365,9 @@ MAX_CROSSOVER = 10**12
 
 
 def read_weight_bytes(shape: ModelShape, plan: FormatPlan, batch: int = 1) -> float:
-    """Return the weight bytes that a decode step of `batch` sequences reads: visited experts only, no embedding table."""
+    """Return the weight bytes that a decode step of `batch` sequences reads: visited experts only, no embedding
+    table.
+    """
     total = shape.vocab_size * shape.hidden_size * plan.weight_bytes_per_element(plan.of("lm_head").weights)
     counted: dict[tuple[object, ...], list[float]] = {}
     for layer, formats in enumerate(plan.layer_keys(shape.layer_count)):
@@ -394,8 +401,8 @@ def kv_crossover_tokens(
 ) -> float | None:
     """Return the context from which on a decode step reads more cache than weights; None when it never does.
 
-    In tokens; it may lie beyond the model's own maximum. Llama-3 8B: 114,512 tokens with weights and cache of the same width,
-    202,173 with FP8 weights and an NVFP4 cache. It falls as 1/batch in a dense model.
+    In tokens; it may lie beyond the model's own maximum. Llama-3 8B: 114,512 tokens with weights and cache of the same
+    width, 202,173 with FP8 weights and an NVFP4 cache. It falls as 1/batch in a dense model.
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise InvalidValueError(f"batch must be a whole number of at least 1, got {batch!r}")

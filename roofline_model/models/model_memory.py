@@ -28,7 +28,9 @@ class ModelMemory:
     kv_bytes: float
     """KV cache, bytes."""
     activation_bytes: float
-    """Estimate of the working buffers of one pass: residual stream, the widest pair of tensors of a layer, logits; bytes."""
+    """Estimate of the working buffers of one pass: residual stream, the widest pair of tensors of a layer, logits;
+    bytes.
+    """
     capacity_bytes: float | None
     """Memory of the device, bytes; null where its file does not say."""
     headroom_ratio: float = 0.0
@@ -64,7 +66,9 @@ def model_memory(
     *,
     headroom_ratio: float = 0.0,
 ) -> ModelMemory:
-    """Return what `shape` occupies with this workload in the formats of `plan`; it has to leave `headroom_ratio` free."""
+    """Return what `shape` occupies with this workload in the formats of `plan`; it has to leave `headroom_ratio`
+    free.
+    """
     capacity = None if device is None or device.capacity is None else device.capacity.value
     return ModelMemory(
         weights_bytes=weights_bytes(shape, plan),

@@ -42,9 +42,10 @@ PASS_VERSION = "pass-1"
 """Changes whenever the same pass and constants would get another expected time; stored with every such prediction."""
 
 MAPPED_BYTES = 2**25
-"""A CPU buffer of at least so many bytes is mapped anew by every call, and each of its pages faults at its first touch: the most
-that glibc's malloc raises its threshold to on 64 bits (mallopt(3), M_MMAP_THRESHOLD). Smaller ones are taken from
-the heap again."""
+"""A CPU buffer of at least so many bytes is mapped anew by every call, and each of its pages faults at its first touch:
+the most that glibc's malloc raises its threshold to on 64 bits (mallopt(3), M_MMAP_THRESHOLD). Smaller ones are taken
+from the heap again.
+"""
 
 _PRODUCTS = ("gemv", "gemm")
 _DECODED = "B decoded"
@@ -60,7 +61,9 @@ class LinearPath:
     activations: str
     """Format keys of the Linear, as the plan names them."""
     decoded: str | None = None
-    """Format in which the whole weight is written and read again by every call; the product is then one of that format."""
+    """Format in which the whole weight is written and read again by every call; the product is then one of that
+    format.
+    """
     is_scaled: bool = True
     """Whether that step multiplies by the scales; False: it is a cast, and the product is scaled afterwards."""
     widened_bytes_per_element: float = 0.0
@@ -153,14 +156,18 @@ class ModelPass:
         )
 
     def executed_kernels(self) -> tuple[StepKernel, ...]:
-        """Return the kernels of one pass as the library runs them: decode passes apart, products in the decoded format."""
+        """Return the kernels of one pass as the library runs them: decode passes apart, products in the decoded
+        format.
+        """
         executed: list[StepKernel] = []
         for kernel in step_kernels(self.shape, self.workload, self.plan):
             executed += self._executed(kernel)
         return tuple(executed)
 
     def expected(self, hardware: Device | str) -> ExpectedPrediction | None:
-        """Return the expected prediction of the kernels that run, or None where one of them has none (`why_no_expected`)."""
+        """Return the expected prediction of the kernels that run, or None where one of them has none
+        (`why_no_expected`).
+        """
         device = get_hardware(hardware)
         if self._unmodelled or why_no_time_here(device):
             return None
@@ -185,7 +192,9 @@ class ModelPass:
         return next((path.unmodelled for path in self.paths if path.unmodelled and self._uses(path)), "")
 
     def _with_host(self, whole: ExpectedSequence, device: Device) -> ExpectedPrediction:
-        """Add what the host takes: beside the kernels on a CPU; on a GPU the host runs ahead, and the slower of both counts."""
+        """Add what the host takes: beside the kernels on a CPU; on a GPU the host runs ahead, and the slower of both
+        counts.
+        """
         parts, findings = dict(_parts(whole.kernels)), list(whole.findings)
         low_s, time_s, high_s = whole.low_s, whole.time_s, whole.high_s
         host = self.host
@@ -296,7 +305,9 @@ def _cast(rows: int, width: int, source: NumberFormat, target: str) -> Operator:
 
 
 def _mapped_bytes(kernels: tuple[KernelExpectation, ...]) -> float:
-    """Return the bytes of all buffers of a pass that are too large to be kept: what decoding writes beside the product."""
+    """Return the bytes of all buffers of a pass that are too large to be kept: what decoding writes beside the
+    product.
+    """
     buffers = (
         (priced.kernel.calls_count, priced.kernel.work.cost.total_write_bytes)
         for priced in kernels

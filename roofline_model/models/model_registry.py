@@ -100,7 +100,10 @@ def get_model(name: str | Path | ModelShape) -> ModelShape:
         text,
         _registry(),
         aliases=(checkpoint for shape in _registry().values() for checkpoint in shape.checkpoints),
-        fix="Or give the path of a config.json; an id works once its config.json is in the local hub cache (nothing is downloaded here).",
+        fix=(
+            "Or give the path of a config.json; an id works once its config.json is in the local hub cache (nothing is "
+            "downloaded here)."
+        ),
     )
 
 

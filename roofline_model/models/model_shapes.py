@@ -34,7 +34,9 @@ class LatentAttention:
     """
 
     kv_rank: int
-    """Width of the cached latent (kv_lora_rank); `rope_dim` more are cached beside it for the rotary part of the key."""
+    """Width of the cached latent (kv_lora_rank); `rope_dim` more are cached beside it for the rotary part of the
+    key.
+    """
     nope_dim: int
     """Width of a head's query and key without rotary position (qk_nope_head_dim)."""
     rope_dim: int
@@ -116,7 +118,9 @@ class ModelShape:
     activation: str = "silu"
     norm: Norm = "rmsnorm"
     norm_count: int = 2
-    """Norms of one layer over the hidden width: 2; 4 with norms behind attention and FFN (Gemma); 1 in a parallel block."""
+    """Norms of one layer over the hidden width: 2; 4 with norms behind attention and FFN (Gemma); 1 in a parallel
+    block.
+    """
     has_tied_embedding: bool = False
     has_qk_norm: bool = False
     """RMSNorm over each query and key head."""
@@ -251,8 +255,8 @@ class ModelShape:
 def smallest_pattern(letters: str) -> str:
     """Return the shortest text whose repetition gives `letters`: "WFWFW" → "WF"; empty when no layer has a window.
 
-    Linear in the layers: the longest proper border of each prefix from those before it (Knuth, Morris, Pratt 1977); what
-    a text has beyond its longest border is its smallest period.
+    Linear in the layers: the longest proper border of each prefix from those before it (Knuth, Morris, Pratt 1977);
+    what a text has beyond its longest border is its smallest period.
     """
     if WINDOWED not in letters:
         return ""

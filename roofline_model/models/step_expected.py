@@ -2,8 +2,9 @@
 
 Products and attention come from `expected/predict.py`. What it has no model for is built from what it has:
 
-* the experts' grouped product and MLA's per-head products: one product of the same matrices side by side; of experts, whose
-  number and rows are means, the mean of the products around them, and never faster than their bytes at the DRAM rate;
+* the experts' grouped product and MLA's per-head products: one product of the same matrices side by side; of experts,
+  whose number and rows are means, the mean of the products around them, and never faster than their bytes at the DRAM
+  rate;
 * MLA in prefill (values narrower than keys): attention of the keys' width, scaled by its FLOPs;
 * gate, up and activation function in one kernel: the product alone, beside which the function runs;
 * MLA in decode: a launch and the longer of its bytes at the DRAM rate and its FLOPs at the product rate of its format,
@@ -99,7 +100,9 @@ class KernelExpectation:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSequence:
-    """The expected time of kernels in sequence, in seconds. Intervals add up: errors of a chip's constants do not average out."""
+    """The expected time of kernels in sequence, in seconds. Intervals add up: errors of a chip's constants do not
+    average out.
+    """
 
     DERIVED: ClassVar = ("time_s", "low_s", "high_s", "parts", "binding", "findings", "provenance", "model_version")
 
@@ -164,7 +167,10 @@ class ExpectedStep(ExpectedSequence):
     """A whole pass."""
 
     stream_time_s: float
-    """Without CUDA graphs, seconds: longer gaps, and never faster than the host launches. The constants are of graphs."""
+    """Without CUDA graphs, seconds: longer gaps, and never faster than the host launches.
+
+    The constants are of graphs.
+    """
 
 
 def expected_kernels(
@@ -213,7 +219,9 @@ def why_no_kernels(
 
 
 def expected_sequence(kernels: Sequence[KernelExpectation | None]) -> ExpectedSequence | None:
-    """Return the kernels of `expected_kernels` as a whole on one device, or None when one of them has no expected time."""
+    """Return the kernels of `expected_kernels` as a whole on one device, or None when one of them has no expected
+    time.
+    """
     priced_kernels = tuple(priced for priced in kernels if priced is not None)
     return ExpectedSequence(priced_kernels, 0.0) if priced_kernels and len(priced_kernels) == len(kernels) else None
 
@@ -298,7 +306,9 @@ def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Refe
 
 
 def _at_least_ideal(expectation: KernelExpectation | None, device: Device) -> KernelExpectation | None:
-    """Return what was built from other kernels with no end of it below its own ideal; a calibrated CPU's as it was measured."""
+    """Return what was built from other kernels with no end of it below its own ideal; a calibrated CPU's as it was
+    measured.
+    """
 
     if expectation is None or not has_gpu_model(device):
         return expectation
@@ -311,7 +321,9 @@ def _at_least_ideal(expectation: KernelExpectation | None, device: Device) -> Ke
 def _mean(
     kernel: StepKernel, parts: StandIns, device: Device, ask: Estimator
 ) -> tuple[ExpectedPrediction, KernelExpectation] | None:
-    """Return the prediction of the part with the largest factor, and the sum of all; None when one has no expected time."""
+    """Return the prediction of the part with the largest factor, and the sum of all; None when one has no expected
+    time.
+    """
     answers = [(factor, ask(work, device)) for work, factor in parts]
     answered = [(factor, answer) for factor, answer in answers if answer is not None]
     if len(answered) < len(answers):
@@ -335,7 +347,9 @@ def _borrowed(work: Operator, answer: ExpectedPrediction) -> Finding | None:
 
 
 def _stand_ins(work: Operator) -> StandIns:
-    """Return the operators whose expected times stand in for `work`, and the factor on each; `work` itself where none do."""
+    """Return the operators whose expected times stand in for `work`, and the factor on each; `work` itself where none
+    do.
+    """
     sizes, formats = dict(work.shape), dict(work.formats)
     named = {"a": formats.get("a", ""), "b": formats.get("b", ""), "c": formats.get("c", "")}
     if work.op == "grouped_gemm":
@@ -410,7 +424,9 @@ class _Reference:
         )
 
     def latent(self, kernel: StepKernel) -> KernelExpectation | None:
-        """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is not MLA."""
+        """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is
+        not MLA.
+        """
         if not self._has_latent_kernel:
             return None
         streaming, sizes, query = self._streaming(), dict(kernel.work.shape), get_format(dict(kernel.work.formats)["q"])

@@ -1,8 +1,8 @@
 """Tensor parallelism as one stated term: every device holds a slice of each layer, two all-reduces join them again.
 
-Heads, FFN columns and vocabulary are divided; norms, router and a latent cache are on every device. A ring all-reduce of S
-bytes moves 2·(n − 1)/n·S over each device's link (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-workstations", JPDC 69(2), 2009). The expected time adds a latency for each of them, the ideal time none.
+Heads, FFN columns and vocabulary are divided; norms, router and a latent cache are on every device. A ring all-reduce
+of S bytes moves 2·(n − 1)/n·S over each device's link (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for
+clusters of workstations", JPDC 69(2), 2009). The expected time adds a latency for each of them, the ideal time none.
 Ignores: overlap with computing, the gathering of logits.
 """
 
@@ -18,8 +18,10 @@ ALL_REDUCES_PER_LAYER = 2
 """Behind attention and behind the FFN (Shoeybi et al., "Megatron-LM", arXiv 1909.08053); a parallel block needs one."""
 MAX_DEVICES = 1024
 ALL_REDUCE_LATENCY_S = 6e-6
-"""What a small all-reduce takes however few its bytes: NVIDIA/nccl issue 1259 (2024-04-22), two H100 of an HGX node, NVLink
-SHARP, NCCL 2.20.5, in a CUDA graph: about 6 µs for 128 bytes to 64 KiB. More devices take longer, and so do other links."""
+"""What a small all-reduce takes however few its bytes: NVIDIA/nccl issue 1259 (2024-04-22), two H100 of an HGX node,
+NVLink SHARP, NCCL 2.20.5, in a CUDA graph: about 6 µs for 128 bytes to 64 KiB. More devices take longer, and so do
+other links.
+"""
 ALL_REDUCE_LATENCY_SOURCE = "NCCL issue 1259: two H100, NVLink SHARP, in a CUDA graph"
 
 
@@ -29,7 +31,9 @@ class Parallel:
 
     device_count: int = 1
     link_bytes_per_s: float | None = None
-    """One direction of one device's link; required with more than one device: no chip file knows how it is connected."""
+    """One direction of one device's link; required with more than one device: no chip file knows how it is
+    connected.
+    """
     all_reduce_latency_s: float = ALL_REDUCE_LATENCY_S
     """Launch and synchronisation of one all-reduce, beside its bytes; in the expected time only."""
 
@@ -40,7 +44,8 @@ class Parallel:
         link = self.link_bytes_per_s
         if count > 1 and link is None:
             raise InvalidValueError(
-                f"tensor parallelism over {count} devices needs the speed of one device's link; give it, e.g. --link-gb-s 450 (NVLink 4, one direction)"
+                f"tensor parallelism over {count} devices needs the speed of one device's link; give it, e.g. "
+                "--link-gb-s 450 (NVLink 4, one direction)"
             )
         if link is not None and (isinstance(link, bool) or not 0 < link < 1e18):
             raise InvalidValueError(f"the link's speed must be a positive number of bytes per second, got {link!r}")
@@ -58,8 +63,8 @@ class Parallel:
 def shard(shape: ModelShape, device_count: int) -> ModelShape:
     """Return the slice of the model one device computes.
 
-    Key/value heads are divided, or, where there are fewer than devices, each is copied to the same number of devices: the
-    condition of vLLM (its llama.py), without which the query heads of one device would need unequal shares of them.
+    Key/value heads are divided, or, where there are fewer than devices, each is copied to the same number of devices:
+    the condition of vLLM (its llama.py), without which the query heads of one device would need unequal shares of them.
     Raises `InvalidValueError` naming the size that cannot be divided.
     """
     if device_count == 1:
@@ -75,7 +80,8 @@ def shard(shape: ModelShape, device_count: int) -> ModelShape:
     if shape.latent is None and shape.kv_heads % device_count and device_count % shape.kv_heads:
         possible = ", ".join(str(count) for count in _device_counts(shape))
         raise InvalidValueError(
-            f"{shape.name}: kv_heads {shape.kv_heads} cannot be divided among {device_count} devices, nor copied evenly to "
+            f"{shape.name}: kv_heads {shape.kv_heads} cannot be divided among {device_count} devices, nor copied "
+            "evenly to "
             f"them; it can be shared by {possible}"
         )
     kv_heads = query_heads if shape.latent else max(1, shape.kv_heads // device_count)

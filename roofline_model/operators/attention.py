@@ -49,11 +49,11 @@ def attention(
     products compute the masked scores, too. Its op is `unfused_attention`.
 
     `kv` defaults to `q`; `o` to the convention of products (FP8 in, FP16 out). `p` is the format in which the softmax's
-    result meets V inside a fused kernel, where it is not that of `q` (SageAttention's INT8 scores and FP16 values). `window` = keys that a query sees, itself
-    among them (see `attention_shape.visible_pairs`). `Dv` is V's head size where it differs from K's; `shared_kv` says
-    that V is a part of K's rows, as in MLA's latent cache, and is not read again.
-    Raises `InvalidValueError` naming the field: Hq no multiple of Hkv, window below 1, Sq above Skv under a mask,
-    formats that contradict each other.
+    result meets V inside a fused kernel, where it is not that of `q` (SageAttention's INT8 scores and FP16 values).
+    `window` = keys that a query sees, itself among them (see `attention_shape.visible_pairs`). `Dv` is V's head size
+    where it differs from K's; `shared_kv` says that V is a part of K's rows, as in MLA's latent cache, and is not read
+    again. Raises `InvalidValueError` naming the field: Hq no multiple of Hkv, window below 1, Sq above Skv under a
+    mask, formats that contradict each other.
     """
     check_attention_shape(B, Hq, Hkv, Sq, Skv, D, causal=causal, window=window)
     value_size = _value_size(D, Dv, shared_kv)
@@ -81,7 +81,8 @@ def attention(
             )
         if shared_kv or page_tokens is not None:
             raise InvalidValueError(
-                "fused=False reads K and V as plain tensors: leave out shared_kv and page_tokens, or add kv_read for the gather"
+                "fused=False reads K and V as plain tensors: leave out shared_kv and page_tokens, or add kv_read for "
+                "the gather"
             )
         parts = unfused_attention_parts(
             B, Hq, Hkv, Sq, Skv, D, q=fq, kv=fkv, o=fo, causal=causal, window=window, Dv=value_size
@@ -172,9 +173,11 @@ def scores_value(
     kv: FormatLike | None = None,
     o: FormatLike | None = None,
 ) -> Operator:
-    """Return softmax(scores)·V as a kernel of its own: O (B, Hq, Sq, D) from scores (B, Hq, Sq, Skv), V (B, Hkv, Skv, D).
+    """Return softmax(scores)·V as a kernel of its own: O (B, Hq, Sq, D) from scores (B, Hq, Sq, Skv), V (B, Hkv, Skv,
+    D).
 
-    Counts: 2·B·Hq·Sq·Skv·D FLOPs; all scores and V read once, O written (document 002, "Score × V"). D is V's head size.
+    Counts: 2·B·Hq·Sq·Skv·D FLOPs; all scores and V read once, O written (document 002, "Score × V"). D is V's head
+    size.
     """
     check_attention_shape(B, Hq, Hkv, Sq, Skv, D)
     fs = activation_format("scores", scores)

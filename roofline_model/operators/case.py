@@ -63,7 +63,8 @@ class Case:
 
     @property
     def width_label(self) -> str:
-        """Operand widths in the field's shorthand: `w4a16`; empty without operands a and b, or where their formats are unknown.
+        """Operand widths in the field's shorthand: `w4a16`; empty without operands a and b, or where their formats are
+        unknown.
 
         A record may name a user's format that this process has not loaded; it must still be shown.
         """
@@ -83,7 +84,8 @@ class Case:
 
     @property
     def precision_label(self) -> str:
-        """What people call the precision: `INT4 (W4A16)`, `BF16`, `FP8 (W8A8) + FP8 KV`, `FP8 KV` of attention; may be empty.
+        """What people call the precision: `INT4 (W4A16)`, `BF16`, `FP8 (W8A8) + FP8 KV`, `FP8 KV` of attention; may be
+        empty.
 
         The formats of other operators are joined by +.
         """

@@ -54,7 +54,9 @@ def residual_add(rows: int, width: int, *, a: FormatLike = "BF16") -> Operator:
 def residual_rmsnorm(
     rows: int, width: int, *, a: FormatLike = "BF16", o: FormatLike | None = None, gain: FormatLike | None = None
 ) -> Operator:
-    """Return residual addition and RMSNorm in one kernel: the sum is written for the next residual and not read again."""
+    """Return residual addition and RMSNorm in one kernel: the sum is written for the next residual and not read
+    again.
+    """
     check_dimension("rows", rows)
     check_dimension("width", width)
     fa = activation_format("a", a)

@@ -95,7 +95,8 @@ def ffn_parts(
     is_narrow = fa.element_bits < fc.element_bits
     if dynamic_activation_quantization and not is_narrow:
         raise InvalidValueError(
-            f"dynamic_activation_quantization contradicts a={fa.key}: activations as wide as the output c={fc.key} are not quantised"
+            f"dynamic_activation_quantization contradicts a={fa.key}: activations as wide as the output c={fc.key} are "
+            "not quantised"
         )
     written = fc if dynamic_activation_quantization else fa
     parts: dict[str, Operator] = {}
@@ -144,7 +145,10 @@ def lm_head(
     b: FormatLike | None = None,
     c: FormatLike | None = None,
 ) -> Operator:
-    """Return the product of `rows` tokens with the output table: logits (rows, vocabulary). Prefill needs one row each."""
+    """Return the product of `rows` tokens with the output table: logits (rows, vocabulary).
+
+    Prefill needs one row each.
+    """
     return _product(rows, vocabulary, hidden, *_formats(a, b, c))
 
 

@@ -11,11 +11,14 @@ VECTOR_FORMAT = "FP32"
 
 
 def activation_format(name: str, given: FormatLike) -> NumberFormat:
-    """Return the format of an activation; raises `InvalidValueError` for a code table, which only weights are kept in."""
+    """Return the format of an activation; raises `InvalidValueError` for a code table, which only weights are kept
+    in.
+    """
     fmt = get_format(given)
     if fmt.kind == "table":
         raise InvalidValueError(
-            f"{name}={fmt.key}: a code table is a format of weights or caches; a float or an integer format is needed for {name}"
+            f"{name}={fmt.key}: a code table is a format of weights or caches; a float or an integer format is needed "
+            f"for {name}"
         )
     return fmt
 

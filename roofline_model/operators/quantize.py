@@ -92,11 +92,13 @@ def _scale(target: NumberFormat, asked: str | None) -> str:
         return "block" if has_blocks else "row"
     if has_blocks and asked in ("row", "tensor"):
         raise InvalidValueError(
-            f"scale={asked} contradicts target={target.key}, which has a scale per block of {target.block_elems}; use block or static"
+            f"scale={asked} contradicts target={target.key}, which has a scale per block of {target.block_elems}; use "
+            "block or static"
         )
     if asked == "block" and not has_blocks:
         raise InvalidValueError(
-            f"scale=block contradicts target={target.key}, which has no blocks; use row, tensor or static, or {target.key}.grouped(…)"
+            f"scale=block contradicts target={target.key}, which has no blocks; use row, tensor or static, or "
+            f"{target.key}.grouped(…)"
         )
     return asked
 

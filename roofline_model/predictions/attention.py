@@ -105,10 +105,11 @@ def predict_attention(
     kernel: str | None = None,
     baseline: Baseline | None = None,
 ) -> AttentionPrediction:
-    """Predict attention in a pair of formats, cache and query; `kernel`: whose time is expected (None: the default one's).
+    """Predict attention in a pair of formats, cache and query; `kernel`: whose time is expected (None: the default
+    one's).
 
-    Raises `UnsupportedError` where the chip cannot compute in the formats, `InvalidValueError` for a shape that contradicts
-    itself.
+    Raises `UnsupportedError` where the chip cannot compute in the formats, `InvalidValueError` for a shape that
+    contradicts itself.
     """
     cache, query = pair
     work = question.work(cache, query)

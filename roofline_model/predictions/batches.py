@@ -1,7 +1,7 @@
 """Batch against latency for a served model: per format the time per token and the tokens per second of every batch.
 
-A decode step gives every sequence of a batch one token, so its time is the time per token. A new request waits for the step in
-flight and is then prefilled alone: the sum is its time to the first token. Queueing is not counted.
+A decode step gives every sequence of a batch one token, so its time is the time per token. A new request waits for the
+step in flight and is then prefilled alone: the sum is its time to the first token. Queueing is not counted.
 """
 
 from __future__ import annotations

@@ -166,7 +166,9 @@ class FindingEntry:
     severity: Severity
     """info: context; caution: weakens the number; warning: do not act on the number before this is settled."""
     text: str
-    """The line that a finding of this code is shown as; `{name}` stands for a value, a part in brackets may be missing."""
+    """The line that a finding of this code is shown as; `{name}` stands for a value, a part in brackets may be
+    missing.
+    """
     fix: str
     """What to do about it; empty where nothing is to be done."""
     values: tuple[str, ...]

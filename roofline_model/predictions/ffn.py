@@ -1,4 +1,6 @@
-"""A feed-forward block predicted on one chip, kernel by kernel, in a pair of formats or in several beside each other."""
+"""A feed-forward block predicted on one chip, kernel by kernel, in a pair of formats or in several beside each
+other.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,8 @@ def predict_ffns(
     chosen, excluded = _default_pairs(chip, baseline.format, own) if pairs is None else (pairs, [])
     if question.dynamic_activation_quantization and not any(pair[1].element_bits < 16 for pair in chosen):
         raise InvalidValueError(
-            "--dynamic-activation-quantization needs a format with activations narrower than 16 bits; add one to --formats, "
+            "--dynamic-activation-quantization needs a format with activations narrower than 16 bits; add one to "
+            "--formats, "
             "e.g. FP8"
         )
 

@@ -56,7 +56,9 @@ _IDEAL = tuple(field.name for field in fields(Prediction))
 
 
 def ideal_values(ideal: Prediction, chip: Device) -> dict[str, Any]:
-    """Return the fields of an ideal prediction for a `KernelAnswer`, with what a busy calibration leaves open of them."""
+    """Return the fields of an ideal prediction for a `KernelAnswer`, with what a busy calibration leaves open of
+    them.
+    """
     values = {name: getattr(ideal, name) for name in _IDEAL}
     doubt = doubt_of_ideals(chip)
     if doubt is not None:
@@ -74,10 +76,11 @@ def operand_formats(work: Operator) -> dict[str, Any]:
 
 
 def judge_time(row: KernelAnswer, own_s: float) -> Finding:
-    """Return how a time that somebody measured stands to the prediction: seconds of one call, the same shape and formats.
+    """Return how a time that somebody measured stands to the prediction: seconds of one call, the same shape and
+    formats.
 
-    Code: `own-time-impossible` below the ideal time, `own-time-faster`, `-good` or `-slower` by the 80 % interval of the
-    expected time, `own-time-alone` where there is none. Raises `InvalidValueError` unless it is a time above 0.
+    Code: `own-time-impossible` below the ideal time, `own-time-faster`, `-good` or `-slower` by the 80 % interval of
+    the expected time, `own-time-alone` where there is none. Raises `InvalidValueError` unless it is a time above 0.
     """
     if not 0 < own_s < math.inf:
         raise InvalidValueError(f"the measured time must be above 0, got {own_s:g} s")

@@ -1,4 +1,6 @@
-"""One pass of a whole model on one chip, kernel by kernel: ideal and expected time, memory, and the gain over 16 bit."""
+"""One pass of a whole model on one chip, kernel by kernel: ideal and expected time, memory, and the gain over 16
+bit.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class PassPrediction:
     expected_reason: Finding | None
     """Which kernel has no expected time, and why; null where all have."""
     kernel_gap: Finding | None
-    """Why no kernel of a serving engine is known for these formats on this chip; null where none is known to be missing."""
+    """Why no kernel of a serving engine is known for these formats on this chip; null where none is known to be
+    missing.
+    """
     kernels: tuple[KernelTimes, ...]
     """The kernels of the pass, in its order."""
     findings: tuple[Finding, ...]
@@ -100,7 +104,9 @@ class PassPrediction:
 
     @property
     def has_group_scales(self) -> bool | None:
-        """Whether weights narrower than a byte are counted with the scales of their groups; null where there are none."""
+        """Whether weights narrower than a byte are counted with the scales of their groups; null where there are
+        none.
+        """
         plan = self.ideal.plan
         return plan.has_group_scales if plan.grouped_weights else None
 

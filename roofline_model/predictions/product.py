@@ -108,9 +108,9 @@ def predict_products(
 ) -> PredictionTable[ProductPrediction]:
     """Predict one shape in the formats asked for, else in the default ones and the user's `own`.
 
-    A default format is predicted as a recommendation runs it: by both operands where kernels do so, else as weights alone.
-    A user's own format is a weight format (Q4_K, …): it is shown as the weight-only product that would run. A default
-    format that the chip cannot compute in is excluded with its reason; one that was asked for by name raises
+    A default format is predicted as a recommendation runs it: by both operands where kernels do so, else as weights
+    alone. A user's own format is a weight format (Q4_K, …): it is shown as the weight-only product that would run. A
+    default format that the chip cannot compute in is excluded with its reason; one that was asked for by name raises
     `UnsupportedError`.
     """
     baseline = sixteen_bit_product(chip, shape)

@@ -26,8 +26,8 @@ def rank_caches(
 ) -> Ranking:
     """Return the ranking of formats for K and V, by expected time where 16 bit has one, else by the ideal.
 
-    `work` gives the attention with a cache of a format, `wide` is the 16-bit format to compare with. Nobody knows the loss of a
-    cache without its model: of level caches the one with more bytes comes first, and 16 bit loses nothing.
+    `work` gives the attention with a cache of a format, `wide` is the 16-bit format to compare with. Nobody knows the
+    loss of a cache without its model: of level caches the one with more bytes comes first, and 16 bit loses nothing.
     Raises `UnsupportedError` where the chip cannot compute in 16 bit.
     """
     baseline = _option(device, work(wide), wide, None)

@@ -1,9 +1,9 @@
 """What others published about the loss of a format: one table for every ranking, each number with its source.
 
-A claim is of somebody else's model, text and recipe. It says what to expect before the loss is measured on the model itself
-(`roofline losses`, `pytest bench_cases -k model_quant`), and it is shown as `claimed` until then. Where a paper gives perplexities, the range
-is 100·(narrow/16 bit − 1) over its models; where it gives task scores, 100·(1 − narrow/16 bit). Formats without a row
-have no published figure that was found, and no claim is made for them.
+A claim is of somebody else's model, text and recipe. It says what to expect before the loss is measured on the model
+itself (`roofline losses`, `pytest bench_cases -k model_quant`), and it is shown as `claimed` until then. Where a paper
+gives perplexities, the range is 100·(narrow/16 bit − 1) over its models; where it gives task scores, 100·(1 − narrow/16
+bit). Formats without a row have no published figure that was found, and no claim is made for them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _TORCHAO = (
     "2026-11-22"
 )
 _RAZER = (
-    "RaZeR (abdelfattah-lab, 2025-08-13), WikiText-2 perplexities of Llama-3.1-8B, Llama-3.2-3B and Qwen2.5-3B, -7B, -14B, "
+    "RaZeR (abdelfattah-lab, 2025-08-13), WikiText-2 perplexities of Llama-3.1-8B, Llama-3.2-3B and Qwen2.5-3B, -7B, "
+    "-14B, "
     "weights rounded to nearest, read 2026-11-22"
 )
 _TORCHAO_BLOCKS = "pytorch/ao 3394, one evaluation of Llama-3.1-8B (WikiText word perplexity), read 2026-11-22"
@@ -56,7 +57,9 @@ class ClaimedLoss:
     metric: str
     source: str
     models: str = ""
-    """What the range is of, where it does not hold for models in general: the start of their names; empty: in general."""
+    """What the range is of, where it does not hold for models in general: the start of their names; empty: in
+    general.
+    """
     pct_by_model: tuple[tuple[str, float, float], ...] = ()
     """(name of a model, its lower and upper end) where the source says which figure of a general range is whose."""
 
@@ -156,7 +159,8 @@ CLAIMED_LOSSES: tuple[ClaimedLoss, ...] = (
         1.5,
         6.5,
         PERPLEXITY,
-        f"{_QSERVE}: groups of 128, ten of its models: 1.5-2.7 % but for Llama-3 8B and Llama-3.1 8B (6.5 and 5.8 %); Llama-3 "
+        f"{_QSERVE}: groups of 128, ten of its models: 1.5-2.7 % but for Llama-3 8B and Llama-3.1 8B (6.5 and 5.8 %); "
+        "Llama-3 "
         "70B and Llama-3.1 70B stand apart",
         pct_by_model=(("llama-3-8b", 6.5, 6.5), ("llama-3.1-8b", 5.8, 5.8)),
     ),
@@ -257,9 +261,10 @@ CLAIMED_LOSSES: tuple[ClaimedLoss, ...] = (
         pct_by_model=_MXFP4_OF_MODELS,
     ),
 )
-"""Of several methods for one format the first is what the rankings assume of a model that no row is of. The percentages are of
-perplexity where anybody published one of the format, and of task accuracy only where nobody did: rankings and limits go by
-this one number."""
+"""Of several methods for one format the first is what the rankings assume of a model that no row is of. The percentages
+are of perplexity where anybody published one of the format, and of task accuracy only where nobody did: rankings and
+limits go by this one number.
+"""
 
 LOSSES_BESIDE: tuple[ClaimedLoss, ...] = (
     ClaimedLoss(
@@ -329,7 +334,8 @@ LOSSES_BESIDE: tuple[ClaimedLoss, ...] = (
         1.1,
         6.2,
         TASKS,
-        "Llama-3.1-8B-Instruct: vllm-project/llm-compressor issue 2922 (GSM8K, 97.9 % recovered by RTN, 98.9 % by GPTQ) and the model "
+        "Llama-3.1-8B-Instruct: vllm-project/llm-compressor issue 2922 (GSM8K, 97.9 % recovered by RTN, 98.9 % by "
+        "GPTQ) and the model "
         "card ISTA-DASLab/Llama-3.1-8B-Instruct-FPQuant-QAT-NVFP4 (four tasks, 78.9 to 74.0 by RTN), read 2026-11-22",
         pct_by_model=(("llama-3.1-8b", 1.1, 6.2),),
     ),
@@ -340,13 +346,15 @@ LOSSES_BESIDE: tuple[ClaimedLoss, ...] = (
         5.7,
         7.4,
         TASKS,
-        "intel/auto-round, docs/auto_scheme_acc.md: five tasks of Llama-3.1-8B, Qwen2.5-7B, Qwen3-8B and Qwen3-32B, pure 4 bit "
+        "intel/auto-round, docs/auto_scheme_acc.md: five tasks of Llama-3.1-8B, Qwen2.5-7B, Qwen3-8B and Qwen3-32B, "
+        "pure 4 bit "
         "(94.3 to 92.6 % recovered), read 2026-11-22",
     ),
 )
-"""What was published of the same formats in the other metric. It is shown beside the claim, so that like can be held against
-like, and ranks nothing: the rankings go by `CLAIMED_LOSSES`. Task scores of model cards are the range over OpenLLM v1 and v2, in percent of
-the 16-bit score; a score above it counts as no loss."""
+"""What was published of the same formats in the other metric. It is shown beside the claim, so that like can be held
+against like, and ranks nothing: the rankings go by `CLAIMED_LOSSES`. Task scores of model cards are the range over
+OpenLLM v1 and v2, in percent of the 16-bit score; a score above it counts as no loss.
+"""
 
 CACHE_LOSSES: tuple[ClaimedLoss, ...] = (
     ClaimedLoss(
@@ -365,7 +373,8 @@ CACHE_LOSSES: tuple[ClaimedLoss, ...] = (
         0,
         1.0,
         TASKS,
-        "no more than an NVFP4 cache of half its bits (NVIDIA developer blog, 2025-12-08); its scales must be calibrated: without, some "
+        "no more than an NVFP4 cache of half its bits (NVIDIA developer blog, 2025-12-08); its scales must be "
+        "calibrated: without, some "
         "models fail (verl-project/verl 4435)",
     ),
     ClaimedLoss(
@@ -378,8 +387,9 @@ CACHE_LOSSES: tuple[ClaimedLoss, ...] = (
 def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: str = "") -> ClaimedLoss | None:
     """Return the claim for weights in a format (and activations, `is_both`); None where no figure was found.
 
-    `model`: a range of that very model, or its figure in a general range, goes before what holds in general, whatever its
-    method; the result then names it in `models`. `method`: that one alone (default: the first, see `CLAIMED_LOSSES`).
+    `model`: a range of that very model, or its figure in a general range, goes before what holds in general, whatever
+    its method; the result then names it in `models`. `method`: that one alone (default: the first, see
+    `CLAIMED_LOSSES`).
 
     >>> claimed_loss_of("INT4", is_both=False).text
     'claimed: 1.5-6.5 % loss (AWQ)'
@@ -408,7 +418,8 @@ def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLo
 
 
 def product_loss_pct(weight_format: str, activation_format: str, model: str = "") -> float | None:
-    """Return the upper end of what was published of a product's operands, 0 for 16 bit and wider; None where nobody knows.
+    """Return the upper end of what was published of a product's operands, 0 for 16 bit and wider; None where nobody
+    knows.
 
     `model`: what was published of that very model goes first.
 

@@ -1,9 +1,10 @@
-"""One recommendation for a whole model and workload: a strategy, its attention kernel, its run-time quantisation, and why.
+"""One recommendation for a whole model and workload: a strategy, its attention kernel, its run-time quantisation, and
+why.
 
-The original document 004's engine: a face of the one ranking, under its policy `quality`. The strategies are predicted on the
-chip for the very phase and context, and the fastest within the quality limit is taken, of level ones that which loses least.
-The limit is held against measured losses where the caller has them; otherwise against the claims of document 004, which stand
-there without a source.
+The original document 004's engine: a face of the one ranking, under its policy `quality`. The strategies are predicted
+on the chip for the very phase and context, and the fastest within the quality limit is taken, of level ones that which
+loses least. The limit is held against measured losses where the caller has them; otherwise against the claims of
+document 004, which stand there without a source.
 """
 
 from __future__ import annotations
@@ -173,11 +174,12 @@ class IntegratedQuantizationEngine:
     ) -> QuantizationRecommendation:
         """Return the fastest strategy within the quality limit and the memory for one workload.
 
-        `model_config`: the seeds' letters (H, L, nh, nkv, dh, dff, and V for the vocabulary), a model's name or a shape.
-        Decode: one new token at a context of `seq_len`; prefill: a prompt of `seq_len` tokens. `memory_limit_gb` is decimal
-        and defaults to the chip's memory. `measured_loss_pct`: strategy name → loss in percent of perplexity, in place of
-        the claims. `strategies` are weighed instead of the six of document 004; the FP16 baseline always takes part.
-        Raises a `RooflineError` naming the field: sizes, phase, formats the chip cannot run at all, nothing that fits.
+        `model_config`: the seeds' letters (H, L, nh, nkv, dh, dff, and V for the vocabulary), a model's name or a
+        shape. Decode: one new token at a context of `seq_len`; prefill: a prompt of `seq_len` tokens. `memory_limit_gb`
+        is decimal and defaults to the chip's memory. `measured_loss_pct`: strategy name → loss in percent of
+        perplexity, in place of the claims. `strategies` are weighed instead of the six of document 004; the FP16
+        baseline always takes part. Raises a `RooflineError` naming the field: sizes, phase, formats the chip cannot run
+        at all, nothing that fits.
         """
         check_number("max_quality_loss_pct", max_quality_loss_pct, 0, 1e6)
         measured = dict(measured_loss_pct or {})

@@ -1,9 +1,10 @@
-"""Which times of a pass may be held against each other: what a kernel takes, what a machine's ceilings allow, the ideal.
+"""Which times of a pass may be held against each other: what a kernel takes, what a machine's ceilings allow, the
+ideal.
 
-On a calibrated machine the expected time of a kernel that was timed there is what it takes; that of any other kernel is what
-the measured ceilings allow, and a library may be far from it or have no such kernel at all. A plan that rests on the
-second must not win against one that rests on the first. Where no kernel of a CPU was timed at all its ceilings have nothing to
-stand beside: plans have their ideal times, as everywhere else.
+On a calibrated machine the expected time of a kernel that was timed there is what it takes; that of any other kernel is
+what the measured ceilings allow, and a library may be far from it or have no such kernel at all. A plan that rests on
+the second must not win against one that rests on the first. Where no kernel of a CPU was timed at all its ceilings have
+nothing to stand beside: plans have their ideal times, as everywhere else.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ UNTIMED_RATIO = 0.1
 class ExpectedPasses:
     """Expected times of passes on one chip: the usual estimate of a recommendation. Asks for every operator once.
 
-    The first pass asked for a workload is the reference, 16 bit: a later one rests on ceilings where one of its products, or
-    its attention, does that was timed in the reference.
+    The first pass asked for a workload is the reference, 16 bit: a later one rests on ceilings where one of its
+    products, or its attention, does that was timed in the reference.
     """
 
     def __init__(self, device: Device) -> None:
@@ -67,7 +68,8 @@ class ExpectedPasses:
             is_mostly = sum(product.time_s for product in resting) > UNTIMED_RATIO * sum(
                 product.time_s for product in products
             )
-            # What the reference itself does not know excuses others, unless it knows next to nothing: then all are alike.
+            # What the reference itself does not know excuses others, unless it knows next to nothing: then all are
+            # alike.
             self._reference[prediction.workload] = frozenset() if is_mostly else names
             return is_mostly
         return bool(names - self._reference[prediction.workload])

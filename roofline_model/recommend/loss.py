@@ -15,7 +15,9 @@ LOW_TOP1_RATIO = 0.85
 
 
 def product_loss(format_key: str, *, is_both: bool) -> Loss:
-    """Return what was published of weights in a format (and activations, `is_both`); unknown where no figure was found."""
+    """Return what was published of weights in a format (and activations, `is_both`); unknown where no figure was
+    found.
+    """
     claim = claimed_loss_of(format_key, is_both=is_both)
     return UNKNOWN if claim is None else claimed(claim)
 
@@ -65,7 +67,9 @@ def _token_figures(loss: Loss) -> dict[str, Value]:
 
 
 def loss_doubt(loss: Loss, subject: str = "") -> Finding | None:
-    """Return what a small measured loss hides, most tokens with another likeliest successor; None where it hides nothing."""
+    """Return what a small measured loss hides, most tokens with another likeliest successor; None where it hides
+    nothing.
+    """
     top1 = loss.top1_agreement_ratio
     if loss.source != "measured" or top1 is None or top1 >= LOW_TOP1_RATIO:
         return None

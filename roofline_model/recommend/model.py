@@ -1,8 +1,9 @@
-"""Which formats should a whole model have on this chip, for this traffic? Every plan predicted, ranked, with its findings.
+"""Which formats should a whole model have on this chip, for this traffic? Every plan predicted, ranked, with its
+findings.
 
-Weighed are 16 bit, the uniform formats that a user would try, some of them with an FP8 cache where it is large, the named
-strategies, and, where the losses of the layers are known, the plans of a Pareto search. A plan without a known kernel on the
-chip is excluded unless the caller named it.
+Weighed are 16 bit, the uniform formats that a user would try, some of them with an FP8 cache where it is large, the
+named strategies, and, where the losses of the layers are known, the plans of a Pareto search. A plan without a known
+kernel on the chip is excluded unless the caller named it.
 """
 
 from __future__ import annotations
@@ -78,13 +79,14 @@ def recommend_model(
     >>> recommend_model("h100-sxm", "llama-3.1-8b")
     <ModelRanking llama-3.1-8b on h100-sxm: FP8 (W8A8) 4.222 ms, 6 options, 9 excluded>
 
-    - `phase`, `batch`, `context` (default 4096 tokens, or the model's longest): as in `predict_model`. `traffic` is a mix of
-      passes instead.
-    - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass, and the loss
-      in percent of perplexity (`max_loss_pct`, default 3). Where no perplexity was published it is of task accuracy.
+    - `phase`, `batch`, `context` (default 4096 tokens, or the model's longest): as in `predict_model`. `traffic` is a
+      mix of passes instead.
+    - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass, and the
+      loss in percent of perplexity (`max_loss_pct`, default 3). Where no perplexity was published it is of task
+      accuracy.
     - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
-    - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six named,
-      or beside `formats`.
+    - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six
+      named, or beside `formats`.
     - `estimate`: prediction of a pass → its `Estimate`, or None (default: the expected time).
     - `is_runnable`: label of a plan or format → empty, or the reason why the caller's device cannot run it.
 
@@ -176,7 +178,9 @@ def model_limits(
     max_latency_s: float | None,
     max_loss_pct: float | None,
 ) -> Limits:
-    """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the limit."""
+    """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the
+    limit.
+    """
     for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):
         if value is not None and not _is_number(value, 1e30):
             raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
@@ -319,7 +323,9 @@ def _ranked_findings(ranking: Ranking, model: str, *, is_claimed: bool) -> list[
 
 
 def _is_near_reference(option: Option, choice: Option) -> bool:
-    """Return whether an option rests on another kernel's times, and is the choice or begins its interval before its end."""
+    """Return whether an option rests on another kernel's times, and is the choice or begins its interval before its
+    end.
+    """
     if not has_code(option.findings, "reference-kernel") or has_code(option.findings, "kernel-gap"):
         return False
     estimate = option.estimate

@@ -41,7 +41,9 @@ DEFAULT_FORMATS = ("FP8_E4M3", "MXFP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4")
 """Formats weighed against the 16-bit baseline unless the caller names others; those the chip declares take part."""
 
 LAUNCH_BOUND_RATIO = 0.1
-"""Where the ideal is less than this part of the expected time, neither bytes nor arithmetic say which format is faster."""
+"""Where the ideal is less than this part of the expected time, neither bytes nor arithmetic say which format is
+faster.
+"""
 
 # Whose word makes an INT4 unit usable: an invented chip's or the user's own. On real chips no library uses it.
 _DECLARED = ("placeholder", "declared", "measured-here")
@@ -92,7 +94,8 @@ _KEPT: Memo[ProductFormats] = Memo(256)
 def product_formats(
     device: Device, wanted: Sequence[NumberFormat] | None, baseline: NumberFormat | None = None
 ) -> ProductFormats:
-    """Return the formats that take part; `wanted` replaces `DEFAULT_FORMATS` (of which those count that the chip declares).
+    """Return the formats that take part; `wanted` replaces `DEFAULT_FORMATS` (of which those count that the chip
+    declares).
 
     `baseline`: the 16-bit format to compare with in place of the one with the faster unit; weight-only formats keep the
     activation of that one, for which their kernels are. A 16-bit format in `wanted` comes before it.
@@ -147,10 +150,12 @@ def product_options(
 
 
 def fastest_sixteen_bit(device: Device, shape: tuple[int, int, int], times: CaseTimes) -> NumberFormat | None:
-    """Return the 16-bit format with the shorter time on a CPU, FP16 at a tie; None elsewhere, or where a time is not known.
+    """Return the 16-bit format with the shorter time on a CPU, FP16 at a tie; None elsewhere, or where a time is not
+    known.
 
-    A GPU runs FP16 and BF16 at one rate. A CPU may have instructions for one of them only, and its library's kernels differ
-    by far more than that, either way with the shape: measured comparisons take the fastest 16-bit kernel, so predictions do.
+    A GPU runs FP16 and BF16 at one rate. A CPU may have instructions for one of them only, and its library's kernels
+    differ by far more than that, either way with the shape: measured comparisons take the fastest 16-bit kernel, so
+    predictions do.
     """
     if device.kind != "cpu" or not all(device.declares(key) for key in SIXTEEN_BIT):
         return None
@@ -170,7 +175,9 @@ def baseline_format(device: Device) -> str | None:
 
 
 def product_baseline(device: Device, shape: tuple[int, int, int]) -> str | None:
-    """Return the 16-bit format that a recommendation for this product compares with: on a CPU the faster one at this shape."""
+    """Return the 16-bit format that a recommendation for this product compares with: on a CPU the faster one at this
+    shape.
+    """
     from roofline_model.expected.predict import expected_times
 
     fastest = fastest_sixteen_bit(device, shape, expected_times(device))
@@ -209,7 +216,8 @@ def _fastest_unit(device: Device, wanted: Sequence[NumberFormat]) -> NumberForma
     order = [key for key in (*named, *SIXTEEN_BIT) if device.declares(key)]
     if not order:
         raise UnsupportedError(
-            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 or BF16 to its description."
+            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add "
+            "FP16 or BF16 to its description."
         )
     native = [key for key in order if device.path(key).kind == "native"]
     fastest = max(native or order, key=device.peak_flops_per_s)  # max keeps the first of equals: FP16

@@ -58,8 +58,8 @@ def plan_formats(plan: FormatPlan, shape: ModelShape) -> PlanFormats:
 def formats_by_part(formats: PlanFormats) -> tuple[tuple[str, str], ...]:
     """Return part → formats: `ffn` → `INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8`, `cache` → `NVFP4`.
 
-    What stays in 16 bit is left out, and so is `in 80 of 80 layers`. Parts that agree in every layer share a group's name;
-    `layers`: all of them agree; `everything`: nothing is narrow.
+    What stays in 16 bit is left out, and so is `in 80 of 80 layers`. Parts that agree in every layer share a group's
+    name; `layers`: all of them agree; `everything`: nothing is narrow.
     """
     by_part: dict[str, list[str | None]] = {}
     for at, layer in enumerate(formats.layers):
@@ -108,7 +108,8 @@ def _grouped(rows: Mapping[str, tuple[str | None, ...]]) -> dict[str, tuple[str 
     """Return the rows with parts joined under a group's name where all parts of the group that the model has agree."""
     left = dict(rows)
     groups: dict[str, tuple[str | None, ...]] = {}
-    # The name for most parts first; of names for the same ones that of the smaller group (ffn, not mlp, in a dense model).
+    # The name for most parts first; of names for the same ones that of the smaller group (ffn, not mlp, in a dense
+    # model).
     for name in sorted(_SHORT_GROUPS, key=lambda group: (-len(_members(group, rows)), len(GROUPS.get(group, ())))):
         members = _members(name, rows)
         if len(members) > 1 and left.keys() >= set(members) and len({left[part] for part in members}) == 1:
@@ -146,7 +147,9 @@ def _counted(labels: tuple[str | None, ...], wide: str) -> str:
 
 
 def plan_name(option: Option) -> str:
-    """Return the name that people are shown: `FP8 (W8A8) + FP8 KV`, `MXFP4 (W4A16) experts`; of a mixed plan its key."""
+    """Return the name that people are shown: `FP8 (W8A8) + FP8 KV`, `MXFP4 (W4A16) experts`; of a mixed plan its
+    key.
+    """
     formats = dict(option.formats)
     cache = formats.pop("cache", "")
     if len(formats) != 1 or any(" " in label for label in (cache, *formats.values())):

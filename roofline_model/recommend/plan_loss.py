@@ -1,4 +1,6 @@
-"""What a plan loses: summed from the layers' losses where a table has them, else what was published of its formats, else unknown."""
+"""What a plan loses: summed from the layers' losses where a table has them, else what was published of its formats,
+else unknown.
+"""
 
 from __future__ import annotations
 
@@ -87,10 +89,10 @@ def plan_loss(
 ) -> tuple[Loss, tuple[Finding, ...]]:
     """Return a plan's loss and what to know about it; a table's sum over the whole plan goes before a claim.
 
-    Claims are those of `claimed_losses.py` (`model`: the model's name, which may have a row of its own); a strategy file's own
-    claim goes before them, document 004's, which has no source, does not count and is a finding only where nobody published
-    one. Scores without data say nothing in percent: they stand beside the claim. `original`: what the checkpoint was published
-    in; a part that stays in that loses nothing.
+    Claims are those of `claimed_losses.py` (`model`: the model's name, which may have a row of its own); a strategy
+    file's own claim goes before them, document 004's, which has no source, does not count and is a finding only where
+    nobody published one. Scores without data say nothing in percent: they stand beside the claim. `original`: what the
+    checkpoint was published in; a part that stays in that loses nothing.
     """
     if candidate.kind == "baseline":
         return Loss("reference", 0.0, value=0.0), ()
@@ -182,7 +184,8 @@ def _other_metric(beside: ClaimedLoss) -> Finding:
 
 
 def claimed_pct(claims: StrategyClaims | None) -> float | None:
-    """Return the loss that a document claims for a strategy, percent, the larger end of a range; None where it claims none.
+    """Return the loss that a document claims for a strategy, percent, the larger end of a range; None where it claims
+    none.
 
     `<1%` → 1.0, `2-5 % loss` → 5.0, `none` → 0.0.
     """
@@ -195,7 +198,9 @@ def claimed_pct(claims: StrategyClaims | None) -> float | None:
 
 
 def _changed_parts(formats: PlanFormats, original: PlanFormats | None) -> list[str]:
-    """Return the formats of the matrices that a plan makes narrow: not of those that were published in that very format."""
+    """Return the formats of the matrices that a plan makes narrow: not of those that were published in that very
+    format.
+    """
     before = formats.layers if original is None else original.layers
     return [
         label
@@ -222,7 +227,8 @@ def check_depth(losses: MeasuredLosses, shape: ModelShape) -> None:
     deepest = max((_layer_of(name) for name, _ in losses.values), default=-1)
     if deepest >= shape.layer_count:
         raise InvalidValueError(
-            f"the losses are of {losses.model} with layer {deepest}, but {shape.name} has layers 0 to {shape.layer_count - 1}; "
+            f"the losses are of {losses.model} with layer {deepest}, but {shape.name} has layers 0 to "
+            f"{shape.layer_count - 1}; "
             "give the losses of this model"
         )
 

@@ -1,4 +1,6 @@
-"""The options of a model on a chip: a plan's times with intervals over a user's traffic, memory, loss, path, kernels."""
+"""The options of a model on a chip: a plan's times with intervals over a user's traffic, memory, loss, path,
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -99,12 +101,16 @@ class PlanPricer:
 
     @property
     def is_by_ceilings(self) -> bool:
-        """Whether plans are ranked by what the machine's ceilings allow: most kernels of the baseline were not timed."""
+        """Whether plans are ranked by what the machine's ceilings allow: most kernels of the baseline were not
+        timed.
+        """
         return self.baseline is not None and self.baseline.estimate.source == "ceilings"
 
     @property
     def why_no_expected(self) -> Finding | None:
-        """Why the baseline has no expected time, and how to get one; None where it has, or times are the caller's own."""
+        """Why the baseline has no expected time, and how to get one; None where it has, or times are the caller's
+        own.
+        """
         reasons = (why_no_step(baseline_pass, self.device) for baseline_pass in self._baseline_passes if self.is_listed)
         return next((reason for reason in reasons if reason is not None), None)
 
@@ -221,7 +227,9 @@ class PlanPricer:
         return self._mean([timed.time_s for timed in passes]) if better is None else better.time_s
 
     def why_incomparable(self, plan: FormatPlan) -> Finding | None:
-        """Return why the time of a plan cannot be held against the baseline's; None where it can, or cannot run at all."""
+        """Return why the time of a plan cannot be held against the baseline's; None where it can, or cannot run at
+        all.
+        """
         if self.baseline is None or self.is_ideal:
             return None
         try:
@@ -272,7 +280,9 @@ class PlanKernels:
     """What has to run, and what cannot."""
 
     names: tuple[str, ...]
-    """Kernels of the narrow products and caches, each once; empty where everything is in 16 bit or nothing is listed."""
+    """Kernels of the narrow products and caches, each once; empty where everything is in 16 bit or nothing is
+    listed.
+    """
     gap: Finding | None
     """The first part without a known kernel; None where all have one, or the chip has no list."""
 
@@ -403,7 +413,9 @@ def _is_fast(kernel: KernelPrediction, wide: str) -> bool:
 
 
 def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> Finding | None:
-    """Return what attention on a plan's narrow cache costs, where it is expected to take longer than on a 16-bit one; else None."""
+    """Return what attention on a plan's narrow cache costs, where it is expected to take longer than on a 16-bit one;
+    else None.
+    """
     for timed in passes:
         for kernel in timed.kernels:
             if kernel.kernel.work.op != "attention":
@@ -420,7 +432,9 @@ def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> Finding
 
 
 def _expected(work: Operator, device: Device, cache_format: str) -> ExpectedPrediction | None:
-    """Return the expected time of this attention on a cache of another format; queries are 16 bit where the cache is."""
+    """Return the expected time of this attention on a cache of another format; queries are 16 bit where the cache
+    is.
+    """
     formats = {**dict(work.formats), "kv": cache_format}
     if get_format(cache_format).element_bits >= 16:
         formats |= {name: cache_format for name in ("q",) if get_format(formats["q"]).element_bits < 16}

@@ -3,8 +3,9 @@
 A uniform plan has one format in every matrix of the layers. Embedding, output head, router and cache stay in 16 bit, as
 in published checkpoints and in the strategies of document 004, so that all plans are compared like with like.
 
-Engines take the format of the cache apart from that of the weights (vLLM: `--kv-cache-dtype fp8` beside AWQ, GPTQ or NVFP4
-weights; TensorRT-LLM exports NVFP4 weights with an FP8 cache), so a usual plan has a second form where its cache is large.
+Engines take the format of the cache apart from that of the weights (vLLM: `--kv-cache-dtype fp8` beside AWQ, GPTQ or
+NVFP4 weights; TensorRT-LLM exports NVFP4 weights with an FP8 cache), so a usual plan has a second form where its cache
+is large.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ BOTH_OPERANDS = ("INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
 _SIXTEEN_BITS = 16
 CACHE_FORMAT = "FP8_E4M3"
 PAIRED_PLANS = (("INT4", 16), ("NVFP4", 4))
-"""(weights, bits of the activations) of the usual plans that get an FP8 cache. With 8-bit weights the strategy `fp8_balanced` is
-that plan, NVFP4 under 16-bit activations is as INT4 is, and MXFP4 loses more than NVFP4 of the same bits."""
+"""(weights, bits of the activations) of the usual plans that get an FP8 cache. With 8-bit weights the strategy
+`fp8_balanced` is that plan, NVFP4 under 16-bit activations is as INT4 is, and MXFP4 loses more than NVFP4 of the same
+bits.
+"""
 LEAST_CACHE_RATIO = 2 * LEVEL_RATIO
 """Share of a plan's memory that its 16-bit cache has to take: halving less saves less than can be told apart."""
 
@@ -89,7 +92,8 @@ def wide_format(shape: ModelShape, device: Device) -> str:
     native = [key for key in declared if device.path(key).kind == "native"]
     if not declared:
         raise UnsupportedError(
-            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 or BF16 to its description"
+            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add "
+            "FP16 or BF16 to its description"
         )
     return (native or declared)[0]
 
@@ -104,11 +108,11 @@ def candidate_plans(
     strategies: Sequence[MixedPrecisionConfig] = (),
     are_strategies_asked_for: bool = False,
 ) -> CandidatePlans:
-    """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and
-    `extra_formats` beside them. `are_strategies_asked_for`: whether the caller named the strategies.
+    """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each,
+    and `extra_formats` beside them. `are_strategies_asked_for`: whether the caller named the strategies.
 
-    Plans that come out equal are one candidate with several names. Raises a `RooflineError` for a format that the caller
-    names and nobody knows, and for an empty list.
+    Plans that come out equal are one candidate with several names. Raises a `RooflineError` for a format that the
+    caller names and nobody knows, and for an empty list.
     """
     base = FormatPlan(PartFormats(wide, wide), wide, wide, label=wide)
     plans = [CandidatePlan(wide, "baseline", base, plan_formats(base, shape))]
@@ -153,8 +157,8 @@ def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device:
 def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     """Return the plan with one format in every matrix of the layers; raises as `plan_from_text` does.
 
-    `INT4` with one format alone is W4A4; `INT4.BF16` keeps 16-bit activations, whichever 16-bit float `wide` is. An integer
-    of both operands is labelled `INT8.INT8`, because `INT8` alone is weight-only to torchao.
+    `INT4` with one format alone is W4A4; `INT4.BF16` keeps 16-bit activations, whichever 16-bit float `wide` is. An
+    integer of both operands is labelled `INT8.INT8`, because `INT8` alone is weight-only to torchao.
     """
     plan = plan_from_text(text, shape)
     if plan.exceptions:  # the checkpoint's own formats say themselves what stays wide
@@ -171,7 +175,9 @@ def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
 
 
 def published_candidate(shape: ModelShape, wide: str) -> CandidatePlan | None:
-    """Return the checkpoint as it was published where that is not 16 bit and is known: it loses nothing against itself."""
+    """Return the checkpoint as it was published where that is not 16 bit and is known: it loses nothing against
+    itself.
+    """
     if shape.weight_format in (None, shape.wide_format) and shape.expert_format is None:
         return None
     try:
@@ -204,7 +210,8 @@ def _named(formats: Iterable[str] | None) -> list[str]:
 def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
     """Return the unit that a chip lacks for activations which a plan would quantise for it; None where it has it.
 
-    How fast a unit is refuses nothing: a pass that waits for memory gains by its bytes all the same, and its time says so.
+    How fast a unit is refuses nothing: a pass that waits for memory gains by its bytes all the same, and its time says
+    so.
     """
     for label in formats.product_labels:
         pair = parse_formats(label)
@@ -243,10 +250,12 @@ def _add(plans: list[CandidatePlan], candidate: CandidatePlan) -> None:
 def cached_pairs(
     weighed: Iterable[tuple[CandidatePlan, Memory]], device: Device, shape: ModelShape, wide: str
 ) -> list[CandidatePlan]:
-    """Return the usual uniform plans among those weighed once more with an FP8 cache, where it is large and engines serve it.
+    """Return the usual uniform plans among those weighed once more with an FP8 cache, where it is large and engines
+    serve it.
 
     Served: a released attention kernel reads such a cache on the chip, and the chip converts FP8 itself. Before compute
-    capability 8.9 it is decoded in software, and was slower on A100 than a 16-bit cache (vllm-project/vllm 49077, open).
+    capability 8.9 it is decoded in software, and was slower on A100 than a 16-bit cache (vllm-project/vllm 49077,
+    open).
     """
     if cache_kernel(device, CACHE_FORMAT) is None or not _converts_natively(device):
         return []

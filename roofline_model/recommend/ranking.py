@@ -1,30 +1,33 @@
 """Which option comes first, and which one to take: the one policy of every answer.
 
-**Order.** 1. What no kernel is known to run stands last; before it predictions of emulated kernels, which leave out what
-emulating costs; before these, of a model's plans, those whose loss nobody knows. 2. Evidence: what was measured, then
-predictions that can be held against the baseline's time, then the others (an ideal time is always shorter than a real one).
+**Order.** 1. What no kernel is known to run stands last; before it predictions of emulated kernels, which leave out
+what emulating costs; before these, of a model's plans, those whose loss nobody knows. 2. Evidence: what was measured,
+then predictions that can be held against the baseline's time, then the others (an ideal time is always shorter than a
+real one).
 3. Inside one kind of evidence time, and where times cannot be told apart the smaller loss, then the smaller memory:
 
-- *Predictions* are held to the upper end of their 80 % interval, which nine of ten stay below: it is late where a kernel was
-  never timed on such a chip, and such a one has to promise more than one that was. Those whose end is within `LEVEL_RATIO` of
-  the earliest go by time; those whose time is within it of the fastest of these are tied.
+- *Predictions* are held to the upper end of their 80 % interval, which nine of ten stay below: it is late where a
+  kernel was never timed on such a chip, and such a one has to promise more than one that was. Those whose end is within
+  `LEVEL_RATIO` of the earliest go by time; those whose time is within it of the fastest of these are tied.
 - *Measured* options go by time; level are those whose 95 % intervals overlap, at most `LEVEL_LIMIT_RATIO` apart.
-- What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that is not
-  surely faster.
-- Level predictions whose losses are within `EQUAL_LOSS_PCT` lose the same: a format that checkpoints are published in goes
-  before one that is no faster.
+- What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that
+  is not surely faster.
+- Level predictions whose losses are within `EQUAL_LOSS_PCT` lose the same: a format that checkpoints are published in
+  goes before one that is no faster.
 
-4. A checkpoint that was published narrow has neither to be made nor measured: it goes first unless it is clearly slower.
+4. A checkpoint that was published narrow has neither to be made nor measured: it goes first unless it is clearly
+   slower.
 
-**Choice.** The first that a kernel runs, whose loss is known where losses are limited, and whose time stands against the
-baseline's; none where all miss a limit. Beside it stand up to two alternatives: what is faster for more loss than the limit
-(`riskier`), or what loses at most `MAX_LOSS_PCT` where the caller allowed more (`lower-loss`), and what loses least (`safest`).
+**Choice.** The first that a kernel runs, whose loss is known where losses are limited, and whose time stands against
+the baseline's; none where all miss a limit. Beside it stand up to two alternatives: what is faster for more loss than
+the limit (`riskier`), or what loses at most `MAX_LOSS_PCT` where the caller allowed more (`lower-loss`), and what loses
+least (`safest`).
 
-**Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix ideal
-times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within `LEVEL_RATIO` are
-level and the loss decides, and an unknown loss is refused. `stored`: of runs, where an unknown loss is a matter of time, so that
-it changes no place; a limit refuses it. `cache`: nobody knows the loss of a cache without its model, so of level ones the wider
-counts as losing less. docs/theory/ranking.md argues the rule.
+**Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix
+ideal times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within
+`LEVEL_RATIO` are level and the loss decides, and an unknown loss is refused. `stored`: of runs, where an unknown loss
+is a matter of time, so that it changes no place; a limit refuses it. `cache`: nobody knows the loss of a cache without
+its model, so of level ones the wider counts as losing less. docs/theory/ranking.md argues the rule.
 """
 
 from __future__ import annotations
@@ -54,16 +57,21 @@ Item = TypeVar("Item")
 LEVEL_RATIO = 0.05
 """Predictions of two options closer than this cannot be told apart: the model's own error is larger."""
 LEVEL_LIMIT_RATIO = 0.10
-"""Measured times further apart than this are never level, however wide their intervals are. Two processes can have intervals
-of several hundred percent; calling a kernel level that took 1.7 times as long would prefer it for its loss, against what was
-seen. A judgement: a gain of a tenth that noise may explain is not worth more loss, a larger one is the likelier truth. It is
-not worth the step from no loss to some: what loses nothing goes before whatever is not surely faster."""
+"""Measured times further apart than this are never level, however wide their intervals are. Two processes can have
+intervals of several hundred percent; calling a kernel level that took 1.7 times as long would prefer it for its loss,
+against what was seen. A judgement: a gain of a tenth that noise may explain is not worth more loss, a larger one is the
+likelier truth. It is not worth the step from no loss to some: what loses nothing goes before whatever is not surely
+faster.
+"""
 UNKNOWN_LEVEL_RATIO = 0.05
-"""Measured times closer than this are tied where one has too few samples for an interval: these say nothing of a smaller
-difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
+"""Measured times closer than this are tied where one has too few samples for an interval: these say nothing of a
+smaller difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only.
+"""
 MAX_LOSS_PCT = 3.0
-"""Default limit of the loss, measured or published alike. What was published of 8-bit weights and activations with an 8-bit
-cache is within it; 4-bit weights of a 70B, at 12 to 15 % of perplexity, are not (docs/development/decisions/0009-loss-limit.md)."""
+"""Default limit of the loss, measured or published alike. What was published of 8-bit weights and activations with an
+8-bit cache is within it; 4-bit weights of a 70B, at 12 to 15 % of perplexity, are not
+(docs/development/decisions/0009-loss-limit.md).
+"""
 EQUAL_LOSS_PCT = 0.5
 """Losses closer than this are equal: two studies of one format and model differ by as much."""
 
@@ -181,7 +189,9 @@ def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> 
 
 
 def _published_of_equal(level: Sequence[_Entry]) -> list[_Entry]:
-    """Return level predictions, sorted by loss: of equal ones, published formats go before what is no faster than they."""
+    """Return level predictions, sorted by loss: of equal ones, published formats go before what is no faster than
+    they.
+    """
     ordered: list[_Entry] = []
     while len(ordered) < len(level):
         least_pct = level[len(ordered)].loss_pct
@@ -238,8 +248,8 @@ def _is_near(first_s: float, second_s: float) -> bool:
 def are_level_measured(faster: Standing, slower: Standing) -> bool:
     """Return whether two measured times cannot be told apart.
 
-    Intervals that overlap, with times at most `LEVEL_LIMIT_RATIO` apart, or times at most `UNKNOWN_LEVEL_RATIO` apart where
-    an interval is unknown.
+    Intervals that overlap, with times at most `LEVEL_LIMIT_RATIO` apart, or times at most `UNKNOWN_LEVEL_RATIO` apart
+    where an interval is unknown.
     """
     if slower.time_s > faster.time_s * (1 + LEVEL_LIMIT_RATIO):
         return False
@@ -251,7 +261,8 @@ def are_level_measured(faster: Standing, slower: Standing) -> bool:
 def maybe_faster(ordered: Sequence[Item], of: Callable[[Item], Standing]) -> Item | None:
     """Return the fastest measured item that stands behind the first for its loss alone; None where there is none.
 
-    It is faster by more than what is tied, with an interval that overlaps the first's. `ordered`: measured items in order.
+    It is faster by more than what is tied, with an interval that overlaps the first's. `ordered`: measured items in
+    order.
     """
     pairs = [(of(item), item) for item in ordered]
     if not pairs or not pairs[0][0].is_lossless:
@@ -282,8 +293,8 @@ def rank(
 ) -> Ranking:
     """Return the ranking of the options within the limits, the choice with its findings, and its alternatives.
 
-    `question.policy` names the policy. `excluded`: what cannot run, beside what misses a limit here. `findings`: what to know
-    about the answer as a whole.
+    `question.policy` names the policy. `excluded`: what cannot run, beside what misses a limit here. `findings`: what
+    to know about the answer as a whole.
     """
     policy = POLICIES[question.policy]
     placed = [_placed(option, policy) for option in options]
@@ -333,7 +344,9 @@ def _standing(option: Option, estimate: Estimate, policy: Policy) -> Standing:
 
 
 def _tie_loss(option: Option, policy: Policy) -> float | None:
-    """Return what counts as an option's loss between level ones; comparable where the options' losses are of one kind."""
+    """Return what counts as an option's loss between level ones; comparable where the options' losses are of one
+    kind.
+    """
     loss, memory = option.loss, option.memory
     if loss.pct is not None:
         return loss.pct
@@ -388,7 +401,9 @@ def _miss(limit: str, key: str, unit: str, value: float, limit_value: float) -> 
 
 
 def _split(placed: Sequence[_Placed], limits: Limits, policy: Policy) -> tuple[list[_Placed], list[Exclusion]]:
-    """Return the options within the limits, and the others: the nearest to the limits first, those without a kernel last."""
+    """Return the options within the limits, and the others: the nearest to the limits first, those without a kernel
+    last.
+    """
     within, missing = [], []
     for each in placed:
         misses = limit_misses(each.option, limits)
@@ -482,7 +497,9 @@ def _choice(
 
 
 def _stands_against(each: _Placed, baseline: _Placed) -> bool:
-    """Return whether a time can be held against the baseline's, or is surely shorter than what bounds that from below."""
+    """Return whether a time can be held against the baseline's, or is surely shorter than what bounds that from
+    below.
+    """
     is_surely_shorter = each.source not in BOUNDS and each.standing.prudent_s < baseline.standing.time_s
     return is_surely_shorter or is_comparable(each.source, baseline.source)
 
@@ -582,7 +599,10 @@ def _alternatives(
     limits: Limits,
     question: Question,
 ) -> tuple[Alternative, ...]:
-    """Return the options worth naming beside the choice. `missing`: those that miss the limit of the loss and no other."""
+    """Return the options worth naming beside the choice.
+
+    `missing`: those that miss the limit of the loss and no other.
+    """
 
     def first_of(placed: Iterable[_Placed]) -> _Placed | None:
         runnable = [each for each in placed if not each.has_gap and each is not choice]
@@ -620,7 +640,9 @@ def _is_faster(each: _Placed, choice: _Placed) -> bool:
 
 
 def _loses_least(each: _Placed, choice: _Placed, ordered: Sequence[_Placed]) -> bool:
-    """Return whether an option loses less than the choice by more than what is equal, and none of the others less than it."""
+    """Return whether an option loses less than the choice by more than what is equal, and none of the others less than
+    it.
+    """
     loss_pct, theirs_pct = choice.option.loss.pct, _most_loss_pct(each)
     if loss_pct is None or loss_pct <= 0 or theirs_pct > min(_most_loss_pct(other) for other in ordered):
         return False
@@ -653,7 +675,9 @@ def alternative_finding(alternative: Alternative, ranking: Ranking) -> Finding:
 
 
 def _goes_before(item: Standing, lossless: Standing | None) -> bool:
-    """Return whether a measured item may stand before the fastest that loses nothing: it loses nothing, or is surely faster."""
+    """Return whether a measured item may stand before the fastest that loses nothing: it loses nothing, or is surely
+    faster.
+    """
     if lossless is None or item.is_lossless:
         return True
     if item.high_s is None or lossless.low_s is None:

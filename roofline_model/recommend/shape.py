@@ -1,4 +1,6 @@
-"""Which number format should this product use on this chip? Every format priced, ranked, with what to know about each."""
+"""Which number format should this product use on this chip? Every format priced, ranked, with what to know about
+each.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,15 @@ def recommend_quantization(
     >>> recommend_quantization("gb10", 1, 4096, 4096)
     <Ranking gemv 1x4096x4096 on gb10: INT4 (W4A16) 31.74 µs, 7 options, 0 excluded>
 
-    `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
-    decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
-    `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each option's case,
-    or for all of them at once where it has a method `many` (`roofline_model.expected.predict.expected_times` gives the
-    expected ones, and has it). Without it the ideals are ranked (policy `ideal`). `max_loss_pct` is what the choice may lose,
-    percent; left out it is `MAX_LOSS_PCT`, and any amount where every time is ideal. A faster option beyond it keeps its place.
-    Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for an unknown chip or format,
-    `UnsupportedError` for a chip without a 16-bit rate.
+    `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb`
+    is decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's
+    operands. `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each
+    option's case, or for all of them at once where it has a method `many`
+    (`roofline_model.expected.predict.expected_times` gives the expected ones, and has it). Without it the ideals are
+    ranked (policy `ideal`). `max_loss_pct` is what the choice may lose, percent; left out it is `MAX_LOSS_PCT`, and any
+    amount where every time is ideal. A faster option beyond it keeps its place. Raises `InvalidValueError` for a bad
+    phase, limit or shape, `UnknownNameError` for an unknown chip or format, `UnsupportedError` for a chip without a
+    16-bit rate.
     """
     device = get_hardware(hardware)
     phase = _phase(phase, M)

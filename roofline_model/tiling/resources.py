@@ -2,15 +2,17 @@
 
 The resources are those of ordinary CUTLASS kernels of the GPU family, written down as rules, not read from a binary:
 
-- mma (sm80, sm89, sm120): 4 warps up to a 128 × 128 tile, else 8; accumulators and double-buffered fragments in registers,
-  40 more for addresses; three stages of k in shared memory where they fit (of half the k if need be), else two.
-- sm90: one or two consumer warp groups (a second one from 128 rows) and a producer of 40 registers per thread; accumulators
-  in the consumers' registers; as many stages as fit beside the output tile, because the kernel is persistent.
+- mma (sm80, sm89, sm120): 4 warps up to a 128 × 128 tile, else 8; accumulators and double-buffered fragments in
+  registers, 40 more for addresses; three stages of k in shared memory where they fit (of half the k if need be), else
+  two.
+- sm90: one or two consumer warp groups (a second one from 128 rows) and a producer of 40 registers per thread;
+  accumulators in the consumers' registers; as many stages as fit beside the output tile, because the kernel is
+  persistent.
 - sm100: accumulators in tensor memory (512 columns of 128 lanes per SM, two buffers where they fit), so that registers
   hardly count; stages as on sm90.
 
-Limits of the SM come from the chip's file (CUDA's arch_traits). Source of the rules: CUTLASS documentation, "Efficient GEMM in
-CUDA" and the collective-builder defaults; NVIDIA PTX ISA 8.7, "Tensor Memory".
+Limits of the SM come from the chip's file (CUDA's arch_traits). Source of the rules: CUTLASS documentation, "Efficient
+GEMM in CUDA" and the collective-builder defaults; NVIDIA PTX ISA 8.7, "Tensor Memory".
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 
 STAGE_BYTES = (128, 64)
-"""Bytes of k per row and stage: a line of the swizzled shared-memory layout, or half of one where three stages do not fit."""
+"""Bytes of k per row and stage: a line of the swizzled shared-memory layout, or half of one where three stages do not
+fit.
+"""
 _FIXED_REGISTERS = 40
 _PRODUCER_REGISTERS = 40
 _WARP_GROUP = 128
@@ -65,9 +69,9 @@ def occupancy(
 ) -> Occupancy:
     """Return how many blocks of a `tile_m` × `tile_n` tile fit on one SM of `device`.
 
-    `a_bytes`, `b_bytes`, `output_bytes`: per element, block scales included. `widest_bits`: bits of the wider operand's element
-    alone, which set the k of a stage; None: there are no scales, the bytes say it. Raises `UnsupportedError` when the
-    chip's file lacks a limit, or when not even one block fits.
+    `a_bytes`, `b_bytes`, `output_bytes`: per element, block scales included. `widest_bits`: bits of the wider operand's
+    element alone, which set the k of a stage; None: there are no scales, the bytes say it. Raises `UnsupportedError`
+    when the chip's file lacks a limit, or when not even one block fits.
     """
     element_bytes = max(a_bytes, b_bytes) if widest_bits is None else widest_bits / 8
     limits = {
@@ -108,7 +112,8 @@ def occupancy(
     count = fits[limiter]
     if count < 1:
         raise UnsupportedError(
-            f"a {tile_m}x{tile_n} tile does not fit on one SM of {device.key}: too much {limiter}; choose a smaller tile"
+            f"a {tile_m}x{tile_n} tile does not fit on one SM of {device.key}: too much {limiter}; choose a smaller "
+            "tile"
         )
     return Occupancy(
         count, limiter, threads, registers, shared, stages, tile_k, count * (threads // 32) / limits["warps_per_sm"]

@@ -93,7 +93,9 @@ class Tiling:
     high_s: float
     """Upper end of the 80 % interval, seconds."""
     parts_s: Mapping[str, float]
-    """Parts that add up to the time, as `ExpectedPrediction.parts`. Terms that overlap have their share of their joint time."""
+    """Parts that add up to the time, as `ExpectedPrediction.parts`. Terms that overlap have their share of their joint
+    time.
+    """
     terms_s: Mapping[str, float]
     """The same terms in seconds, each as long as it would take alone; those that overlap do not add up."""
     bound: str
@@ -113,7 +115,9 @@ class Tiling:
 
     @property
     def wave_count(self) -> int:
-        """Blocks of the SM that has most, a count: the rounds of a machine that runs one block per SM at a time, whole ones."""
+        """Blocks of the SM that has most, a count: the rounds of a machine that runs one block per SM at a time, whole
+        ones.
+        """
         return math.ceil(self.blocks_per_sm_ratio)
 
     @property
@@ -158,7 +162,8 @@ class _Asked:
 def gemm_tiling(
     work: Operator, device: Device, *, cache: str = "cold", quantizes_activations: bool = False
 ) -> Tiling | None:
-    """Return the tiling of one product (`gemm` or `gemv`); None where the library runs a GEMV kernel, which has no tiles.
+    """Return the tiling of one product (`gemm` or `gemv`); None where the library runs a GEMV kernel, which has no
+    tiles.
 
     `cache="warm"` finds the weights in the L2. Raises `UnsupportedError` for other operators and for chips without
     constants or without the limits of an SM in their file.
@@ -250,7 +255,9 @@ class EfficiencyCurve:
 def efficiency_curve(
     M: int, K: int, columns: Sequence[int], device: Device, *, a: str, b: str, c: str = "BF16", cache: str = "cold"
 ) -> EfficiencyCurve:
-    """Return the efficiency of C(M×N) for every N of `columns` (increasing); the fixed tile is that of the largest N."""
+    """Return the efficiency of C(M×N) for every N of `columns` (increasing); the fixed tile is that of the largest
+    N.
+    """
     for size in columns:
         check_dimension("N", size)
     asked = _ask(device, [M] * len(columns), list(columns), [K] * len(columns), a, b, c, cache, False)
@@ -294,7 +301,8 @@ def _ask(
 
     if device.kind == "cpu":
         raise UnsupportedError(
-            f"{device.key} is a CPU: tiles, waves and occupancy are of GPU kernels. `roofline predict gemm` gives its ideal and expected times"
+            f"{device.key} is a CPU: tiles, waves and occupancy are of GPU kernels. `roofline predict gemm` gives its "
+            "ideal and expected times"
         )
     model = ProductModel.of(device, weight=b, activation=a, output=c)
     batch = model.expected(M, N, K, cache=cache, quantizes_activations=quantizes)

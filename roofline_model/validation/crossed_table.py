@@ -127,7 +127,9 @@ def _attention_without(
 def _without(
     table: KernelTable, planned: PlannedSet, fitted: TableFit, drift: Mapping[str, float]
 ) -> tuple[tuple[str, ...], str, Accuracy] | None:
-    """Return (sources, provenance, errors) of a GEMM set whose chip is left out; None when no other chip has the family."""
+    """Return (sources, provenance, errors) of a GEMM set whose chip is left out; None when no other chip has the
+    family.
+    """
     import numpy as np
 
     chip, family = planned.gemm[0].chip, planned.gemm[0].family

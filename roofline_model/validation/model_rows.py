@@ -70,7 +70,8 @@ class PricedPass:
 
 
 def priced_pass(prediction: ModelPrediction, device: Device, weight_bytes: float | None) -> PricedPass:
-    """Return the times of a pass, its weights counted as `weight_bytes` (of all devices; None: as its plan stores them).
+    """Return the times of a pass, its weights counted as `weight_bytes` (of all devices; None: as its plan stores
+    them).
 
     A file that mixes formats holds more or less than any one format's name says: what waits for its weights takes as
     much longer as there are more of them, what computes does not.

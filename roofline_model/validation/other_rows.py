@@ -27,13 +27,16 @@ GroupTimes = tuple["Positions", "Floats", ExpectedBatch | None, str]
 """Rows, ideal seconds, expected times or None, and why there are none."""
 
 COPY_INTERVAL = (0.87, 1.15)
-"""80 % factors of a copy. A judgement: DRAM efficiencies of five fitted chips lie within ±6 %, copies mix reads and writes."""
+"""80 % factors of a copy. A judgement: DRAM efficiencies of five fitted chips lie within ±6 %, copies mix reads and
+writes.
+"""
 
 
 def copy_row_groups(
     table: KernelTable, problems: dict[int, str], machines: Mapping[str, Device] | None = None
 ) -> Iterator[GroupTimes]:
-    """Yield the copy rows chip by chip: a launch, then `bytes` (all that is moved, read plus written) at the reached rate.
+    """Yield the copy rows chip by chip: a launch, then `bytes` (all that is moved, read plus written) at the reached
+    rate.
 
     The rate is the chip's achieved bandwidth where its file has one, else the fitted DRAM share of 16-bit products;
     what fits into L2 moves at the fitted L2 supply.

@@ -1,8 +1,8 @@
 """The same question put to every surface that answers it: one order, one choice, the same numbers.
 
-Predicted products and models are asked of Python, the command line and the API; stored runs of the test run's table, the
-report, `compare`, `recommend --stored`, the API and Python. Each surface is read by one small function, so that a change of its
-keys touches that function alone.
+Predicted products and models are asked of Python, the command line and the API; stored runs of the test run's table,
+the report, `compare`, `recommend --stored`, the API and Python. Each surface is read by one small function, so that a
+change of its keys touches that function alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ PRODUCTS = [
     ("gb10", shape) for shape in (*GEMV_SHAPES, (512, 4096, 4096))
 ] + [("h100-sxm", (1, 4096, 4096)), ("h100-sxm", (2048, 4096, 4096)), ("a100-sxm-80gb", (16, 11008, 4096))]  # fmt: skip
 SAME_BYTES = ("NVFP4", "FP8_E4M3", "MXFP8_E4M3")
-"""Formats whose kernel moves what the format says; the others pad rows (int_mm_padded) or store zero points (tinygemm)."""
+"""Formats whose kernel moves what the format says; the others pad rows (int_mm_padded) or store zero points
+(tinygemm).
+"""
 MODELS = [("gb10", "llama-3.1-8b"), ("h100-sxm", "llama-3.1-70b"), ("a100-sxm-80gb", "llama-3.1-8b")]
 
 
@@ -83,7 +85,8 @@ def cpu_run(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-# Predicted products and models -------------------------------------------------------------------------------------------
+# Predicted products and models
+# -------------------------------------------------------------------------------------------
 
 
 def rows_of_ranking(ranking: Ranking) -> list[Row]:
@@ -150,7 +153,8 @@ def test_a_cache_has_one_answer(client, chip: str, query_count: int, key_count: 
     assert document["best"]["kv_format"] == ranking.choice.key
 
 
-# Stored runs -------------------------------------------------------------------------------------------------------------
+# Stored runs
+# -------------------------------------------------------------------------------------------------------------
 
 
 class ShapeAnswers(NamedTuple):

@@ -104,8 +104,9 @@ OF_ERRORS: dict[str, int] = {
     "bench_cases/quantization/trial.py": 3,
     "bench_cases/selection.py": 1,
 }
-"""Module → how many of its texts become part of an error that is raised elsewhere, or of what pytest is told: reasons that
-a row, a file or a field is refused, that a case is skipped, that a layer stays as it is (`strict` raises them)."""
+"""Module → how many of its texts become part of an error that is raised elsewhere, or of what pytest is told: reasons
+that a row, a file or a field is refused, that a case is skipped, that a layer stays as it is (`strict` raises them).
+"""
 
 OF_SOURCES: dict[str, int] = {
     "roofline_model/chips/device_text.py": 2,
@@ -165,8 +166,10 @@ def text_of(node: ast.AST) -> str | None:
 def is_sentence(text: str) -> bool:
     """Return whether a text has the words of a sentence and is no citation.
 
-    >>> is_sentence("torch has no kernel for it"), is_sentence("--roofline-db PATH"), is_sentence("arXiv:1, read it there now")
-    (True, False, False)
+    >>> is_sentence("torch has no kernel for it"), is_sentence("--roofline-db PATH")
+    (True, False)
+    >>> is_sentence("arXiv:1, read it there now")
+    False
     """
     return len(_WORD.findall(text)) >= WORDS_OF_A_SENTENCE and not _CITATION.search(text)
 

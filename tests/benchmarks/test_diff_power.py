@@ -1,4 +1,6 @@
-"""The promises of the diff, in a reduced count with bounds that a right implementation misses once in a thousand runs."""
+"""The promises of the diff, in a reduced count with bounds that a right implementation misses once in a thousand
+runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The benchmark of the intervals: what it computes is checked on runs whose noise is known; that it runs, on the simulated device."""
+"""The benchmark of the intervals: what it computes is checked on runs whose noise is known; that it runs, on the
+simulated device.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ def test_every_endpoint_is_shown(client):
 
 
 def slugs_of_the_api() -> set[str]:
-    """Return the slugs that the API's own code gives: second argument of ProblemError, values of the table of statuses."""
+    """Return the slugs that the API's own code gives: second argument of ProblemError, values of the table of
+    statuses.
+    """
     found: set[str] = set()
     for path in (ROOT / "reports" / "api").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

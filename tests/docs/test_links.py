@@ -1,4 +1,6 @@
-"""Every link of README, CONTRIBUTING, CHANGELOG and every page of docs/ leads to a file that exists, and to a heading."""
+"""Every link of README, CONTRIBUTING, CHANGELOG and every page of docs/ leads to a file that exists, and to a
+heading.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[list[str]]:
-    """Return every command that a reader may type: of console blocks, and of `code` that begins with a program's name."""
+    """Return every command that a reader may type: of console blocks, and of `code` that begins with a program's
+    name.
+    """
     lines = [
         line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")
     ]

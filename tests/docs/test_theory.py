@@ -70,14 +70,26 @@ def test_the_gb10_example_in_words() -> None:
         f"FLOPs = 2 · 1 · 4096 · 4096 = {found.flops:,.0f}.",
         f"A is {4096 * 2:,} bytes, B {4096 * 4096 * 2:,}, C {4096 * 2:,}, in sum {moved:,.0f} bytes",
         f"memory_time = {moved:,.0f} / {found.bandwidth_bytes_per_s / 1e9:g}e9 = {found.memory_time_s * 1e6:.2f} µs",
-        f"compute_time = {found.flops:,.0f} / {found.peak_flops_per_s / 1e12:g}e12 = {found.compute_time_s * 1e6:.2f} µs",
-        f"- time = {found.time_s * 1e6:.2f} µs, memory-bound; intensity {found.arithmetic_intensity:.2f} against a ridge of {found.critical_ai:.0f}",
+        (
+            f"compute_time = {found.flops:,.0f} / {found.peak_flops_per_s / 1e12:g}e12 = {found.compute_time_s * 1e6:.2f} "
+            "µs"
+        ),
+        (
+            f"- time = {found.time_s * 1e6:.2f} µs, memory-bound; intensity {found.arithmetic_intensity:.2f} against a "
+            f"ridge of {found.critical_ai:.0f}"
+        ),
         f"becomes {grouped.read_bytes + grouped.write_bytes:,.0f} bytes and {grouped.time_s * 1e6:.2f} µs",
-        f"{100 * (1 - grouped.time_s / nvfp4.time_s):.0f} % less time than NVFP4, not {100 * (1 - plain.time_s / nvfp4.time_s):.0f} %",
+        (
+            f"{100 * (1 - grouped.time_s / nvfp4.time_s):.0f} % less time than NVFP4, not "
+            f"{100 * (1 - plain.time_s / nvfp4.time_s):.0f} %"
+        ),
         f"BF16 takes {predict_gemm('gb10', 2048, 4096, 4096, 'BF16').time_s * 1e6:.1f} µs",
         f"FP8 {predict_gemm('gb10', 2048, 4096, 4096, 'FP8').time_s * 1e6:.1f} µs",
         f"NVFP4 {predict_gemm('gb10', 2048, 4096, 4096, 'NVFP4').time_s * 1e6:.1f} µs",
-        f"activations take {predict_gemm('gb10', 2048, 4096, 4096, 'BF16', weight_precision='INT4').time_s * 1e6:.1f} µs",
+        (
+            f"activations take {predict_gemm('gb10', 2048, 4096, 4096, 'BF16', weight_precision='INT4').time_s * 1e6:.1f} "
+            "µs"
+        ),
     ):
         assert words in text
 
@@ -223,8 +235,14 @@ def test_the_casts() -> None:
     cast_s = predict_operator(fp8, GB10).time_s
     product_s = predict_gemm("gb10", 2048, 4096, 4096, "FP8").time_s
     for words in (
-        f"{fp8.cost.total_read_bytes:,.0f} bytes read, {written['Y']:,.0f} + {written['scales']:,} written, {cast_s * 1e6:.1f} µs on GB10",
-        f"To NVFP4: {nvfp4.cost.total_read_bytes:,.0f} read, {nvfp4.cost.total_write_bytes:,.0f} written, {predict_operator(nvfp4, GB10).time_s * 1e6:.1f} µs",
+        (
+            f"{fp8.cost.total_read_bytes:,.0f} bytes read, {written['Y']:,.0f} + {written['scales']:,} written, "
+            f"{cast_s * 1e6:.1f} µs on GB10"
+        ),
+        (
+            f"To NVFP4: {nvfp4.cost.total_read_bytes:,.0f} read, {nvfp4.cost.total_write_bytes:,.0f} written, "
+            f"{predict_operator(nvfp4, GB10).time_s * 1e6:.1f} µs"
+        ),
         f"takes {product_s * 1e6:.1f} µs, so the cast adds {100 * cast_s / product_s:.0f} %",
     ):
         assert words in text
@@ -265,7 +283,10 @@ def test_the_cache() -> None:
         f"32 · 8 · 2 · 128 · 2 = {per_token:,.0f} bytes per token, {per_token * 32768 / 2**30:g} GiB at 32,768",
         f"61 · (512 + 64) · 2 = {latent:,.0f} bytes",
         f"16 occupy {pages_read(1000, 1000, 16)} pages, so {16 * pages_read(1000, 1000, 16):,} rows",
-        f"one layer takes {pages:,.0f} bytes in FP16 with its table, in one piece {kv_cache_bytes(1, 8, 1000, 128, kv='FP16'):,.0f}",
+        (
+            f"one layer takes {pages:,.0f} bytes in FP16 with its table, in one piece "
+            f"{kv_cache_bytes(1, 8, 1000, 128, kv='FP16'):,.0f}"
+        ),
         f"adds {SLOT_NUMBER_BYTES} bytes per token for its slot",
         f"a table of {PAGE_NUMBER_BYTES} bytes per page",
     ):
@@ -291,19 +312,31 @@ def test_the_formulas_of_whole_models() -> None:
     )
     for words in (
         f"{in_layers // 32:,} per layer, {in_layers:,} in 32 layers",
-        f"V·H = {LLAMA.head_count:,} each; with {LLAMA.small_count:,} norm weights the model has {LLAMA.total_count:,} parameters",
+        (
+            f"V·H = {LLAMA.head_count:,} each; with {LLAMA.small_count:,} norm weights the model has {LLAMA.total_count:,} "
+            "parameters"
+        ),
         f"w = {read:,} elements",
         f"e = {kv_elements(shape, 1):,}",
         f"S* = {read:,} / {kv_elements(shape, 1):,} = {kv_crossover_tokens(shape, 'FP16'):,.0f} tokens at B = 1",
         f"{kv_crossover_tokens(shape, 'FP16', batch=8):,.0f} at B = 8",
         f"n · {GRAPH_GAP_S * 1e6:g} µs",
         f"max(time + n · {STREAM_GAP_S * 1e6:g} µs, n · {HOST_LAUNCH_S * 1e6:g} µs)",
-        f"has {step.launch_count} kernels per decode step: on GB10 {step.time_s * 1e3:.2f} ms become {step.graph_time_s * 1e3:.2f} and {step.stream_time_s * 1e3:.2f}",
-        f"has {small.launch_count}: on a B200 {small.time_s * 1e3:.2f} ms become {small.graph_time_s * 1e3:.2f} in a graph and {small.stream_time_s * 1e3:.2f} without",
+        (
+            f"has {step.launch_count} kernels per decode step: on GB10 {step.time_s * 1e3:.2f} ms become "
+            f"{step.graph_time_s * 1e3:.2f} and {step.stream_time_s * 1e3:.2f}"
+        ),
+        (
+            f"has {small.launch_count}: on a B200 {small.time_s * 1e3:.2f} ms become {small.graph_time_s * 1e3:.2f} in a "
+            f"graph and {small.stream_time_s * 1e3:.2f} without"
+        ),
         f"{all_reduce_count(joined.model)} times {sent:,} bytes over 450 GB/s, {joined.all_reduce_s * 1e6:.1f} µs",
         f"({parallel.all_reduce_latency_s * 1e6:g} µs: two H100",
         f"NCCL issue 1259), {joined.expected_all_reduce_s * 1e6:.0f} µs in all here",
-        f"{100 * 2 * read / step.moved_bytes:.1f} % of the bytes are weights, {100 * step.memory.kv_bytes / step.moved_bytes:.1f} % the cache",
+        (
+            f"{100 * 2 * read / step.moved_bytes:.1f} % of the bytes are weights, "
+            f"{100 * step.memory.kv_bytes / step.moved_bytes:.1f} % the cache"
+        ),
         f"{step.flops / 1e9:.1f} GFLOP in that time are {step.flops / step.time_s / 1e12:.1f} TFLOP/s of 118.8",
         f"takes {int4.time_s * 1e3:.2f} ms; {plain.time_s * 1e3:.2f} ms",
     ):

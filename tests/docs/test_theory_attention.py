@@ -91,7 +91,10 @@ def test_fused_attention_in_words() -> None:
     paged = attention(*LLAMA, 1, 4096, 128, page_tokens=16)
     for words in (
         f"whose ridge is {GB10.critical_intensity('BF16'):.0f}",
-        f"it is {multi_head.cost.intensity_flop_per_byte:.1f} and the step takes {predict(multi_head, GB10).time_s * 1e6:.1f} µs",
+        (
+            f"it is {multi_head.cost.intensity_flop_per_byte:.1f} and the step takes "
+            f"{predict(multi_head, GB10).time_s * 1e6:.1f} µs"
+        ),
         f"the intensity is {latent.cost.intensity_flop_per_byte:.1f} in BF16",
         f"256 pages of 16 tokens are {dict(paged.cost.read_bytes)['block_table']:,} bytes",
         f"adds {PAGE_NUMBER_BYTES} bytes per page",
@@ -135,7 +138,10 @@ def test_tiles_and_masks() -> None:
     )
     for words in (
         f"has {full.tiles_count} tiles of {full.longest_count} blocks, {full.total_count} steps",
-        f"Causal: {causal.total_count} steps ({100 * causal.total_count / full.total_count:.1f} %, not 50 %), from {causal.shortest_count} to {causal.longest_count} per tile",
+        (
+            f"Causal: {causal.total_count} steps ({100 * causal.total_count / full.total_count:.1f} %, not 50 %), from "
+            f"{causal.shortest_count} to {causal.longest_count} per tile"
+        ),
         f"window of 1024: {window.total_count}, at most {window.longest_count} per tile",
     ):
         assert words in text
@@ -221,17 +227,23 @@ def test_the_worked_example_on_gb10() -> None:
         f"{found.ctas_count} blocks of 64 steps are {work.total_blocks:,.0f} steps",
         f"A step has {work.tile.scores_count} scores and takes {step_s * 1e6:.2f} µs",
         f"48 SMs do {work.total_blocks / 48:.1f} each, {work.total_blocks / 48 * step_s * 1e3:.2f} ms",
-        f"make {found.waves_count:.1f} waves, so the busiest SM does {work.busiest_sm_blocks(48, longest_first=False):.0f} steps",
+        (
+            f"make {found.waves_count:.1f} waves, so the busiest SM does "
+            f"{work.busiest_sm_blocks(48, longest_first=False):.0f} steps"
+        ),
         f"the tail is {(parts['tail'] or 0) * 1e3:.2f} ms",
         f"DRAM takes {found.dram_bytes:,.0f} bytes / 232 GB/s = {(parts['memory'] or 0) * 1e3:.2f} ms",
-        f"In sum {(found.time_s or 0) * 1e3:.2f} ms, {(found.rate_flops_per_s or 0) / 1e12:.0f} TFLOP/s, against {predict(attention(1, 32, 32, 4096, 4096, 128), GB10).time_s * 1e3:.2f} ms ideal",
+        (
+            f"In sum {(found.time_s or 0) * 1e3:.2f} ms, {(found.rate_flops_per_s or 0) / 1e12:.0f} TFLOP/s, against "
+            f"{predict(attention(1, 32, 32, 4096, 4096, 128), GB10).time_s * 1e3:.2f} ms ideal"
+        ),
     ):
         assert words in text
     decode = flash("fa2", "gb10", 1, 32, 1, 4096, 128, kv_heads=8)
     shares = dict(decode.parts)
     assert (
-        f"splits 4096 keys in {decode.split_count}: {decode.ctas_count} blocks for 48 SMs, {(shares['memory'] or 0) * 1e6:.1f} µs for {decode.dram_bytes:,.0f} bytes"
-        in text
+        f"splits 4096 keys in {decode.split_count}: {decode.ctas_count} blocks for 48 SMs, "
+        f"{(shares['memory'] or 0) * 1e6:.1f} µs for {decode.dram_bytes:,.0f} bytes" in text
     )
     assert (
         f"two launches of {(shares['launch'] or 0) * 1e6:.1f} µs: {(decode.time_s or 0) * 1e6:.1f} µs, against" in text
@@ -291,8 +303,8 @@ def test_the_traffic() -> None:
     first, second = (flash(version, "gb10", 1, 32, 4096, 4096, 128) for version in ("fa1", "fa2"))
     assert f"FA2 moves {second.dram_bytes:,.0f} bytes" in text
     assert (
-        f"round trips add {dict(first.traffic_bytes)['output_round_trips']:,.0f} and make it {first.bound}-bound: {(first.time_s or 0) * 1e3:.1f} ms"
-        in text
+        f"round trips add {dict(first.traffic_bytes)['output_round_trips']:,.0f} and make it {first.bound}-bound: "
+        f"{(first.time_s or 0) * 1e3:.1f} ms" in text
     )
     steps = plan_work(first.shape, first.config, GB10)
     beyond = steps.total_blocks - steps.head_count * steps.blocks.tiles_count

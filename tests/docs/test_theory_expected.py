@@ -74,8 +74,14 @@ def test_the_calibrated_example() -> None:
     assert prediction is not None
     text = section("2. The calibrated")
     for words in (
-        f"{prediction.read_bytes + prediction.write_bytes:,.0f} bytes: {prediction.memory_time_s * 1e6:.1f} µs of memory, {prediction.compute_time_s * 1e6:.1f} of arithmetic",
-        f"{prediction.floor_s * 1e6:.0f} fixed, in sum {prediction.time_s * 1e6:.1f} µs, from {prediction.low_s * 1e6:.1f} to {prediction.high_s * 1e6:.1f}",
+        (
+            f"{prediction.read_bytes + prediction.write_bytes:,.0f} bytes: {prediction.memory_time_s * 1e6:.1f} µs of "
+            f"memory, {prediction.compute_time_s * 1e6:.1f} of arithmetic"
+        ),
+        (
+            f"{prediction.floor_s * 1e6:.0f} fixed, in sum {prediction.time_s * 1e6:.1f} µs, from "
+            f"{prediction.low_s * 1e6:.1f} to {prediction.high_s * 1e6:.1f}"
+        ),
     ):
         assert words in text
 
@@ -88,9 +94,15 @@ def test_the_tiling_example() -> None:
     same_tile = math.ceil(2048 / first.tile_m) * math.ceil(4352 / first.tile_n)
     x = same_tile / first.sm_count
     for words in (
-        f"tile {first.tile_m}×{first.tile_n}, {first.block_count} blocks on {first.sm_count} SMs, x = {first.blocks_per_sm_ratio:.2f}, tail {100 * first.tail_ratio:.1f} %, no padding",
+        (
+            f"tile {first.tile_m}×{first.tile_n}, {first.block_count} blocks on {first.sm_count} SMs, x = "
+            f"{first.blocks_per_sm_ratio:.2f}, tail {100 * first.tail_ratio:.1f} %, no padding"
+        ),
         f"{first.occupancy.stage_count} stages take {first.occupancy.shared_bytes:,} bytes of shared memory",
-        f"The operands are {first.operand_bytes:,.0f} bytes, the blocks ask for {first.requested_bytes:,.0f}: {first.requested_bytes / first.operand_bytes:.0f} times",
+        (
+            f"The operands are {first.operand_bytes:,.0f} bytes, the blocks ask for {first.requested_bytes:,.0f}: "
+            f"{first.requested_bytes / first.operand_bytes:.0f} times"
+        ),
         f"the L2 serves {100 * first.l2_hit_ratio:.1f} %",
         f"makes {same_tile} blocks, x = {x:.2f} and a tail of {100 * (1 - x / math.ceil(x)):.1f} %",
     ):
@@ -173,7 +185,10 @@ def test_the_families() -> None:
         f"(1 + {COLD_LATENCY_RATIO} · miss)",
         f"Splits: {', '.join(map(str, SPLITS))}, at least {SMALLEST_SLICE} of k each",
         f"bm {TILE_ROWS_TMA[0]} to {TILE_ROWS_TMA[-1]} (192 too with tma), bn {TILE_COLUMNS[0]} to {TILE_COLUMNS[-1]}",
-        f"{CHIP.sm_count} SMs, {CHIP.clock_hz / 1e9:g} GHz, {CHIP.peak_flops_per_s / 1e12:g} TFLOP/s, {CHIP.bandwidth_bytes_per_s / 1e9:g} GB/s, {CHIP.l2_bytes / 2**20:g} MiB",
+        (
+            f"{CHIP.sm_count} SMs, {CHIP.clock_hz / 1e9:g} GHz, {CHIP.peak_flops_per_s / 1e12:g} TFLOP/s, "
+            f"{CHIP.bandwidth_bytes_per_s / 1e9:g} GB/s, {CHIP.l2_bytes / 2**20:g} MiB"
+        ),
     ):
         assert words in text
     assert ChipSpec.of(get_hardware("gb10"), "BF16").family == "sm120"
@@ -190,8 +205,14 @@ def test_the_rules_of_constants() -> None:
     for words in (
         f"tensor rate {tensor[0]:g} to {tensor[1]:g} of the peak, DRAM {dram[0]:g} to {dram[1]:g}",
         f"up to {FLOOR_RATIO} launch floors",
-        f"{100 * DRIFT['sibling']:g} % to a sibling (same family, SM count within a factor of {LIKE_RATIO}, tensor rate, too)",
-        f"{100 * DRIFT['near']:g} % to another product of the family or between {' and '.join(sorted(NEAR_FAMILIES, key=len))}",
+        (
+            f"{100 * DRIFT['sibling']:g} % to a sibling (same family, SM count within a factor of {LIKE_RATIO}, tensor "
+            "rate, too)"
+        ),
+        (
+            f"{100 * DRIFT['near']:g} % to another product of the family or between "
+            f"{' and '.join(sorted(NEAR_FAMILIES, key=len))}"
+        ),
         f"{100 * DRIFT['far']:g} % to another family (FP8: {100 * DRIFT['far-FP8']:g} %)",
         f"{100 * DRIFT['format']:g} % where the kernel family itself",
     ):
@@ -300,7 +321,9 @@ def test_two_blocks_on_an_sm() -> None:
     assert tiling is not None
     slots = tiling.sm_count * tiling.occupancy.block_count
     assert (
-        f"{tiling.block_count} blocks on {tiling.sm_count} SMs, two at a time, are {tiling.resident_wave_count} rounds of {slots}, "
+        f"{tiling.block_count} blocks on {tiling.sm_count} SMs, two at a time, are {tiling.resident_wave_count} rounds "
+        f"of {slots}, "
         f"and still one SM has {tiling.wave_count} blocks while the average is {tiling.blocks_per_sm_ratio:.2f}: "
-        f"tail {100 * tiling.tail_ratio:.0f} %, not {100 * (1 - tiling.block_count / (tiling.resident_wave_count * slots)):.0f}"
+        f"tail {100 * tiling.tail_ratio:.0f} %, not "
+        f"{100 * (1 - tiling.block_count / (tiling.resident_wave_count * slots)):.0f}"
     ) in section("3. Tiles")

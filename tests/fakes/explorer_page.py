@@ -1,4 +1,6 @@
-"""The explorer for tests: a server on a free port, a GPU that is none, and what a browser's page shows and does wrong."""
+"""The explorer for tests: a server on a free port, a GPU that is none, and what a browser's page shows and does
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,8 @@ def drawn(page) -> None:
     page.wait_for_selector("#results[data-drawn]", state="attached")
     for _ in range(400):
         search, is_busy, about = page.evaluate(
-            "() => { const r = document.getElementById('results'); return [location.search, r.getAttribute('aria-busy'), r.dataset.drawn]; }"
+            "() => { const r = document.getElementById('results'); return [location.search, "
+            "r.getAttribute('aria-busy'), r.dataset.drawn]; }"
         )
         if search == about and is_busy == "false":
             return

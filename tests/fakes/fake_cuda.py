@@ -135,7 +135,9 @@ class FakeCuda:
     # Launching -----------------------------------------------------------------------------------------------
 
     def launch(self, seconds, name="kernel", host_s=0.0, run=None):
-        """Queue a kernel of so many seconds; `host_s` is Python's own time before the launch, `run` what it computes."""
+        """Queue a kernel of so many seconds; `host_s` is Python's own time before the launch, `run` what it
+        computes.
+        """
         self.check()
         stream = self.stream_now
         self.host_s += host_s + (0.0 if name in self.loaded else self.load_s)

@@ -1,4 +1,6 @@
-"""A `cupti.cupti` that behaves as cupti-python 13 does: enumerations, result codes, buffers that fill and drop records."""
+"""A `cupti.cupti` that behaves as cupti-python 13 does: enumerations, result codes, buffers that fill and drop
+records.
+"""
 
 from __future__ import annotations
 

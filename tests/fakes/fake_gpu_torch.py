@@ -1,4 +1,6 @@
-"""A torch of which only the calls of `plugin.calibrate.cuda_ceilings` exist: each launches a kernel as long as a model GPU needs."""
+"""A torch of which only the calls of `plugin.calibrate.cuda_ceilings` exist: each launches a kernel as long as a model
+GPU needs.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 def load_script(name: str) -> ModuleType:
-    """Return scripts/NAME.py as a module, the same one every time; what it imports beside it is found as when it is run."""
+    """Return scripts/NAME.py as a module, the same one every time; what it imports beside it is found as when it is
+    run.
+    """
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
         assert spec is not None

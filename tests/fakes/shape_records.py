@@ -29,7 +29,9 @@ def record(
     process=0,
     has_interval=True,
 ):
-    """One record on the b10 placeholder (1000 GB/s); `ideal_s` and `path` overwrite the prediction, low and high are ratios."""
+    """One record on the b10 placeholder (1000 GB/s); `ideal_s` and `path` overwrite the prediction, low and high are
+    ratios.
+    """
     work = gemm(*shape, a=a or b, b=b)
     ideal = PredictionRecord.from_prediction(predict(work, "b10"), "h", median_s)
     ideal = replace(ideal, time_s=ideal_s or ideal.time_s, path=path or ideal.path)

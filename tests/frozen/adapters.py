@@ -1,13 +1,14 @@
 """The frozen questions' only contact with the project: one function per family, from plain arguments to a plain answer.
 
 **How to adapt.** Whoever renames, moves or merges code edits this file to the new names and nothing else of the frozen
-answers: the keyword arguments of a function are those of its questions (`frozen_catalog.py`), and what it returns is the
-normalised answer, which stays as it is whatever types the code has. Both are plain numbers, text that identifies something
-(keys, codes, names of parts), lists and mappings; never a sentence. An exception passes through: its class and slug are the
-answer. Reasons that the code of 01d84d4 knows only as sentences are reduced to codes at the end of this file; once the code
-gives findings, map their codes to those there and delete the patterns. Where a new code is finer than an old one, map it to
-the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows them (`FP8 (W8A16) · dequantize`: the
-case's precision label and kernel; of a model its label), flags and doubts by their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
+answers: the keyword arguments of a function are those of its questions (`frozen_catalog.py`), and what it returns is
+the normalised answer, which stays as it is whatever types the code has. Both are plain numbers, text that identifies
+something (keys, codes, names of parts), lists and mappings; never a sentence. An exception passes through: its class
+and slug are the answer. Reasons that the code of 01d84d4 knows only as sentences are reduced to codes at the end of
+this file; once the code gives findings, map their codes to those there and delete the patterns. Where a new code is
+finer than an old one, map it to the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows
+them (`FP8 (W8A16) · dequantize`: the case's precision label and kernel; of a model its label), flags and doubts by
+their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
 """
 
 from __future__ import annotations
@@ -243,7 +244,9 @@ def recommend(
 
 
 def _as_asked(baseline: Any, formats: Sequence[str] | None) -> Any:
-    """Return a key that sorts exclusions as they were frozen: formats never weighed, then the others as they were named."""
+    """Return a key that sorts exclusions as they were frozen: formats never weighed, then the others as they were
+    named.
+    """
     from roofline_model.recommend.options import DEFAULT_FORMATS
 
     named = [rm.get_format(name).key for name in formats or DEFAULT_FORMATS]
@@ -379,7 +382,9 @@ def recommend_model(
 
 
 def _baseline_plan(baseline: Any) -> dict[str, Any]:
-    """Return the baseline as 01d84d4 had it: priced before a search could turn out to be nothing else, so without its name."""
+    """Return the baseline as 01d84d4 had it: priced before a search could turn out to be nothing else, so without its
+    name.
+    """
     plan = _plan(baseline, baseline)
     return {**plan, "aliases": [name for name in plan["aliases"] if not name.startswith("pareto-")]}
 
@@ -442,7 +447,8 @@ def _excess_ratio(one: Any) -> float | None:
     return excess_ratio(one.finding) if one.finding.code in _LIMITS else None
 
 
-# Attention: the cache's format, and FlashAttention as the original documents have it ------------------------------------
+# Attention: the cache's format, and FlashAttention as the original documents have it
+# ------------------------------------
 
 
 def cache(
@@ -1162,8 +1168,9 @@ def pipeline(
 ) -> dict[str, Any]:
     """Answer with the verdict of a pipeline.
 
-    `baseline`: seconds of the 16-bit model per process. `candidates`: precision → `times_s`, and optionally `spread_ratio`
-    (None: no interval), `held_bytes`, `loss_ratio` (of the perplexity, over 1). `too_large`: precision → bytes.
+    `baseline`: seconds of the 16-bit model per process. `candidates`: precision → `times_s`, and optionally
+    `spread_ratio` (None: no interval), `held_bytes`, `loss_ratio` (of the perplexity, over 1). `too_large`: precision →
+    bytes.
     """
     from bench_cases.pipeline.measure import MeasuredPair
     from bench_cases.pipeline.recommend import PipelineRecommendation, predicted_option
@@ -1252,7 +1259,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"what it needs in memory is not known|its memory is unknown", "limit:memory-unknown"),
     (r"^loses .* the limit is|; loses .* the limit is|: above the limit of", "limit:quality"),
     (
-        r"its loss is (?:not known|unknown), and a limit|loss unknown: measure it|its loss is neither measured nor claimed",
+        (
+            r"its loss is (?:not known|unknown), and a limit|loss unknown: measure it|its loss is neither measured nor "
+            r"claimed"
+        ),
         "limit:quality-unknown",
     ),
     (r"nothing to gain", "not-narrower"),

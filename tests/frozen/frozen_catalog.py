@@ -1,7 +1,7 @@
 """The frozen questions: every chip × operator × shape × format × phase, models × plans × batch, and what is stored.
 
-Names of chips, formats and models stand here as they were in 01d84d4: what is added to the project adds no question, and a
-question that was asked once stays.
+Names of chips, formats and models stand here as they were in 01d84d4: what is added to the project adds no question,
+and a question that was asked once stays.
 """
 
 from __future__ import annotations
@@ -251,7 +251,9 @@ def _recommend_model() -> Iterator[Question]:
 
 
 def _small_losses(name: str, layer_count: int, method: str = "kl") -> dict[str, Any]:
-    """Return losses of every part of a model, as a losses file holds them: larger at both ends, as measured ones are."""
+    """Return losses of every part of a model, as a losses file holds them: larger at both ends, as measured ones
+    are.
+    """
     parts = {"qkv_proj": 1.0, "o_proj": 0.7, "gate_up_proj": 1.9, "down_proj": 2.3}
     formats = {"FP8_E4M3": 1.0, "INT8": 0.6, "INT4.BF16": 9.0, "NVFP4": 12.0}
     losses: dict[str, dict[str, float]] = {}

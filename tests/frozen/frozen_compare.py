@@ -21,7 +21,9 @@ def differences(frozen: Any, answer: Any, path: str = "") -> list[str]:
 
 
 def are_equal_numbers(first: float, second: float, whole: float = 0.0) -> bool:
-    """Return whether two numbers agree to `RELATIVE_TOLERANCE` of the larger one, or of the `whole` that they are parts of."""
+    """Return whether two numbers agree to `RELATIVE_TOLERANCE` of the larger one, or of the `whole` that they are parts
+    of.
+    """
     return first == second or abs(first - second) <= RELATIVE_TOLERANCE * max(abs(first), abs(second), whole)
 
 

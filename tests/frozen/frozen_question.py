@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Question:
-    """One question to the code. Arguments are plain JSON values, so that a question outlives the types that answer it."""
+    """One question to the code.
+
+    Arguments are plain JSON values, so that a question outlives the types that answer it.
+    """
 
     family: str
     arguments: Mapping[str, Any]

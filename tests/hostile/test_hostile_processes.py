@@ -1,4 +1,6 @@
-"""Cases that kill, hang or confuse their process: the run ends, says what happened, and everything finished is stored."""
+"""Cases that kill, hang or confuse their process: the run ends, says what happened, and everything finished is
+stored.
+"""
 
 from __future__ import annotations
 

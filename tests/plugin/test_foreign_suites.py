@@ -28,7 +28,8 @@ OWN = {
     "reports package": ({"reports/__init__.py": "WHOSE = 'theirs'"}, "import reports", "reports.WHOSE == 'theirs'"),
     "their own --hw": (
         {"conftest.py": "import pytest\ndef pytest_addoption(parser):\n    parser.addoption('--hw', default='theirs')\n"
-         "@pytest.fixture(autouse=True)\ndef hw(request):\n    sys_hw['value'] = request.config.getoption('--hw')\nsys_hw = {}\n"},
+         "@pytest.fixture(autouse=True)\ndef hw(request):\n    sys_hw['value'] = "
+         "request.config.getoption('--hw')\nsys_hw = {}\n"},
         "import os", "os.environ.get('NOTHING') is None",
     ),
     "nothing special": ({}, "import os", "True"),
@@ -94,7 +95,8 @@ def test_a_suite_that_uses_us_and_shadows_us_is_told_in_one_line(pytester):
 def test_help_imports_nothing_heavy_and_lists_the_options(pytester):
     pytester.makeconftest(
         "import sys\ndef pytest_unconfigure():\n"
-        "    print('HEAVY', sorted({'torch', 'numpy', 'sqlalchemy', 'plugin.pytest_glue.hooks', 'pynvml'} & set(sys.modules)))\n"
+        "    print('HEAVY', sorted({'torch', 'numpy', 'sqlalchemy', 'plugin.pytest_glue.hooks', 'pynvml'} & "
+        "set(sys.modules)))\n"
     )
     result = pytester.run(sys.executable, "-m", "pytest", "--help")
     result.stdout.fnmatch_lines(["roofline:*", "*--roofline-hw=NAME|FILE|auto*", "*--hw=*", "HEAVY []"])

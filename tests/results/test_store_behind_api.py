@@ -1,4 +1,6 @@
-"""PostgreSQL behind the API: the same answers as from a file, many readers at once, and a server that goes away and comes back."""
+"""PostgreSQL behind the API: the same answers as from a file, many readers at once, and a server that goes away and
+comes back.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ def test_unexpected_skips_of_a_real_report(pytester):
 
 def test_exit_code(tmp_path, capsys):
     junit = tmp_path / "junit.xml"
-    case = '<testsuites><testsuite><testcase classname="a" name="b"><skipped message="{}"/></testcase></testsuite></testsuites>'
+    case = (
+        '<testsuites><testsuite><testcase classname="a" name="b"><skipped '
+        'message="{}"/></testcase></testsuite></testsuites>'
+    )
     allowed = tmp_path / "allowed.txt"
     allowed.write_text(ALLOWED, encoding="utf-8")
     junit.write_text(case.format("needs an NVIDIA GPU"), encoding="utf-8")

@@ -1,4 +1,6 @@
-"""docs/theory/choices.md is what scripts/make_choices.py writes: some of its lines are made anew here, all by `make choices`."""
+"""docs/theory/choices.md is what scripts/make_choices.py writes: some of its lines are made anew here, all by `make
+choices`.
+"""
 
 from __future__ import annotations
 

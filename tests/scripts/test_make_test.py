@@ -24,7 +24,9 @@ def test_hangs():
 
 
 def test_tests_under_xdist(pytester, monkeypatch):
-    """With the options of the Makefile, but one process, so that the order can be seen, and that one asked for by the user."""
+    """With the options of the Makefile, but one process, so that the order can be seen, and that one asked for by the
+    user.
+    """
     (options,) = re.findall(
         r"^PYTEST_TESTS := \$\(PY\) -m pytest -n 3 (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
     )

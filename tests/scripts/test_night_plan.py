@@ -1,4 +1,6 @@
-"""A night's plan and folder: what cannot be meant is said before an hour is measured, and nothing of a password stays."""
+"""A night's plan and folder: what cannot be meant is said before an hour is measured, and nothing of a password
+stays.
+"""
 
 from __future__ import annotations
 

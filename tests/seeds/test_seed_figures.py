@@ -1,4 +1,5 @@
-"""Every figure of the original documents that their own formulas give: formats, the placeholder chip, GEMV, GEMM, advice.
+"""Every figure of the original documents that their own formulas give: formats, the placeholder chip, GEMV, GEMM,
+advice.
 
 What the documents say and their formulas do not give is in docs/theory/math.md, "Where the original documents differ".
 """

@@ -1,4 +1,5 @@
-"""Every code block of the original documents about FlashAttention (004), with other imports only, and what they say it gives.
+"""Every code block of the original documents about FlashAttention (004), with other imports only, and what they say it
+gives.
 
 The documents' times (33.8, 29.4, 15.4 ms) do not follow from their own numbers; docs/theory/math.md, "Where the
 original documents differ", says what holds.
@@ -42,7 +43,8 @@ def test_roofline_model_block(capsys: pytest.CaptureFixture[str]) -> None:
     print(f"Bottleneck: {metrics.bottleneck}")
     print(f"AI: {metrics.arithmetic_intensity:.2f} FLOP/byte")
     shown = capsys.readouterr().out.splitlines()
-    # 2 · 32 · 4096 · 128 · 4.53125/8 bytes of keys and values, 32 · 128 · (1 + 2) of Q and O; 4 · 32 · 4096 · 128 FLOPs.
+    # 2 · 32 · 4096 · 128 · 4.53125/8 bytes of keys and values, 32 · 128 · (1 + 2) of Q and O; 4 · 32 · 4096 · 128
+    # FLOPs.
     moved = 2 * 32 * 4096 * 128 * 4.53125 / 8 + 32 * 128 * 3
     assert metrics.dram_bytes == moved
     assert shown[1:] == ["Bottleneck: memory", f"AI: {4 * 32 * 4096 * 128 / moved:.2f} FLOP/byte"]

@@ -1,4 +1,6 @@
-"""The code blocks of the original document 004 about the integrated engine, with other imports only, and its figures."""
+"""The code blocks of the original document 004 about the integrated engine, with other imports only, and its
+figures.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +68,8 @@ def test_context_aware_selection():
     # "Standard Decode (4K context): nvfp4_blackwell"; "~2.5-3.0x" is less than its bytes give: 16 / 4.5 bits.
     assert decode.config.strategy_name == "nvfp4_blackwell"
     assert decode.predicted_speedup == pytest.approx(3.5, abs=0.1)
-    # "Long Context Decode (32K context): hybrid_long_context": nvfp4_blackwell has the same cache, narrower weights and the
-    # smaller claimed loss, so nothing speaks for hybrid_long_context at any context.
+    # "Long Context Decode (32K context): hybrid_long_context": nvfp4_blackwell has the same cache, narrower weights and
+    # the smaller claimed loss, so nothing speaks for hybrid_long_context at any context.
     assert long.config.strategy_name == "nvfp4_blackwell"
     (hybrid,) = [one.option for one in long.ranking.excluded if one.key == "hybrid_long_context"]
     assert long.ranking.choice.estimate.time_s < hybrid.estimate.time_s

@@ -1,4 +1,6 @@
-"""What the texts of this folder are taken of: one database of exported runs, 80 columns, no calibration of this machine."""
+"""What the texts of this folder are taken of: one database of exported runs, 80 columns, no calibration of this
+machine.
+"""
 
 from __future__ import annotations
 

@@ -307,5 +307,6 @@ _CUDA = (
 ATTENTION_KERNELS: tuple[AttentionKernel, ...] = (*_CPU, *_CUDA)
 
 attention_cases = partial(shape_cases, ATTENTION_KERNELS)
-"""(device, shapes, formats, cache, modes) → the cases of every shape with every kernel that takes it and whose cache format
-is among `formats` (None: all). Ids are unique within an operator."""
+"""(device, shapes, formats, cache, modes) → the cases of every shape with every kernel that takes it and whose cache
+format is among `formats` (None: all). Ids are unique within an operator.
+"""

@@ -1,4 +1,7 @@
-"""FlexAttention: the mask is a function that torch.compile builds into the kernel. Unproven: no machine of ours ran it."""
+"""FlexAttention: the mask is a function that torch.compile builds into the kernel.
+
+Unproven: no machine of ours ran it.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ STORED = {**DTYPES, "FP8_E4M3": torch.float8_e4m3fn}
 def flex(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
     """Build compiled FlexAttention; blocks that the mask hides whole are skipped, as the block mask tells.
 
-    FP8 queries have one scale per tensor, as their keys and values: those of the scores are part of the kernel's constant,
-    that of the values stays with the FP8 result. A cache of FP8 under wider queries has scale 1, as engines keep it
-    where none was calibrated; the kernel widens it.
+    FP8 queries have one scale per tensor, as their keys and values: those of the scores are part of the kernel's
+    constant, that of the values stays with the FP8 result. A cache of FP8 under wider queries has scale 1, as engines
+    keep it where none was calibrated; the kernel widens it.
     """
     sizes, is_fp8 = sources.sizes, kernel.q == "FP8_E4M3"
     hold = _quantized if is_fp8 else _stored
@@ -59,7 +62,9 @@ def _quantized(rows: Tensor, format_key: str) -> HeldMatrix:
 
 
 def _columns_together(values: Tensor) -> Tensor:
-    """Return FP8 values with each column in one piece, as the second product wants them: torch would copy in every call."""
+    """Return FP8 values with each column in one piece, as the second product wants them: torch would copy in every
+    call.
+    """
     return values.view(torch.uint8).mT.contiguous().mT.view(values.dtype)
 
 

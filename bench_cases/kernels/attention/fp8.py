@@ -1,4 +1,7 @@
-"""FP8 attention: FlashAttention-3 on E4M3 operands, through torch's own operator. Unproven: no machine of ours ran it."""
+"""FP8 attention: FlashAttention-3 on E4M3 operands, through torch's own operator.
+
+Unproven: no machine of ours ran it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ def fa3_fp8(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttentio
 
 
 def e4m3_groups(rows: Tensor, groups: int) -> tuple[HeldMatrix, Tensor]:
-    """Quantise to E4M3 with one FP32 scale per equal group of successive rows; returns the matrix and the scales (groups,)."""
+    """Quantise to E4M3 with one FP32 scale per equal group of successive rows; returns the matrix and the scales
+    (groups,).
+    """
     quantized = scaled_rows(rows, "FP8_E4M3", scale_count=groups)
     assert quantized.scales is not None
     return quantized, quantized.scales[:: rows.shape[0] // groups, 0].clone()

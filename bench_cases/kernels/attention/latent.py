@@ -1,8 +1,8 @@
 """Absorbed latent attention (MLA decode): every head attends to the cached rows, whose first elements are the values.
 
-A row holds the latent and, behind it, the rotated part of the key (DeepSeek-V3: 512 + 64 elements). One new token for each
-sequence: the queries of all heads are queries of one head, because they read the same rows and no mask tells them apart.
-torch has no kernel for this cache; these are its own kernels on views of it, and the rows are held once.
+A row holds the latent and, behind it, the rotated part of the key (DeepSeek-V3: 512 + 64 elements). One new token for
+each sequence: the queries of all heads are queries of one head, because they read the same rows and no mask tells them
+apart. torch has no kernel for this cache; these are its own kernels on views of it, and the rows are held once.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ def prepare_attention(spec: CaseSpec, device: str) -> PreparedKernel:
 
 
 def structured_deviation(kernel: AttentionKernel, sizes: Sizes, device: str) -> Deviation:
-    """Return how far a kernel is from right on the worst of `structured_operands`, once in a process for each kind of case.
+    """Return how far a kernel is from right on the worst of `structured_operands`, once in a process for each kind of
+    case.
 
     Kernels that torch.compile makes are left out: every size would be compiled anew.
     """

@@ -1,12 +1,13 @@
 """The right answer of attention: float64 on the operands a kernel holds, for every output row or a sample of many.
 
-An output number is o = Σ w·v over the keys, w = softmax of the scores s = q·k/√D. A right kernel is off by the rounding of its
-result, and by these, whose independent parts add up in squares (`roofline_model.formats.rounding` has the law of the sums):
+An output number is o = Σ w·v over the keys, w = softmax of the scores s = q·k/√D. A right kernel is off by the rounding
+of its result, and by these, whose independent parts add up in squares (`roofline_model.formats.rounding` has the law of
+the sums):
 
-- weights that are rounded before the second product, each by up to u·w: u·√Σ(w·v)², and where they are divided by their sum first,
-  so that equal weights are off by the same, u·|o|;
-- scores that are off by e: a weight changes by the factor e, less what all change by, hence √Σ(w·e·(v − o))². e is the rounding of
-  the score and of the running sum over D, and what the rounding of k brings;
+- weights that are rounded before the second product, each by up to u·w: u·√Σ(w·v)², and where they are divided by their
+  sum first, so that equal weights are off by the same, u·|o|;
+- scores that are off by e: a weight changes by the factor e, less what all change by, hence √Σ(w·e·(v − o))². e is the
+  rounding of the score and of the running sum over D, and what the rounding of k brings;
 - values that are decoded to 16 bits first: u·√Σ(w·v)²; and the running sum over the keys.
 """
 
@@ -93,14 +94,16 @@ def attention_rounding(kernel: AttentionKernel) -> AttentionRounding:
 class AttentionReference:
     """Rows of O = softmax(Q·Kᵀ/√D)·V in float64, and what a right kernel may be off. Holds no operand.
 
-    D is the width of the rows that are multiplied. (Absorbed MLA divides by the root of an expanded key's width instead:
-    another constant, on which no time depends.)
+    D is the width of the rows that are multiplied. (Absorbed MLA divides by the root of an expanded key's width
+    instead: another constant, on which no time depends.)
     """
 
     shape: tuple[int, int, int, int]
     """B, Hq, Sq, Dv."""
     rows: Tensor
-    """Indices into the B·Hq·Sq rows: all of them, or first, last, and one at random in each equal stretch, so heads differ."""
+    """Indices into the B·Hq·Sq rows: all of them, or first, last, and one at random in each equal stretch, so heads
+    differ.
+    """
     expected: Expected
     """(len(rows), Dv)."""
     largest_value: float

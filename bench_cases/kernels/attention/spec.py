@@ -39,7 +39,9 @@ class AttentionKernel:
     """`module:function`, imported when the case is prepared; see `prepare_attention.Build` for its contract."""
     needs: tuple[str, ...] = ()
     proof: tuple[str, ...] = ()
-    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take its place."""
+    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take
+    its place.
+    """
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
     rules: tuple[AttentionRule, ...] = ()
@@ -83,8 +85,8 @@ class AttentionKernel:
     def work(self, shape: AttentionShape) -> Operator:
         """Return the counted operator: fused attention, or the three kernels it replaces.
 
-        A kernel that decodes the cache first also pays for writing and reading it decoded. Latent rows are read once by a
-        fused kernel, and by each of the two products without fusion.
+        A kernel that decodes the cache first also pays for writing and reading it decoded. Latent rows are read once by
+        a fused kernel, and by each of the two products without fusion.
         """
         counted = attention(
             shape.batch_size,

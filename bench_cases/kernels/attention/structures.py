@@ -1,4 +1,5 @@
-"""Operands with a structure for attention: on them a shifted mask, a lost key, another head or a wrong scale shows at once.
+"""Operands with a structure for attention: on them a shifted mask, a lost key, another head or a wrong scale shows at
+once.
 
 They are small, and their last tiles are not full.
 """

@@ -1,4 +1,5 @@
-"""A quantised cache without a kernel that reads it: widen K and V to BF16, then attend. Both steps are in the timed call.
+"""A quantised cache without a kernel that reads it: widen K and V to BF16, then attend. Both steps are in the timed
+call.
 
 What such a cache costs in eager torch, and labelled *emulated*; a fused kernel would read it once as it is.
 """

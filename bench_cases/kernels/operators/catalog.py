@@ -111,5 +111,6 @@ OPERATORS = (*_PLAIN, "quantize", "dequantize")
 """Each has a test function of its name in test_operators.py."""
 
 operator_cases = partial(shape_cases, OPERATOR_KERNELS)
-"""(device, shapes, formats, cache, modes) → the cases of every shape with every kernel of its operator whose format is among
-`formats` (None: all). Ids are unique within an operator."""
+"""(device, shapes, formats, cache, modes) → the cases of every shape with every kernel of its operator whose format is
+among `formats` (None: all). Ids are unique within an operator.
+"""

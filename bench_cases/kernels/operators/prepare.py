@@ -37,7 +37,9 @@ class BuiltOperator:
     """Output of an implementation: the call, one set of its operands, and the right answer."""
 
     fn: Callable[..., Any]
-    """Called with `args`; returns Y (rows × width), or the codes and their scales. All that a user pays per call is inside."""
+    """Called with `args`; returns Y (rows × width), or the codes and their scales. All that a user pays per call is
+    inside.
+    """
     args: tuple[Tensor, ...]
     """Everything the call reads from memory: it is copied for rotation."""
     sample: RowSample

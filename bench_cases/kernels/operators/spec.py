@@ -40,7 +40,9 @@ class OperatorKernel:
     """The same eager code through torch.compile: one fused kernel instead of several."""
     needs: tuple[str, ...] = ()
     proof: tuple[str, ...] = ()
-    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take its place."""
+    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take
+    its place.
+    """
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
     rules: tuple[OperatorRule, ...] = ()
@@ -80,7 +82,8 @@ class OperatorKernel:
         same = {"softmax": softmax, "residual_add": residual_add, "rope": rope, "silu_mul": silu_mul}
         if self.op not in same:
             raise InvalidValueError(
-                f"no kernel computes {self.op!r}; known: {', '.join([*same, 'rmsnorm', 'quantize', 'dequantize', 'ffn'])}"
+                f"no kernel computes {self.op!r}; known: "
+                f"{', '.join([*same, 'rmsnorm', 'quantize', 'dequantize', 'ffn'])}"
             )
         return same[self.op](rows, width, a=self.x)
 

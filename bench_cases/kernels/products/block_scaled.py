@@ -68,7 +68,9 @@ def tensor_scale_of(quantized: HeldMatrix) -> Tensor:
 
 
 def one_level_product(recipe_name: str) -> Callable[..., Tensor]:
-    """Return the product of operands with one level of block scales: (a, wᵀ, scales of a, scales of w) → (M, N) BF16."""
+    """Return the product of operands with one level of block scales: (a, wᵀ, scales of a, scales of w) → (M, N)
+    BF16.
+    """
     functional = torch.nn.functional
     recipe, swizzle = getattr(functional.ScalingType, recipe_name), functional.SwizzleType.SWIZZLE_32_4_4
 

@@ -281,8 +281,8 @@ def cases_for(
 ) -> list[CaseSpec]:
     """Return the products' cases of every shape with every kernel of `device`, in the order of the shapes.
 
-    `cache`: cold, warm, flushed or both; `modes`: some of `roofline_model.operators.case.MODES`. Each state and mode is a case of
-    its own. Ids are unique.
+    `cache`: cold, warm, flushed or both; `modes`: some of `roofline_model.operators.case.MODES`. Each state and mode is
+    a case of its own. Ids are unique.
     """
     chosen = kernels_for(device, formats)
     cases: list[CaseSpec] = []

@@ -75,7 +75,9 @@ def prepare_product(spec: CaseSpec, device: str) -> PreparedKernel:
 
 @lru_cache(maxsize=256)
 def structured_deviation(kernel: KernelSpec, rows: int, device: str) -> Deviation:
-    """Return how far a kernel is from right on the worst of `structured_operands`, once in a process for each number of rows."""
+    """Return how far a kernel is from right on the worst of `structured_operands`, once in a process for each number of
+    rows.
+    """
     found = []
     for name, activation, weight in structured_operands(rows, kernel.output):
         built = load_implementation(kernel)(kernel, activation.to(device), weight.to(device))
@@ -98,7 +100,9 @@ def product_reference(kernel: KernelSpec, built: Built, *, is_random: bool = Tru
 
 
 def argument_sets(args: tuple[Tensor, ...]) -> Callable[[int], tuple[Tensor, ...]]:
-    """Return the function that gives operand set `index`: the first as built, the others equal data in memory of their own."""
+    """Return the function that gives operand set `index`: the first as built, the others equal data in memory of their
+    own.
+    """
     return lambda index: args if index == 0 else copy_of(args)
 
 

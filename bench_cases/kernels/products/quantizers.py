@@ -1,10 +1,12 @@
-"""Quantisers: an FP32 matrix (rows × K) in, codes and scales out, on the device where it is. The scales are those a kernel reads.
+"""Quantisers: an FP32 matrix (rows × K) in, codes and scales out, on the device where it is. The scales are those a
+kernel reads.
 
-Which scale a block gets and which code a number gets is `roofline_model.formats.codecs`' to say: its scale rules take tensors, its
-tables of codes are looked up here. This file cuts blocks and walks through large matrices in pieces. The codes are the
-codecs', bit for bit, on every device. Values must be finite.
+Which scale a block gets and which code a number gets is `roofline_model.formats.codecs`' to say: its scale rules take
+tensors, its tables of codes are looked up here. This file cuts blocks and walks through large matrices in pieces. The
+codes are the codecs', bit for bit, on every device. Values must be finite.
 
-`affine_groups` alone has no codec: what it holds (a BF16 offset beside each scale) is the way two kernels of torch read INT4.
+`affine_groups` alone has no codec: what it holds (a BF16 offset beside each scale) is the way two kernels of torch read
+INT4.
 """
 
 from __future__ import annotations
@@ -163,7 +165,9 @@ def _blocks(matrix: Tensor, layout: Layout) -> Tensor:
 
 
 def _encoded(matrix: Tensor, fmt: NumberFormat, per_block: Tensor, scale: Callable[..., Tensor]) -> Tensor:
-    """Return the codes (rows, K) of values that `scale` divides or multiplies by their block's number (rows, blocks)."""
+    """Return the codes (rows, K) of values that `scale` divides or multiplies by their block's number (rows,
+    blocks).
+    """
     to_codes = rounding(fmt)
     blocks, numbers = matrix.view(*per_block.shape, -1), per_block.float().unsqueeze(2)
     codes: Tensor | None = None

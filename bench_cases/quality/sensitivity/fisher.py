@@ -1,10 +1,10 @@
 """Sensitivity estimated from gradients: ½ Σ F·ΔW², the diagonal second-order term of the KL, in one backward run.
 
-KL(p_W ‖ p_{W+Δ}) = ½ Δᵀ F Δ + O(Δ³), where F is the Fisher information: the mean of g·gᵀ over next tokens drawn from the
-model itself. Only its diagonal is kept. Tokens are drawn, not taken from the text: scores of drawn tokens have mean zero
-given their past, so the squared gradient of a window's sum is the sum over its tokens, in the mean.
-Source: Amari, Natural Gradient Works Efficiently in Learning (1998); for drawn against given labels Kunstner, Balles and
-Hennig, Limitations of the Empirical Fisher Approximation (2019).
+KL(p_W ‖ p_{W+Δ}) = ½ Δᵀ F Δ + O(Δ³), where F is the Fisher information: the mean of g·gᵀ over next tokens drawn from
+the model itself. Only its diagonal is kept. Tokens are drawn, not taken from the text: scores of drawn tokens have mean
+zero given their past, so the squared gradient of a window's sum is the sum over its tokens, in the mean. Source: Amari,
+Natural Gradient Works Efficiently in Learning (1998); for drawn against given labels Kunstner, Balles and Hennig,
+Limitations of the Empirical Fisher Approximation (2019).
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ def fisher_sensitivity(
 ) -> SensitivityTable:
     """Return ½ Σ F·ΔW² in nats per token for every layer × format, an estimate of `kl_sensitivity`.
 
-    Weights only: a float alone is scored, and called, `FP8_E4M3.BF16`. draws_count: next tokens drawn per window, one backward run each; more draws, less noise. `synthetic_windows` need no
-    text, at some loss of rank. Memory: FP32 sums of the size of the chosen weights, and their gradients: take `layers` in
-    turns where that is too much. Weights, gradients, modes and random state of the model and of torch are left as they were.
+    Weights only: a float alone is scored, and called, `FP8_E4M3.BF16`. draws_count: next tokens drawn per window, one
+    backward run each; more draws, less noise. `synthetic_windows` need no text, at some loss of rank. Memory: FP32 sums
+    of the size of the chosen weights, and their gradients: take `layers` in turns where that is too much. Weights,
+    gradients, modes and random state of the model and of torch are left as they were.
     """
     if draws_count < 1:
         raise InvalidValueError(f"draws_count must be at least 1, got {draws_count}")
@@ -56,7 +57,8 @@ def fisher_sensitivity(
             score = 0.5 * float((fisher[site].double() * change.double().square()).sum())
             if not math.isfinite(score):
                 raise InvalidValueError(
-                    f"the gradient of {site.name} is NaN or infinite on this text: give the model in FP32 or another text"
+                    f"the gradient of {site.name} is NaN or infinite on this text: give the model in FP32 or another "
+                    "text"
                 )
             rows.append(sensitivity_row(site, layer_format, score))
     return SensitivityTable(

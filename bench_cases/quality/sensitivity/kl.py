@@ -29,7 +29,8 @@ def kl_sensitivity(
     layers: tuple[str, ...] | None = None,
     options: CodecOptions = DEFAULTS,
 ) -> SensitivityTable:
-    """Return KL(original ‖ one layer quantised) in nats per token for every layer × format; the model is left as it was.
+    """Return KL(original ‖ one layer quantised) in nats per token for every layer × format; the model is left as it
+    was.
 
     Operands exactly as the codecs store them: `INT4` is the weight alone, `INT8.INT8` and `FP8_E4M3` are both. layers:
     names of some Linears; None takes all. options: of the weights. Time: one forward run of the windows per layer and

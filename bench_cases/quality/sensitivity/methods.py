@@ -1,7 +1,8 @@
 """Which layer can bear which format: the loss of quantising one layer alone, measured, estimated or guessed.
 
 Three ways, dearest first; all give larger numbers to layers that must be kept wider:
-* `kl_sensitivity`: quantise one layer, run the text, KL of the logits to the original's. Measured. Layers × formats runs.
+* `kl_sensitivity`: quantise one layer, run the text, KL of the logits to the original's. Measured. Layers × formats
+  runs.
 * `fisher_sensitivity`: ½ Σ F·ΔW², F the diagonal of the Fisher information per token. Estimated; one backward run.
 * `prior_sensitivity`: relative error of the weight × an assumed weight of its role. No data: low confidence.
 """
@@ -81,7 +82,9 @@ class SensitivityTable:
 
 
 def narrow_formats(formats: Sequence[str]) -> tuple[str, ...]:
-    """Return the keys of formats to try on a tensor, each once. Raises `InvalidValueError` for none, and for one of 16 bits or more."""
+    """Return the keys of formats to try on a tensor, each once. Raises `InvalidValueError` for none, and for one of 16
+    bits or more.
+    """
     keys = tuple(dict.fromkeys(get_format(text).key for text in formats))
     wide = [key for key in keys if get_format(key).element_bits >= 16]
     if wide or not keys:

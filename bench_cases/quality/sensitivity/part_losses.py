@@ -1,4 +1,6 @@
-"""Losses for the search, measured: the parts of a decoder that share a format, each narrow alone, and each layer's cache."""
+"""Losses for the search, measured: the parts of a decoder that share a format, each narrow alone, and each layer's
+cache.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,13 @@ def measured_losses(
     kv_formats: Sequence[str] = (),
     wide: str | None = None,
 ) -> LossTable:
-    """Return KL(original ‖ one group narrow) in nats per token for every group × format of a decoder, and of its caches.
+    """Return KL(original ‖ one group narrow) in nats per token for every group × format of a decoder, and of its
+    caches.
 
-    formats: as `kl_sensitivity` takes them. kv_formats: of one layer's cache at a time. wide: the 16-bit format that the
-    search calls the model's own, None that of its dtype; a weight alone becomes `INT4.<wide>` in the table. Time: one
-    forward run of the windows per group and format. The model is left as it was.
-    Raises `UnsupportedError` for a model whose Linears are no dense decoder's; otherwise errors as of `kl_sensitivity`.
+    formats: as `kl_sensitivity` takes them. kv_formats: of one layer's cache at a time. wide: the 16-bit format that
+    the search calls the model's own, None that of its dtype; a weight alone becomes `INT4.<wide>` in the table. Time:
+    one forward run of the windows per group and format. The model is left as it was. Raises `UnsupportedError` for a
+    model whose Linears are no dense decoder's; otherwise errors as of `kl_sensitivity`.
     """
     tried = narrow_layer_formats(formats)
     groups = grouped_sites(model)

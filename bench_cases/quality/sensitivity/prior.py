@@ -35,10 +35,11 @@ def prior_sensitivity(
     options: CodecOptions = DEFAULTS,
     priors: Mapping[str, float] = ROLE_PRIORS,
 ) -> SensitivityTable:
-    """Return (‖W − Ŵ‖ / ‖W‖)² × role prior for every layer × format; reads weights only: a float alone is scored, and called, `FP8_E4M3.BF16`.
+    """Return (‖W − Ŵ‖ / ‖W‖)² × role prior for every layer × format; reads weights only: a float alone is scored, and
+    called, `FP8_E4M3.BF16`.
 
-    priors: last part of a layer's name (`v_proj`) → weight; others count 1. Raises `InvalidValueError` for a prior that is
-    not positive.
+    priors: last part of a layer's name (`v_proj`) → weight; others count 1. Raises `InvalidValueError` for a prior that
+    is not positive.
     """
     for role, prior in priors.items():
         if not prior > 0:

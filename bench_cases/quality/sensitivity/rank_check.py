@@ -64,7 +64,9 @@ def check_ranking(scores: Mapping[Any, float], measured: Mapping[Any, float]) ->
 def rank_correlation(
     first: Sequence[float] | NDArray[np.float64], second: Sequence[float] | NDArray[np.float64]
 ) -> float:
-    """Return Spearman's rank correlation of two rows of numbers; raises `InvalidValueError` where all of a row are equal."""
+    """Return Spearman's rank correlation of two rows of numbers; raises `InvalidValueError` where all of a row are
+    equal.
+    """
     return _correlation(_ranks(first), _ranks(second))
 
 

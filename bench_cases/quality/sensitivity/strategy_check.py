@@ -2,8 +2,8 @@
 
 The search's losses are measured one group at a time and added up; that is an approximation, so nothing is believed that
 was not measured whole. Candidates are the plans of the front that are faster than the strategy by the same time model.
-Strategy and candidates run on the same windows, and a candidate wins only where the whole interval of the paired difference
-is below 0, by a margin.
+Strategy and candidates run on the same windows, and a candidate wins only where the whole interval of the paired
+difference is below 0, by a margin.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from roofline_model.recommend.search.front import FormatAssignment, pareto_front
 from roofline_model.recommend.search.model_problem import ModelProblem, members_of
 
 MARGIN_RATIO = 0.05
-"""How far below the strategy's loss a choice must stay, beyond its interval, as a share of that loss. A judgement: a choice
-at the very limit of one text is over it on half of all others."""
+"""How far below the strategy's loss a choice must stay, beyond its interval, as a share of that loss. A judgement: a
+choice at the very limit of one text is over it on half of all others.
+"""
 FAITHFUL_COUNT = 6
 """Candidates of least summed loss that are tried before the search gives up."""
 
@@ -82,10 +83,10 @@ def check_strategies(
 ) -> tuple[StrategyCheck, ...]:
     """Return for every strategy the fastest plan of the problem's front that is strictly faster and loses no more.
 
-    The front is halved again and again between a plan that loses too much and one that does not, every plan in the middle
-    measured as a whole: about seven runs of the windows for a hundred candidates. problem: of this model, with losses from
-    `measured_losses`. unseen: windows on which strategy and choice are then compared, which neither losses nor choice have
-    seen; None reports the windows of the choice. Errors as of `measure_strategy` and `strategy_plan`.
+    The front is halved again and again between a plan that loses too much and one that does not, every plan in the
+    middle measured as a whole: about seven runs of the windows for a hundred candidates. problem: of this model, with
+    losses from `measured_losses`. unseen: windows on which strategy and choice are then compared, which neither losses
+    nor choice have seen; None reports the windows of the choice. Errors as of `measure_strategy` and `strategy_plan`.
     """
     candidates = _fast_or_faithful([_priced(problem, point) for point in pareto_front(problem.problem).points])
     choosing = _WholePlans(model, windows)
@@ -173,7 +174,9 @@ class _WholePlans:
 
 
 def _fast_or_faithful(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the plans that no other beats in time and summed loss, the fastest (and worst) first; memory does not count here."""
+    """Return the plans that no other beats in time and summed loss, the fastest (and worst) first; memory does not
+    count here.
+    """
     front: list[_Candidate] = []
     least = math.inf
     for candidate in sorted(candidates, key=lambda plan: (plan.time_s, plan.summed_kl_value)):

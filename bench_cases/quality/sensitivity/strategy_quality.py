@@ -28,9 +28,9 @@ def measure_strategy(
 ) -> StrategyQuality:
     """Measure a strategy, or a format plan such as a search's choice, as a whole; the model is left as it was.
 
-    Formats as the codecs store them; caches INT8, FP8_E4M3 and NVFP4. Norms, softmax and the residual stream stay in the
-    model's dtype, which stands for the strategy's 16-bit format. Raises `UnsupportedError` for what cannot be simulated: no
-    part of a strategy is left wide in silence. Otherwise errors as of `compare_models`.
+    Formats as the codecs store them; caches INT8, FP8_E4M3 and NVFP4. Norms, softmax and the residual stream stay in
+    the model's dtype, which stands for the strategy's 16-bit format. Raises `UnsupportedError` for what cannot be
+    simulated: no part of a strategy is left wide in silence. Otherwise errors as of `compare_models`.
     """
     plan = (
         plan_of_strategy(strategy, model)

@@ -86,9 +86,9 @@ def ratio_estimate(
 ) -> Estimate:
     """Return Σ numerators / Σ denominators over rows, or a monotone `transform` of it, with its bootstrap interval.
 
-    A share of exactly 0 or 1 would leave the bootstrap no spread; its open side is then the exact binomial bound for that
-    many parts (Clopper and Pearson 1934). Raises `InvalidValueError` for a row that is not finite and for denominators that
-    do not add up to something positive.
+    A share of exactly 0 or 1 would leave the bootstrap no spread; its open side is then the exact binomial bound for
+    that many parts (Clopper and Pearson 1934). Raises `InvalidValueError` for a row that is not finite and for
+    denominators that do not add up to something positive.
     """
     tops, bottoms = clusters.sums(numerators), clusters.sums(denominators)
     if not (np.isfinite(tops).all() and np.isfinite(bottoms).all()):

@@ -30,8 +30,10 @@ class TrainingRun:
     batch_count: int = 16
     """Rows of one step."""
     matrix_rate_value: float | None = 0.05
-    """Learning rate of the layers' matrices (Muon) after the warm-up; all rates then fall along a half cosine. None: AdamW
-    trains them too, in three times the steps, but Muon multiplies in BF16, which a CPU without such a unit does slowly."""
+    """Learning rate of the layers' matrices (Muon) after the warm-up; all rates then fall along a half cosine. None:
+    AdamW trains them too, in three times the steps, but Muon multiplies in BF16, which a CPU without such a unit does
+    slowly.
+    """
     vector_rate_value: float = 0.01
     """Learning rate of embedding, head and norms (AdamW)."""
     seed: int = 0
@@ -112,7 +114,10 @@ def _train(model: nn.Module, stream: Tensor, run: TrainingRun, generator: torch.
 
 
 def _is_matrix(name: str, parameter: nn.Parameter) -> bool:
-    """Whether Muon trains it: the matrices inside the layers. In a hundred steps it learns what AdamW needs three for."""
+    """Whether Muon trains it: the matrices inside the layers.
+
+    In a hundred steps it learns what AdamW needs three for.
+    """
     return parameter.dim() == 2 and "layers" in name
 
 

@@ -16,7 +16,9 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class TextWindows:
-    """Token ids (windows, window_elems), cut side by side: each token is in one window, the first of each is not scored."""
+    """Token ids (windows, window_elems), cut side by side: each token is in one window, the first of each is not
+    scored.
+    """
 
     ids: Tensor
     documents: tuple[int, ...]
@@ -56,7 +58,9 @@ class TextWindows:
         )
 
     def parted(self, parts_count: int) -> tuple[TextWindows, ...]:
-        """Return so many parts without a window in common, each an even choice: to choose on one and report on another."""
+        """Return so many parts without a window in common, each an even choice: to choose on one and report on
+        another.
+        """
         if not 1 <= parts_count <= self.windows_count:
             raise InvalidValueError(f"{self.windows_count} windows cannot be parted into {parts_count}")
         return tuple(
@@ -87,15 +91,16 @@ def text_windows(
 ) -> TextWindows:
     """Cut a text, or several documents, into windows of `window_elems` tokens.
 
-    max_tokens: take no more than so many, from the start; None takes everything. other_tokenizer: of the model to compare
-    with; it must give the same ids. Raises `InvalidValueError` for a text shorter than one window and for tokenizers that differ,
-    `UnsupportedError` for a model without one.
+    max_tokens: take no more than so many, from the start; None takes everything. other_tokenizer: of the model to
+    compare with; it must give the same ids. Raises `InvalidValueError` for a text shorter than one window and for
+    tokenizers that differ, `UnsupportedError` for a model without one.
     """
     if window_elems < 2:
         raise InvalidValueError(f"window_elems must be at least 2, got {window_elems}: the first token is not scored")
     if tokenizer is None:
         raise UnsupportedError(
-            "this model has no tokenizer (its weights are seeded, or its folder lacks one): a text cannot be read with it"
+            "this model has no tokenizer (its weights are seeded, or its folder lacks one): a text cannot be read with "
+            "it"
         )
     if max_tokens is not None and max_tokens < window_elems:
         raise InvalidValueError(f"max_tokens={max_tokens} is fewer than one window of {window_elems} tokens: raise it")
@@ -126,10 +131,13 @@ def text_windows(
 def synthetic_windows(
     vocabulary_size: int, *, windows_count: int = 8, window_elems: int = 64, seed: int = 0
 ) -> TextWindows:
-    """Return uniform random token ids, for models whose tokens mean nothing: layer errors and KL, never a perplexity."""
+    """Return uniform random token ids, for models whose tokens mean nothing: layer errors and KL, never a
+    perplexity.
+    """
     if vocabulary_size < 1 or windows_count < 1 or window_elems < 2:
         raise InvalidValueError(
-            f"no windows of {windows_count}×{window_elems} over {vocabulary_size} tokens: sizes must be positive, windows 2 long"
+            f"no windows of {windows_count}×{window_elems} over {vocabulary_size} tokens: sizes must be positive, "
+            "windows 2 long"
         )
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, vocabulary_size, (windows_count, window_elems), generator=generator)

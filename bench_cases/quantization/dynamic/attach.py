@@ -1,6 +1,7 @@
 """Attach a dynamic quantiser to the Linears of a model, and take it off again without a trace.
 
-Only the `forward` of each module object is shadowed: weights, names, tied tensors and shared modules stay what they are.
+Only the `forward` of each module object is shadowed: weights, names, tied tensors and shared modules stay what they
+are.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def attach_linears(
     if is_strict and obstacles:
         first = next(iter(obstacles))
         raise UnsupportedError(
-            f"{len(obstacles)} of {len(linears)} layers cannot be quantised, and strict allows no exception; the model is "
+            f"{len(obstacles)} of {len(linears)} layers cannot be quantised, and strict allows no exception; the model "
+            "is "
             f"unchanged. {first}: {obstacles[first]}"
         )
     forwards = tuple(
@@ -101,7 +103,9 @@ def attach_linears(
 
 
 def _wish(name: str, plan: Mapping[str, str] | None, skip: tuple[str, ...]) -> tuple[str, str | None]:
-    """Return why the caller wants a layer left float, or an empty text and the format it is to have (None: the config's)."""
+    """Return why the caller wants a layer left float, or an empty text and the format it is to have (None: the
+    config's).
+    """
     if name in skip:
         return "skipped as asked", None
     if plan is None:

@@ -65,7 +65,9 @@ class Operand:
 
 
 def formats_of(precision: str) -> PartFormats:
-    """Return weight and activation format of a precision, `INT8` or `INT4.FP8_E4M3`; raises for a pair nothing multiplies."""
+    """Return weight and activation format of a precision, `INT8` or `INT4.FP8_E4M3`; raises for a pair nothing
+    multiplies.
+    """
     weight, activation = split_precision(canonical_precision(OperatorType.FFN_UP, precision))
     return PartFormats(weight.key, (activation or weight).key)
 
@@ -78,7 +80,8 @@ def check_format(format_key: str, inner_size: int) -> None:
     block = fmt.block_elems
     if block is not None and inner_size % block:
         raise UnsupportedError(
-            f"{fmt.key} has blocks of {block} elements, and K = {inner_size} is not a multiple of {block}; choose a format without "
+            f"{fmt.key} has blocks of {block} elements, and K = {inner_size} is not a multiple of {block}; choose a "
+            "format without "
             "blocks (FP8_E4M3, INT8) or pad the layer"
         )
 
@@ -97,7 +100,8 @@ def quantize_operand(values: Tensor, format_key: str, thresholds: Tensor) -> Ope
     limit = thresholds.clamp_min(_LEAST_THRESHOLD)
     clipped = torch.clamp(values, -limit, limit)
     if fmt.key == "NVFP4":
-        # Inside a row everything is relative to the threshold: rows of any size keep the full range of the block scales.
+        # Inside a row everything is relative to the threshold: rows of any size keep the full range of the block
+        # scales.
         return Operand(fmt.key, *_held(nvfp4_blocks(clipped / limit), limit))
     if fmt.key == "NF4":
         check_range(clipped, "FP16", "NF4 keeps its block maxima in FP16, which")
@@ -123,7 +127,9 @@ def check_range(values: Tensor, wide_key: str, who: str = "") -> None:
 
 
 def quantize_rows(values: Tensor, format_key: str) -> Operand:
-    """Quantise an FP32 weight (N × K), nothing clipped: one scale per output feature, NVFP4's FP32 scale for the whole weight."""
+    """Quantise an FP32 weight (N × K), nothing clipped: one scale per output feature, NVFP4's FP32 scale for the whole
+    weight.
+    """
     largest = values.abs()
     limit = largest.max().view(1, 1) if get_format(format_key).key == "NVFP4" else largest.amax(dim=1, keepdim=True)
     return quantize_operand(values, format_key, limit)

@@ -1,10 +1,12 @@
-"""Dynamic quantisation: the activation is quantised at every call, from its own values, and the product is computed with it.
+"""Dynamic quantisation: the activation is quantised at every call, from its own values, and the product is computed
+with it.
 
     quantizer = DynamicQuantizer(DynamicQuantConfig(precision="FP8_E4M3", granularity="per_token"))
     result, metadata = quantizer.quantize_dynamic(activation=x, weight=layer.weight, operator_name="ffn_gate")
 
-Scale choice, statistics and decisions are FP32 whatever the dtype of the tensors. Inference only: no gradient flows. Every
-call reads its statistics back from the device: this is for the numbers, its time says nothing about a fused kernel.
+Scale choice, statistics and decisions are FP32 whatever the dtype of the tensors. Inference only: no gradient flows.
+Every call reads its statistics back from the device: this is for the numbers, its time says nothing about a fused
+kernel.
 """
 
 from __future__ import annotations
@@ -176,11 +178,11 @@ class DynamicQuantizer:
     ) -> AttachReport:
         """Make every `nn.Linear` of a model multiply through this quantiser, until `detach`; weights stay as they are.
 
-        `precisions`: a strategy, or layer name → format; layers it does not name, or keeps wide, stay float. None: every
-        Linear in the config's format. `skip` names layers to leave out, e.g. ("lm_head",). Operators are named by the full
-        names of the layers. All layers are checked before the first is touched; one that cannot take its format stays float
-        with a reason in the report, or is an `UnsupportedError` with `strict`.
-        Raises `InvalidValueError` for a model without a Linear, a name that is none of its layers, and a quantiser or model
+        `precisions`: a strategy, or layer name → format; layers it does not name, or keeps wide, stay float. None:
+        every Linear in the config's format. `skip` names layers to leave out, e.g. ("lm_head",). Operators are named by
+        the full names of the layers. All layers are checked before the first is touched; one that cannot take its
+        format stays float with a reason in the report, or is an `UnsupportedError` with `strict`. Raises
+        `InvalidValueError` for a model without a Linear, a name that is none of its layers, and a quantiser or model
         that something is attached to already.
         """
         if self._attachment is not None:
@@ -189,7 +191,9 @@ class DynamicQuantizer:
         return self._attachment.report
 
     def detach(self) -> None:
-        """Give the attached model its own Linears back; state and report stay. Without an attached model nothing happens."""
+        """Give the attached model its own Linears back; state and report stay. Without an attached model nothing
+        happens.
+        """
         if self._attachment is not None:
             self._attachment.undo()
             self._attachment = None
@@ -294,7 +298,9 @@ def _wide_pair(stats: ActivationStats, weight: Tensor) -> PartFormats:
 
 
 def _scale(a: Operand, columns: Tensor | None) -> Tensor | None:
-    """Return what the activation's codes (or, with blocks, its block scales) are multiplied by; None in a wide format."""
+    """Return what the activation's codes (or, with blocks, its block scales) are multiplied by; None in a wide
+    format.
+    """
     if a.is_wide:
         return None
     scale = a.scale if a.blocks is None else a.scale * a.blocks.tensor_scale
@@ -307,7 +313,8 @@ def _check_weight(name: str, values: Tensor, weight: Tensor) -> None:
         raise InvalidValueError(f"{name}: weight must be a matrix (N, K), got {actual}")
     if weight.shape[1] != values.shape[1]:
         raise InvalidValueError(
-            f"{name}: the activation has K = {values.shape[1]} and the weight, {tuple(weight.shape)} as (N, K), has {weight.shape[1]}"
+            f"{name}: the activation has K = {values.shape[1]} and the weight, {tuple(weight.shape)} as (N, K), has "
+            f"{weight.shape[1]}"
         )
     if weight.device != values.device:
         raise InvalidValueError(

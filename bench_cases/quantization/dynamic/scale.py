@@ -15,7 +15,9 @@ RoundTrip = Callable[[Tensor, Tensor], Tensor]
 
 MSE_STEPS = 33
 MSE_LEAST_RATIO = 0.2
-"""The search for the least squared error tries `MSE_STEPS` thresholds from this share of the maximum up to all of it."""
+"""The search for the least squared error tries `MSE_STEPS` thresholds from this share of the maximum up to all of
+it.
+"""
 
 _AXIS = {"per_token": 1, "per_channel": 0}
 
@@ -23,7 +25,8 @@ _AXIS = {"per_token": 1, "per_channel": 0}
 def choose_thresholds(values: Tensor, config: DynamicQuantConfig, round_trip: RoundTrip) -> Tensor:
     """Return the largest magnitudes kept, positive: (M, 1) per token, (1, 1) per tensor, (1, K) per channel.
 
-    A row or column of zeros has the threshold 1. A percentile of 0 (nearly everything is zero) gives way to the maximum.
+    A row or column of zeros has the threshold 1. A percentile of 0 (nearly everything is zero) gives way to the
+    maximum.
     """
     largest = _reduced(values.abs(), config.granularity, lambda flat: flat.amax(dim=-1))
     if config.calibration_mode == "absmax":

@@ -14,8 +14,8 @@ from roofline_model.models.strategies.activation_stats import ActivationStats
 def activation_stats(tensor: Tensor) -> ActivationStats:
     """Return the statistics of all elements, computed in FP32.
 
-    Percentiles are by rank, not interpolated: of fewer than 1000 elements the 99.9th is the maximum, and nothing is seen
-    as an outlier. Raises `InvalidValueError` for a tensor `checked_matrix` refuses.
+    Percentiles are by rank, not interpolated: of fewer than 1000 elements the 99.9th is the maximum, and nothing is
+    seen as an outlier. Raises `InvalidValueError` for a tensor `checked_matrix` refuses.
     """
     return stats_of_values(checked_matrix("activation", tensor), tuple(tensor.shape))
 
@@ -45,8 +45,8 @@ def rank_percentile(magnitudes: Tensor, percentile_pct: float) -> Tensor:
 def checked_matrix(name: str, tensor: Tensor) -> Tensor:
     """Return a tensor as FP32 rows (all leading axes, last axis).
 
-    Raises `InvalidValueError` naming the fault: no floating-point tensor, empty, NaN or infinite somewhere, or all zero (no
-    scale can be chosen for it).
+    Raises `InvalidValueError` naming the fault: no floating-point tensor, empty, NaN or infinite somewhere, or all zero
+    (no scale can be chosen for it).
     """
     if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
         kind = str(tensor.dtype) if isinstance(tensor, Tensor) else type(tensor).__name__

@@ -1,8 +1,8 @@
 """A transformers cache that holds keys and values in INT8, FP8 or NVFP4: memory measured, quality real, speed emulated.
 
 What attention reads is decoded from what is held, for the prompt as well: a narrow cache costs the same quality here as
-in an engine that stores before it attends. Decoding is a step of its own, and makes a 16-bit copy for the one layer that
-runs; an engine's kernel decodes while it reads.
+in an engine that stores before it attends. Decoding is a step of its own, and makes a 16-bit copy for the one layer
+that runs; an engine's kernel decodes while it reads.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ class NarrowLayer(DynamicLayer):
 class NarrowCache(Cache):
     """A growing cache for `model(past_key_values=…)` and `model.generate(past_key_values=…)`.
 
-    Layers with a sliding window or another layout of their own keep the cache transformers gives them; `report` says so.
+    Layers with a sliding window or another layout of their own keep the cache transformers gives them; `report` says
+    so.
     """
 
     def __init__(self, config: Any, precision: str) -> None:

@@ -21,7 +21,9 @@ from roofline_model.formats.codecs.scales.nvfp4 import tensor_scale_for, wanted_
 
 NVFP4_BLOCK_ELEMS = 16
 NVFP4_HEADROOM = 4.0
-"""How much larger than anything seen so far a later key or value may be before it saturates (an assumption, not a fit)."""
+"""How much larger than anything seen so far a later key or value may be before it saturates (an assumption, not a
+fit).
+"""
 
 Parts = tuple[Tensor, ...]
 
@@ -73,7 +75,8 @@ class Fp8KV:
 
 
 class Nvfp4KV:
-    """NVFP4 along D: E2M1 pairs, one E4M3 scale per 16, one FP32 scale for the tensor, set by the first states that are not all zero.
+    """NVFP4 along D: E2M1 pairs, one E4M3 scale per 16, one FP32 scale for the tensor, set by the first states that are
+    not all zero.
 
     A real cache fixes its tensor scale in calibration; here it is the first call's maximum (the prompt) times
     `NVFP4_HEADROOM`. Blocks that outgrow it saturate and are counted in `saturated_count`.

@@ -72,7 +72,8 @@ def refuse_fallbacks(decisions: Sequence[LayerDecision]) -> None:
     shown = "; ".join(f"{decision.site.name or 'the layer'}: {decision.reason}" for decision in missed[:3])
     more = f"; and {len(missed) - 3} more layers" if len(missed) > 3 else ""
     raise UnsupportedError(
-        f"{len(missed)} of {len(decisions)} layers cannot become what was asked, and strict=True allows no fallback; the model is unchanged. {shown}{more}"
+        f"{len(missed)} of {len(decisions)} layers cannot become what was asked, and strict=True allows no fallback; "
+        f"the model is unchanged. {shown}{more}"
     )
 
 

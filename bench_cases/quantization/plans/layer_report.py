@@ -10,7 +10,9 @@ from roofline_model.core.units import format_memory
 ROUND_TO_NEAREST = "round-to-nearest"
 
 OUTSIDE_SHARE = 0.25
-"""From this share of the model's bytes on, a summary says what no Linear holds (embeddings, experts kept as one tensor)."""
+"""From this share of the model's bytes on, a summary says what no Linear holds (embeddings, experts kept as one
+tensor).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ class QuantizationResult:
 
     @property
     def outside_bytes(self) -> int:
-        """Bytes that no Linear weight holds, so that nothing here could shrink them: embeddings, norms, biases, experts."""
+        """Bytes that no Linear weight holds, so that nothing here could shrink them: embeddings, norms, biases,
+        experts.
+        """
         return self.after_bytes - sum(layer.held_bytes for layer in self.layers)
 
     def layer(self, name: str) -> LayerOutcome:

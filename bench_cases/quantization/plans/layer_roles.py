@@ -1,4 +1,6 @@
-"""`bench_cases.quantization.layer_role`: which part of a decoder a Linear is. The names are read in one place, by the model."""
+"""`bench_cases.quantization.layer_role`: which part of a decoder a Linear is. The names are read in one place, by the
+model.
+"""
 
 from __future__ import annotations
 

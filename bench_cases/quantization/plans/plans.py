@@ -1,8 +1,9 @@
 """Per-layer plans: layer names or patterns → precision, resolved on a model, and as torchao's own `FqnToConfig`.
 
-Keys, strongest first (torchao's order): a layer's full name, `re:` and a regular expression that matches a whole name, a
-group of the search (`layers.3.qkv_proj`, `layers.3.gate_up_proj`: what `recommend --model … -o` writes), a role (`qkv_proj`, `o_proj`, `ffn`, `lm_head`, …: see `layer_roles`), `*` for all others. Layers no key matches stay as
-they are.
+Keys, strongest first (torchao's order): a layer's full name, `re:` and a regular expression that matches a whole name,
+a group of the search (`layers.3.qkv_proj`, `layers.3.gate_up_proj`: what `recommend --model … -o` writes), a role
+(`qkv_proj`, `o_proj`, `ffn`, `lm_head`, …: see `layer_roles`), `*` for all others. Layers no key matches stay as they
+are.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def resolve_with(
 ) -> dict[str, Parsed]:
     """Return layer name → what `parse` reads in the plan, for every site that the plan reaches.
 
-    exclude: keys of the same kinds; what they match is left out, whatever the plan says. Raises `InvalidValueError` for a
-    key that matches no layer, and for two names of one shared weight with different precisions.
+    exclude: keys of the same kinds; what they match is left out, whatever the plan says. Raises `InvalidValueError` for
+    a key that matches no layer, and for two names of one shared weight with different precisions.
     """
     precision_of_key = {key: parse(text) for key, text in plan.items()}
     for key in (*precision_of_key, *exclude):
@@ -87,7 +88,9 @@ def check_model_and_plan(model: object, plan: object) -> None:
 
 
 def fqn_config(decisions: Sequence[LayerDecision], options: BuildOptions = BuildOptions()) -> Any:  # noqa: B008 (frozen)
-    """Return torchao's `FqnToConfig` of the layers that will change, by their full names, for `quantize_(…, filter_fn=None)`."""
+    """Return torchao's `FqnToConfig` of the layers that will change, by their full names, for `quantize_(…,
+    filter_fn=None)`.
+    """
     cls: Any = load_name("torchao.quantization:FqnToConfig")
     configs = OrderedDict(
         (stand_in_name(decision), build_config(decision.recipe, decision.group_size, decision.target, options))
@@ -100,7 +103,8 @@ def fqn_config(decisions: Sequence[LayerDecision], options: BuildOptions = Build
 def plan_to_fqn_config(
     model: nn.Module, plan: Mapping[str, str], group_size: int = DEFAULT_GROUP_ELEMS, *, exclude: Sequence[str] = ()
 ) -> Any:
-    """Return the `FqnToConfig` of a plan for `torchao.quantize_` or transformers' `TorchAoConfig`; strict, changes nothing.
+    """Return the `FqnToConfig` of a plan for `torchao.quantize_` or transformers' `TorchAoConfig`; strict, changes
+    nothing.
 
     Any layer that cannot become what the plan says is an `UnsupportedError`: a config handed on has nobody to report a
     fallback. Shared weights are quantised once per name by torchao; `apply_plan` keeps them shared.
@@ -143,5 +147,6 @@ def _check_key(key: str, sites: Sequence[LinearSite]) -> None:
     near = nearest_names(key, names)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise InvalidValueError(
-        f"plan key {key!r} matches none of the {len(names)} Linear layers.{hint} Keys are full names, re:PATTERN, groups such as layers.0.qkv_proj, {', '.join(ROLES)} or *."
+        f"plan key {key!r} matches none of the {len(names)} Linear layers.{hint} Keys are full names, re:PATTERN, "
+        f"groups such as layers.0.qkv_proj, {', '.join(ROLES)} or *."
     )

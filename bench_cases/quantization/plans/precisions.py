@@ -75,7 +75,8 @@ class Precision:
 def parse_precision(text: str) -> Precision:
     """Return the precision that `text` names, in any case: `INT4`, `int8_weight_only`, `W8A8`, `FP8.BF16`, `NF4`.
 
-    Raises `UnknownNameError` for a format nobody knows, `UnsupportedError` for a pair that no kernel of torchao combines.
+    Raises `UnknownNameError` for a format nobody knows, `UnsupportedError` for a pair that no kernel of torchao
+    combines.
     """
     stripped = str(text).strip()
     precision_key = stripped.upper().replace("-", "_")
@@ -119,5 +120,6 @@ def _activation(weight: str, text: str) -> str | None:
 
 def _no_pair(asked: str) -> UnsupportedError:
     return UnsupportedError(
-        f"no torchao kernel multiplies {asked!r} (WEIGHT.ACTIVATION). Known: {', '.join(PRECISIONS)}, and 16-bit formats to keep a layer."
+        f"no torchao kernel multiplies {asked!r} (WEIGHT.ACTIVATION). Known: {', '.join(PRECISIONS)}, and 16-bit "
+        "formats to keep a layer."
     )

@@ -417,7 +417,10 @@ FALLBACKS = {
     "MXFP8": "FP8.BF16",
     "MXFP4": "NVFP4.BF16",
 }
-"""Precision → what to try where it cannot run: the same weight bits with 16-bit activations. Not listed: keep 16 bit."""
+"""Precision → what to try where it cannot run: the same weight bits with 16-bit activations.
+
+Not listed: keep 16 bit.
+"""
 
 
 def recipes_of(precision: str, device: str) -> tuple[Recipe, ...]:

@@ -1,8 +1,9 @@
 """Saves a quantised model and loads it again, bit for bit: packed weights, the plan that made them, what may read them.
 
 A folder holds `weights.pt` (torch's own file: packed CPU weights have no safetensors form, pytorch/ao issue 3800),
-`quantization.json` (what every layer became, and on what), and for a transformers model its `config.json` and tokenizer.
-Loading never runs code from the file: only torch's tensors and torchao's registered tensor classes are accepted.
+`quantization.json` (what every layer became, and on what), and for a transformers model its `config.json` and
+tokenizer. Loading never runs code from the file: only torch's tensors and torchao's registered tensor classes are
+accepted.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ def save_quantized(
 ) -> Path:
     """Write a quantised model to a new or empty folder and return it; a folder that holds something is refused.
 
-    result: what `apply_quantization` returned for this model. The folder appears when it is complete: after an error (disk full,
-    a tokenizer that cannot be saved) nothing is left. Raises `InvalidValueError` in one line.
+    result: what `apply_quantization` returned for this model. The folder appears when it is complete: after an error
+    (disk full, a tokenizer that cannot be saved) nothing is left. Raises `InvalidValueError` in one line.
     """
     if not isinstance(result, QuantizationResult):
         raise InvalidValueError(
-            f"result must be what apply_quantization returned for this model, got {str(result)[:60]!r}: nothing was written"
+            f"result must be what apply_quantization returned for this model, got {str(result)[:60]!r}: nothing was "
+            "written"
         )
     target = refuse_filled_folder(folder)
     state, buffers = model.state_dict(), unsaved_buffers(model)
@@ -78,11 +80,11 @@ def save_quantized(
 def load_quantized(folder: str | Path, *, model: nn.Module | None = None, device: str = "cpu") -> nn.Module:
     """Return the model that `save_quantized` wrote, in evaluation mode.
 
-    model: an unquantised module of the same architecture to fill; needed for models that transformers does not know, and
-    changed only when everything fits: every name, shape, dtype and layer, finite numbers, and the checksum where the folder has
-    one. Weights are shared exactly where they were when the model was saved, whatever the model given shares. Raises
-    `DefinitionError` for a damaged folder, `UnsupportedError` when the weights are packed for another kind of processor or the
-    device is not here.
+    model: an unquantised module of the same architecture to fill; needed for models that transformers does not know,
+    and changed only when everything fits: every name, shape, dtype and layer, finite numbers, and the checksum where
+    the folder has one. Weights are shared exactly where they were when the model was saved, whatever the model given
+    shares. Raises `DefinitionError` for a damaged folder, `UnsupportedError` when the weights are packed for another
+    kind of processor or the device is not here.
     """
     source = _folder(folder)
     refuse_device(device)
@@ -130,7 +132,8 @@ def refuse_device(device: str) -> None:
         is_there, cause = False, one_line(error)
     if not is_there:
         raise UnsupportedError(
-            f"device {str(device)[:40]!r} cannot be used here: {cause}; give 'cpu' or a device that torch sees (`roofline doctor`)"
+            f"device {str(device)[:40]!r} cannot be used here: {cause}; give 'cpu' or a device that torch sees "
+            "(`roofline doctor`)"
         )
 
 
@@ -144,14 +147,16 @@ def _folder(folder: str | Path) -> Path:
 def _empty_model(source: Path, described: Mapping[str, Any]) -> nn.Module:
     if not described.get("is_transformers"):
         raise InvalidValueError(
-            f"{source} holds a {described.get('model_class')}, which transformers cannot build: pass model=, an unquantised one to fill"
+            f"{source} holds a {described.get('model_class')}, which transformers cannot build: pass model=, an "
+            "unquantised one to fill"
         )
     import transformers
 
     cls = getattr(transformers, str(described.get("model_class")), None)
     if not (isinstance(cls, type) and issubclass(cls, transformers.PreTrainedModel)):
         raise UnsupportedError(
-            f"this transformers has no model class {described.get('model_class')!r}: pass model=, an unquantised one to fill"
+            f"this transformers has no model class {described.get('model_class')!r}: pass model=, an unquantised one "
+            "to fill"
         )
     try:
         config = transformers.AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
@@ -165,7 +170,9 @@ def _empty_model(source: Path, described: Mapping[str, Any]) -> nn.Module:
 
 
 def _fill(model: nn.Module, values: Mapping[str, Tensor], source: Path) -> None:
-    """Give a model its tensors, those that share memory as one parameter; nothing is assigned before all have a place."""
+    """Give a model its tensors, those that share memory as one parameter; nothing is assigned before all have a
+    place.
+    """
     places: list[tuple[dict[str, Any], str, Tensor]] = []
     parameters: dict[object, nn.Parameter] = {}
     for name, value in values.items():

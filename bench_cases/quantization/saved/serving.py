@@ -1,7 +1,8 @@
-"""Which engines can load what was quantised here, with the source of each statement. Read in November 2026, none was run.
+"""Which engines can load what was quantised here, with the source of each statement. Read in November 2026, none was
+run.
 
-The container decides more than the format: engines read safetensors with a `quantization_config`, cut weights for tensor
-parallelism, and fuse query, key and value. A weight that cannot be cut cannot be loaded by them.
+The container decides more than the format: engines read safetensors with a `quantization_config`, cut weights for
+tensor parallelism, and fuse query, key and value. A weight that cannot be cut cannot be loaded by them.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def _vllm(tensors: set[str]) -> EngineSupport:
     return EngineSupport(
         "vLLM",
         "unverified",
-        "loads torchao checkpoints that transformers wrote, which export_transformers does; not run here; query, key and value must share one precision, because it fuses them",
+        "loads torchao checkpoints that transformers wrote, which export_transformers does; not run here; query, key "
+        "and value must share one precision, because it fuses them",
         _VLLM_DOCS,
     )
 
@@ -71,7 +73,8 @@ def _sglang() -> EngineSupport:
     return EngineSupport(
         "SGLang",
         "unverified",
-        "documents quantising the 16-bit checkpoint itself at start (--torchao-config int8wo, int4wo-128, fp8wo, …): give it the original",
+        "documents quantising the 16-bit checkpoint itself at start (--torchao-config int8wo, int4wo-128, fp8wo, …): "
+        "give it the original",
         "docs.sglang.io, advanced_features/quantization",
     )
 

@@ -58,9 +58,9 @@ def quantize_tree(root: nn.Module, configs: object) -> None:
 def quantized_weight(root: nn.Module, decision: LayerDecision) -> tuple[Tensor | None, str]:
     """Return the quantised weight of a layer in the tree, or None and why there is none.
 
-    torchao leaves a weight alone, with a log line only, where its own shape rules say so; and it divides a row (FP8) or a
-    tensor (NVFP4) of zeros by its own maximum, whose codes or scales are then NaN and would spread to every product. The
-    layer is tried as well (`trial`), unless it was made for a device other than the one it is on.
+    torchao leaves a weight alone, with a log line only, where its own shape rules say so; and it divides a row (FP8) or
+    a tensor (NVFP4) of zeros by its own maximum, whose codes or scales are then NaN and would spread to every product.
+    The layer is tried as well (`trial`), unless it was made for a device other than the one it is on.
     """
     layer = root.get_submodule(stand_in_name(decision))
     weight = layer.weight

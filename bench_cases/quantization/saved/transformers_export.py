@@ -1,7 +1,7 @@
 """Writes a quantised transformers model as `save_pretrained` would: safetensors and a `quantization_config` per layer.
 
-That is the form transformers' `from_pretrained` reads, and the one vLLM documents for torchao. Packed CPU INT4 has no such
-form (pytorch/ao issue 3800) and is refused; `save_quantized` keeps it for this project.
+That is the form transformers' `from_pretrained` reads, and the one vLLM documents for torchao. Packed CPU INT4 has no
+such form (pytorch/ao issue 3800) and is refused; `save_quantized` keeps it for this project.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def export_transformers(
 ) -> Path:
     """Write the model to a new or empty folder that `AutoModelForCausalLM.from_pretrained` loads; return the folder.
 
-    result: what `apply_quantization` returned for this model. Raises `UnsupportedError` for weights that have no safetensors
-    form and for a model that is not transformers' own.
+    result: what `apply_quantization` returned for this model. Raises `UnsupportedError` for weights that have no
+    safetensors form and for a model that is not transformers' own.
     """
     target = refuse_filled_folder(folder)
     if not hasattr(model, "save_pretrained"):
@@ -47,7 +47,8 @@ def export_transformers(
     for layer in result.quantized:
         if layer.tensor not in SAFETENSORS_CLASSES:
             raise UnsupportedError(
-                f"{layer.name} is held as {layer.tensor}, which has no safetensors form (pytorch/ao issue 3800): use save_quantized"
+                f"{layer.name} is held as {layer.tensor}, which has no safetensors form (pytorch/ao issue 3800): use "
+                "save_quantized"
             )
     quantizer = _quantizer(model, result)
     # Set for the time of writing only: with a quantizer, transformers refuses .to(dtype) and other everyday calls.

@@ -40,7 +40,10 @@ class _PlainEnums(pickle.Pickler):
 
 
 def write_weights(path: Path, state: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
-    """Write a state dict and the buffers beside it to a file that `read_weights` loads on any Python. Raises `OSError`."""
+    """Write a state dict and the buffers beside it to a file that `read_weights` loads on any Python.
+
+    Raises `OSError`.
+    """
     module: Any = SimpleNamespace(__name__="pickle", Pickler=_PlainEnums)
     torch.save({"state": state, "buffers": buffers}, path, pickle_module=module)
 
@@ -56,8 +59,8 @@ def read_weights(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the state dict and the buffers beside it, on `device`.
 
-    described: the folder's report; its checksum, where it has one, must be the file's. Raises `DefinitionError` for a file that
-    is damaged, holds more than tensors, or tensors without values.
+    described: the folder's report; its checksum, where it has one, must be the file's. Raises `DefinitionError` for a
+    file that is damaged, holds more than tensors, or tensors without values.
     """
     load_torchao("loading a quantised model")
     with quiet_imports():
@@ -67,7 +70,8 @@ def read_weights(
     try:
         if CHECKSUM_KEY in described and file_checksum(path) != described[CHECKSUM_KEY]:
             raise DefinitionError(
-                f"{path} cannot be read or is damaged: its checksum is not the one that was noted when it was saved; save the model again"
+                f"{path} cannot be read or is damaged: its checksum is not the one that was noted when it was saved; "
+                "save the model again"
             )
         document = torch.load(path, map_location=device, weights_only=True)
     except OSError as error:
@@ -116,7 +120,8 @@ def check_layers(state: Mapping[str, Tensor], described: Mapping[str, Any], fold
             is_right = is_right and value is not None and value.dtype is _WIDE[became]
         if not is_right:
             raise DefinitionError(
-                f"{folder} does not hold what its report says: {name or 'the layer'} should be {became}, {tensor} of {shape[0]}×{shape[1]}, and is {actual}; save the model again"
+                f"{folder} does not hold what its report says: {name or 'the layer'} should be {became}, {tensor} of "
+                f"{shape[0]}×{shape[1]}, and is {actual}; save the model again"
             )
 
 
@@ -127,23 +132,28 @@ def check_fit(model: nn.Module, state: Mapping[str, Tensor], buffers: Mapping[st
     missing, extra = sorted(set(own_tensors) - set(tensors)), sorted(set(tensors) - set(own_tensors))
     if missing or extra:
         raise InvalidValueError(
-            f"{folder} does not fit the model: {len(missing)} tensors missing {missing[:3]}, {len(extra)} unknown {extra[:3]}; the model is unchanged"
+            f"{folder} does not fit the model: {len(missing)} tensors missing {missing[:3]}, {len(extra)} unknown "
+            f"{extra[:3]}; the model is unchanged"
         )
     for name, value in tensors.items():
         if value.shape != own_tensors[name].shape:
             raise InvalidValueError(
-                f"{folder} does not fit the model: {name} is {tuple(value.shape)}, the model has {tuple(own_tensors[name].shape)}; the model is unchanged"
+                f"{folder} does not fit the model: {name} is {tuple(value.shape)}, the model has "
+                f"{tuple(own_tensors[name].shape)}; the model is unchanged"
             )
         if value.dtype is not own_tensors[name].dtype and not {value.dtype, own_tensors[name].dtype} <= set(
             _WIDE.values()
         ):
             raise InvalidValueError(
-                f"{folder} does not fit the model: {name} is {_dtype(value)}, the model has {_dtype(own_tensors[name])}; the model is unchanged"
+                f"{folder} does not fit the model: {name} is {_dtype(value)}, the model has "
+                f"{_dtype(own_tensors[name])}; the model is unchanged"
             )
 
 
 def non_finite_name(model: nn.Module, values: Mapping[str, Tensor]) -> str | None:
-    """Return the first tensor that cannot be right: a parameter with NaN or infinity, a buffer with NaN (masks hold infinity)."""
+    """Return the first tensor that cannot be right: a parameter with NaN or infinity, a buffer with NaN (masks hold
+    infinity).
+    """
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     for name, value in values.items():
         for part in inner_tensors(value.detach()):

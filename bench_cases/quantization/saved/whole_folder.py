@@ -34,9 +34,9 @@ def refuse_filled_folder(folder: str | Path) -> Path:
 def whole_folder(target: Path, last: str) -> Iterator[Path]:
     """Give a folder to write into; its files become those of `target` when the block ends without an error.
 
-    target: new or empty (`refuse_filled_folder`). An empty one may be a mount point, so that it stays and the files move into it,
-    `last` as the last one: whoever finds that file finds all. On an error nothing is left, created parents included, and
-    what is no `RooflineError` becomes an `InvalidValueError` of one line.
+    target: new or empty (`refuse_filled_folder`). An empty one may be a mount point, so that it stays and the files
+    move into it, `last` as the last one: whoever finds that file finds all. On an error nothing is left, created
+    parents included, and what is no `RooflineError` becomes an `InvalidValueError` of one line.
     """
     is_new = not target.exists()
     created = [folder for folder in (target, *target.parents) if not folder.exists()][1:] if is_new else []

@@ -38,7 +38,10 @@ class Health(Answer):
     version: str = Field(description="version of roofline-bench")
     uptime_s: float = Field(description="seconds since start")
     has_database: bool | None = Field(
-        description="whether the results database can be read now; null in the server's first second, and where the database says nothing within a second"
+        description=(
+            "whether the results database can be read now; null in the server's first second, and where the database "
+            "says nothing within a second"
+        )
     )
     has_gpu: bool = Field(description="whether sensors of a GPU are watched")
     limits: dict[str, Any] = Field(description="limits of this server; the unit is in each name")

@@ -23,7 +23,10 @@ HardwareKey = Annotated[
     Query(
         min_length=1,
         max_length=60,
-        description="chip of the catalog: key or alias, capitals and dashes do not count; GET /api/hardware lists them; auto, or its own key: this server's",
+        description=(
+            "chip of the catalog: key or alias, capitals and dashes do not count; GET /api/hardware lists them; auto, "
+            "or its own key: this server's"
+        ),
         examples=[DEFAULT_CHIP, "b10", "h100"],
     ),
 ]
@@ -43,8 +46,8 @@ def _chips() -> Mapping[str, Device]:
 def asked_chip(request: Request, name: str, field: str = "hardware_key", location: Location = "query") -> str:
     """Return what `find_chip` takes for the chip of a request: its key, or what stands for this machine's.
 
-    This machine's is `auto`, and its own key where that is not a chip of the catalog. Ends the request with a problem that names
-    the field where there is no such chip.
+    This machine's is `auto`, and its own key where that is not a chip of the catalog. Ends the request with a problem
+    that names the field where there is no such chip.
     """
     asked = _squeezed(name)
     chip = _chips().get(asked)

@@ -1,4 +1,6 @@
-"""The chip of the machine that serves, which `hardware_key=auto` means. How to find it is passed in: reports never look."""
+"""The chip of the machine that serves, which `hardware_key=auto` means. How to find it is passed in: reports never
+look.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from roofline_model.core.errors import RooflineError
 AUTO = "auto"
 _OWN_PREFIX = f"{AUTO}:"
 _OWN: dict[str, Device] = {}
-"""Chips of no catalog by their handle: what a machine measured about itself. A handle tells the numbers, so it never means others."""
+"""Chips of no catalog by their handle: what a machine measured about itself. A handle tells the numbers, so it never
+means others.
+"""
 
 
 class ThisMachine:
@@ -63,7 +67,9 @@ class ThisMachine:
 
 
 def handle_of(chip: Device) -> str:
-    """Return the name that `own_chip` or the catalog knows a chip by: its key for a chip of the catalog as it stands there."""
+    """Return the name that `own_chip` or the catalog knows a chip by: its key for a chip of the catalog as it stands
+    there.
+    """
     if any(device is chip for device in list_hardware()):
         return chip.key
     handle = f"{_OWN_PREFIX}{chip.content_hash}"

@@ -1,4 +1,5 @@
-"""`create_app`: the whole API and the explorer page as one ASGI app. Read-only; nothing heavy happens before it is asked for.
+"""`create_app`: the whole API and the explorer page as one ASGI app. Read-only; nothing heavy happens before it is
+asked for.
 
 Runs under any ASGI server: `roofline serve`, or `uvicorn --factory reports.api.http.app:create_app`.
 """
@@ -45,8 +46,9 @@ from reports.api.stored import comparison_endpoints, run_endpoints, stored_advic
 from reports.api.stored.store_access import StoreAccess
 
 SWITCH_INTERVAL_S = 5e-4
-"""How long one thread may keep the interpreter from another: with Python's own 5 ms every answer given beside a sweep would
-wait that long, several times."""
+"""How long one thread may keep the interpreter from another: with Python's own 5 ms every answer given beside a sweep
+would wait that long, several times.
+"""
 WARM_UP_AFTER_S = 0.2
 """The server first says that it is ready."""
 HEALTH_WAIT_S = 1.0
@@ -69,15 +71,16 @@ def create_app(
 ) -> FastAPI:
     """Return the app.
 
-    `store_target`: as of `results.open_store`, read-only; it need not exist. `telemetry`: sensors of this machine's GPU,
-    `telemetry_reason` says why there are none. `token`: asked of every request under /api/ but health. `allowed_hosts`:
-    names the server answers to (None: any). `workers_count`: processes that compute sweeps and recommendations for models.
-    `this_chip`: returns the chip of this machine, which `hardware_key=auto` means, or raises a `RooflineError`.
-    Raises `InvalidValueError` for a token that is too short to be one.
+    `store_target`: as of `results.open_store`, read-only; it need not exist. `telemetry`: sensors of this machine's
+    GPU, `telemetry_reason` says why there are none. `token`: asked of every request under /api/ but health.
+    `allowed_hosts`: names the server answers to (None: any). `workers_count`: processes that compute sweeps and
+    recommendations for models. `this_chip`: returns the chip of this machine, which `hardware_key=auto` means, or
+    raises a `RooflineError`. Raises `InvalidValueError` for a token that is too short to be one.
     """
     if token is not None and (len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable()):
         raise InvalidValueError(
-            f"the token must be at least {LEAST_TOKEN_CHARACTERS} printable ASCII characters, e.g. of `openssl rand -hex 24`"
+            f"the token must be at least {LEAST_TOKEN_CHARACTERS} printable ASCII characters, e.g. of `openssl rand "
+            "-hex 24`"
         )
     limits, version = limits or Limits(), _version()
     app = FastAPI(
@@ -133,7 +136,10 @@ async def health(request: Request) -> Health:
 
 
 async def _has_database(service: Service) -> bool | None:
-    """Return whether the database can be read; None where that is not known soon. One thread asks, of no other's pool."""
+    """Return whether the database can be read; None where that is not known soon.
+
+    One thread asks, of no other's pool.
+    """
     look = service.look
     if look is None or look.done():
         look = asyncio.ensure_future(anyio.to_thread.run_sync(service.store.is_readable, limiter=service.looking))

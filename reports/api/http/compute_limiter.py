@@ -1,4 +1,6 @@
-"""A bounded queue for long computations, one at a time; waiting holds no thread, and disconnected clients are dropped."""
+"""A bounded queue for long computations, one at a time; waiting holds no thread, and disconnected clients are
+dropped.
+"""
 
 from __future__ import annotations
 

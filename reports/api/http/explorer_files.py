@@ -16,7 +16,10 @@ from reports.api.http.entity_tag import tag_of, tagged_as
 from reports.api.http.problem import ProblemError
 
 PAGE_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""Everything from this server, and as files. What plotly would write into the page as styles is `explorer/plotly.css`."""
+"""Everything from this server, and as files.
+
+What plotly would write into the page as styles is `explorer/plotly.css`.
+"""
 
 CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -1,8 +1,8 @@
 """The fast path of short answers: a plain request goes to its endpoint without FastAPI's dependency resolution.
 
-FastAPI prepares each call for dependencies, cookies, forms and background tasks, which takes 0.09 ms, as long as an answer
-from memory. The model of the body and the text of every refusal stay the framework's: what is not plain, or not right, is
-handed to it.
+FastAPI prepares each call for dependencies, cookies, forms and background tasks, which takes 0.09 ms, as long as an
+answer from memory. The model of the body and the text of every refusal stay the framework's: what is not plain, or not
+right, is handed to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What every request passes before it is read: host, token, size; and what every answer gets: headers, the time it took.
+"""What every request passes before it is read: host, token, size; and what every answer gets: headers, the time it
+took.
 
 Plain ASGI: a layer that holds whole requests or answers would cost more than most of our answers.
 """
@@ -76,7 +77,8 @@ class Guard:
                 raise
             # The server ends and has cut the connection: nobody waits for the answer, and that is no fault to log.
         except Exception:
-            # The framework would answer outside of this layer, without its headers. Who runs the server logs what is raised.
+            # The framework would answer outside of this layer, without its headers. Who runs the server logs what is
+            # raised.
             await answer.fault()
             raise
 

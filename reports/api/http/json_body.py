@@ -14,7 +14,8 @@ from reports.api.http.problem import repeated
 class StrictRequest(Request):
     """A request whose JSON may hold no key twice.
 
-    The body is kept by the request that was given: the fast path has read it there, and who handles its errors asks that one.
+    The body is kept by the request that was given: the fast path has read it there, and who handles its errors asks
+    that one.
     """
 
     def __init__(self, request: Request) -> None:
@@ -44,9 +45,11 @@ async def read_body(request: Request) -> bytes:
 def parsed(content: bytes) -> Any:
     """Return the value of a JSON text in UTF-8, UTF-16 or UTF-32.
 
-    Raises `ProblemError` for a repeated key; `ValueError` or `RecursionError` for what `json.loads` does not take either.
+    Raises `ProblemError` for a repeated key; `ValueError` or `RecursionError` for what `json.loads` does not take
+    either.
     """
-    # What json.loads does with bytes, by a decoder that is made once: making one takes as long as reading a small request.
+    # What json.loads does with bytes, by a decoder that is made once: making one takes as long as reading a small
+    # request.
     return _DECODER.decode(content.decode(json.detect_encoding(content), "surrogatepass"))
 
 

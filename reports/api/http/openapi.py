@@ -35,7 +35,9 @@ _REFERENCE = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI, routers: Iterable[APIRouter], version: str) -> None:
-    """Make `app.openapi` return our document; made once, when it is first asked for, and the models of the answers with it."""
+    """Make `app.openapi` return our document; made once, when it is first asked for, and the models of the answers with
+    it.
+    """
     routes = [route for router in routers for route in router.routes if isinstance(route, StrictRoute)]
 
     def document() -> dict[str, Any]:

@@ -113,7 +113,9 @@ FAULT = ProblemError(500, "fault", "a fault of the server; its log says where")
 
 @contextmanager
 def naming(field: str, location: Location = "body") -> Iterator[None]:
-    """Turn a `RooflineError` of the block into a problem with this field: 404 for an unknown name in a path, else 422."""
+    """Turn a `RooflineError` of the block into a problem with this field: 404 for an unknown name in a path, else
+    422.
+    """
     try:
         yield
     except (StoreError, MissingDependencyError):
@@ -217,8 +219,8 @@ def _named(problem: FieldProblem) -> str:
 def _fields(errors_found: Sequence[Any]) -> tuple[FieldProblem, ...]:
     """Return every wrong field once, an element of a list by its place: `N[1]`.
 
-    A field that may be one of several (a number, a list, a text) fails as each of them. What says most goes: the element that
-    is wrong, else the limit that is broken, else all that it could have been.
+    A field that may be one of several (a number, a list, a text) fails as each of them. What says most goes: the
+    element that is wrong, else the limit that is broken, else all that it could have been.
     """
     by_field: dict[tuple[str, str], list[Any]] = {}
     for one in errors_found:
@@ -268,7 +270,8 @@ def _given(value: Any) -> str:
 
 
 def _places(error: Any) -> list[int]:
-    # Between field and place stands the name of the branch that was tried, `list[constrained-int]`: that is pydantic's affair.
+    # Between field and place stands the name of the branch that was tried, `list[constrained-int]`: that is pydantic's
+    # affair.
     return [part for part in error["loc"][2:] if isinstance(part, int)]
 
 

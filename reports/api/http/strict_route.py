@@ -28,10 +28,14 @@ _JSON_TYPE = re.compile(r"\s*application/([\w.!#$&^+-]+\+)?json\s*(;.*)?", re.IG
 
 
 class StrictRoute(APIRoute):
-    """Refuses unknown query parameters and what stands twice in query or body (422), and a body that is not declared as JSON (415)."""
+    """Refuses unknown query parameters and what stands twice in query or body (422), and a body that is not declared as
+    JSON (415).
+    """
 
     answer: Any
-    """Type of the answer: a dataclass, a pydantic model, or `module:name` of one that takes long to import; None: FastAPI's own."""
+    """Type of the answer: a dataclass, a pydantic model, or `module:name` of one that takes long to import; None:
+    FastAPI's own.
+    """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], *, response_model: Any, **options: Any) -> None:
         """Keep a given type of the answer for the OpenAPI document alone: the endpoint makes the bytes itself."""
@@ -57,7 +61,9 @@ class StrictRoute(APIRoute):
 
 
 def check_query(given: QueryParams, known: frozenset[str], body_fields: frozenset[str] | None = None) -> None:
-    """End the request with 422 where a parameter is none of `known`, or stands twice; `body_fields` are told where they belong."""
+    """End the request with 422 where a parameter is none of `known`, or stands twice; `body_fields` are told where they
+    belong.
+    """
     unknown = [name for name in given if name not in known]
     if not unknown:
         names = [name for name, _ in given.multi_items()]

@@ -82,7 +82,9 @@ class WorkerPool:
         return self._pool is not None
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Return what `function` returns in a worker; in a thread of ours where there is none. Its errors are raised here."""
+        """Return what `function` returns in a worker; in a thread of ours where there is none. Its errors are raised
+        here.
+        """
         pool = self._pool
         if pool is not None:
             try:

@@ -101,7 +101,10 @@ async def analyze_attention(
 
 @lru_cache(KEPT_ANSWERS)
 def attention_json(chip_key: str, asked: AttentionQuestion, query: str, cache: str, kernel: str | None = None) -> bytes:
-    """Return the `AttentionPrediction` as JSON. Raises `UnsupportedError` where the chip cannot compute in the formats."""
+    """Return the `AttentionPrediction` as JSON.
+
+    Raises `UnsupportedError` where the chip cannot compute in the formats.
+    """
     pair = get_format(cache), get_format(query)
     return answer_bytes(predict_attention(find_chip(chip_key), asked, pair, kernel=kernel))
 
@@ -114,7 +117,9 @@ def attention_json(chip_key: str, asked: AttentionQuestion, query: str, cache: s
 async def recommend_cache(
     request: Request, body: AttentionRecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
-    """Every format of K and V predicted and ranked by expected time where the chip has one, else by the ideal; with reasons."""
+    """Every format of K and V predicted and ranked by expected time where the chip has one, else by the ideal; with
+    reasons.
+    """
     chip, asked = asked_chip(request, hardware_key), _question(body)
     names = None
     if body.formats is not None:
@@ -129,7 +134,10 @@ async def recommend_cache(
 def cache_recommendation_json(
     chip_key: str, asked: AttentionQuestion, query: str, names: tuple[str, ...] | None
 ) -> bytes:
-    """Return the `AttentionRecommendation` as JSON. Raises `UnsupportedError` where the chip cannot compute in 16 bit."""
+    """Return the `AttentionRecommendation` as JSON.
+
+    Raises `UnsupportedError` where the chip cannot compute in 16 bit.
+    """
     return answer_bytes(cache_advice(find_chip(chip_key), asked, query, names))
 
 

@@ -1,5 +1,6 @@
-"""Figures as JSON for Plotly, from the specifications that reports and files are drawn from: the roofline of the explorer, the
-efficiency of a product's tiles, and every figure of a stored run's report."""
+"""Figures as JSON for Plotly, from the specifications that reports and files are drawn from: the roofline of the
+explorer, the efficiency of a product's tiles, and every figure of a stored run's report.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +147,9 @@ def roofline(request: Request, body: RooflineFigureRequest) -> Response:
 
 @router.post("/api/figures/tiling", response_model=FigureAnswer, summary="Draw the efficiency of a product over N")
 def tiling(body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
-    """Share of the tensor peak over N, for the tile chosen at each N and for one fixed tile; N of the question is marked."""
+    """Share of the tensor peak over N, for the tile chosen at each N and for one fixed tile; N of the question is
+    marked.
+    """
     from reports.figures.plotly_drawer import figure_json
     from reports.figures.tiling import efficiency_figure
 
@@ -177,7 +180,9 @@ def run_figure(
     run: RunName,
     name: Annotated[str, Path(max_length=200, description="name of the figure, as the list of figures gives it")],
 ) -> Response:
-    """One figure of the run's report: roofline, errors, time, samples, a case's samples, timeline, canary, a model's front."""
+    """One figure of the run's report: roofline, errors, time, samples, a case's samples, timeline, canary, a model's
+    front.
+    """
     from reports.figures.plotly_drawer import figure_json
     from reports.formats.figure_files import report_figures
 

@@ -1,7 +1,7 @@
 """POST /api/analyze, /api/recommend, /api/tiling: one product; `router` is what the app includes.
 
-Each takes under a millisecond and is kept for the next one who asks. They are computed in the event loop: handing so little to a
-thread or a process takes longer than doing it.
+Each takes under a millisecond and is kept for the next one who asks. They are computed in the event loop: handing so
+little to a thread or a process takes longer than doing it.
 """
 
 from __future__ import annotations
@@ -159,7 +159,10 @@ def _json(text: str | bytes) -> Response:
 
 @lru_cache(KEPT_ANSWERS)
 def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cache: str) -> bytes:
-    """Return the `ProductPrediction` as JSON. Raises `UnsupportedError` where the chip cannot compute in the formats."""
+    """Return the `ProductPrediction` as JSON.
+
+    Raises `UnsupportedError` where the chip cannot compute in the formats.
+    """
     pair = get_format(weight), get_format(activation)
     return answer_bytes(predict_product(find_chip(chip_key), shape, pair, cache=cache))
 
@@ -190,6 +193,9 @@ def recommendation_json(
 
 @lru_cache(KEPT_ANSWERS)
 def tiling_json(chip_key: str, shape: Shape, activation: str, weight: str, cache: str) -> bytes:
-    """Return the `TilingAnswer` of a product as JSON. Raises `UnsupportedError` for a chip without the limits of an SM."""
+    """Return the `TilingAnswer` of a product as JSON.
+
+    Raises `UnsupportedError` for a chip without the limits of an SM.
+    """
     pair = get_format(weight), get_format(activation)
     return answer_bytes(product_tiling(find_chip(chip_key), shape, pair, cache=cache))

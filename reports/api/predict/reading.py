@@ -1,8 +1,8 @@
-"""The explorer's own: /api/explorer/reading and /api/explorer/verdicts, what the explorer says of the answers that it shows, in words; and the
-names of all pairs of formats.
+"""The explorer's own: /api/explorer/reading and /api/explorer/verdicts, what the explorer says of the answers that it
+shows, in words; and the names of all pairs of formats.
 
-The page's own: it hands the numbers of its answers back, as it does for its figure, and places the words. Whoever wants the
-answers themselves has them with their findings.
+The page's own: it hands the numbers of its answers back, as it does for its figure, and places the words. Whoever wants
+the answers themselves has them with their findings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class VerdictsRequest(RequestBody):
 
 @router.get("/api/explorer/names")
 async def format_names() -> dict[str, dict[str, str]]:
-    """The one name of every pair of formats: of a product's or a model's (weight.activation), and of an attention's (cache.query)."""
+    """The one name of every pair of formats: of a product's or a model's (weight.activation), and of an attention's
+    (cache.query).
+    """
     return {"product": _names(format_name), "attention": _names(attention_name)}
 
 

@@ -217,7 +217,9 @@ async def _slices(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 
 def sweep_plan(body: SweepRequest, asked: Sequence[Chip], most: int) -> Plan:
-    """Check a sweep and cut it; raises `ProblemError` that names the field of a wrong axis or format, or says it is too large."""
+    """Check a sweep and cut it; raises `ProblemError` that names the field of a wrong axis or format, or says it is too
+    large.
+    """
     from roofline_model.sweep import format_pairs
 
     with naming("formats"):
@@ -229,7 +231,8 @@ def sweep_plan(body: SweepRequest, asked: Sequence[Chip], most: int) -> Plan:
     if point_count > most:
         raise _too_many(
             "M",
-            f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(asked), 'chip')} × {counted(len(pairs), 'format')}",
+            f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(asked), 'chip')} × "
+            f"{counted(len(pairs), 'format')}",
             most,
         )
     cut = tuple(_pieces(axes))

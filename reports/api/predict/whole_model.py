@@ -1,4 +1,6 @@
-"""POST /api/models/{key}/predict, /recommend and /batches: one pass of a whole model, which formats for it, and how many at once; `router` is what the app includes."""
+"""POST /api/models/{key}/predict, /recommend and /batches: one pass of a whole model, which formats for it, and how
+many at once; `router` is what the app includes.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,9 @@ class BatchRequest(RequestBody):
 def model_predict(
     request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
-    """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the memory."""
+    """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the
+    memory.
+    """
     model, chip = find_model(key).name, asked_chip(request, hardware_key)
     with naming("attention_kernel"):
         if body.attention_kernel is not None:
@@ -167,7 +171,9 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
 async def recommend_for_model(
     request: Request, key: ModelKey, body: ModelRecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
-    """Plans for weights, activations and cache within limits of memory, time and loss, by expected time where there is one."""
+    """Plans for weights, activations and cache within limits of memory, time and loss, by expected time where there is
+    one.
+    """
     model, chip = find_model(key).name, asked_chip(request, hardware_key)
     service: Service = request.app.state.service
     question = ("model", model, chip, body.model_dump_json())
@@ -205,7 +211,9 @@ def model_recommendation_json(model: str, chip: str | Device, body: ModelRecomme
 async def batches_of_model(
     request: Request, key: ModelKey, body: BatchRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
-    """Time per token, time to the first token and tokens/s of every format and batch, and the best within the limits."""
+    """Time per token, time to the first token and tokens/s of every format and batch, and the best within the
+    limits.
+    """
     from reports.figures.batches import batch_colours, batch_figure
     from reports.figures.plotly_drawer import plotly_json
 

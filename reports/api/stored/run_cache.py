@@ -1,7 +1,7 @@
 """A cache of the runs read last: the pages of one long list are not read from the database each anew.
 
-Kept only as long as nothing was written: a SQLite file and its log say so by their size and time of change. Of PostgreSQL
-nothing says so without asking, so nothing is kept.
+Kept only as long as nothing was written: a SQLite file and its log say so by their size and time of change. Of
+PostgreSQL nothing says so without asking, so nothing is kept.
 """
 
 from __future__ import annotations

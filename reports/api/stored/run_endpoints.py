@@ -25,8 +25,8 @@ from reports.text.display_text import shown, stored_text
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
 
-# What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer to
-# load than everything else of the server together.
+# What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer
+# to load than everything else of the server together.
 if TYPE_CHECKING:
     from reports.cases.summary import CaseSummary
     from results.records.records import Record, RunInfo
@@ -124,7 +124,9 @@ def cases(
     summary="Find the fastest measured case of each pair of formats",
 )
 def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cache: CacheOf = "cold") -> Response:
-    """Of one product in one run; a disturbed time counts only where a pair of formats has no other, and says so by its flags."""
+    """Of one product in one run; a disturbed time counts only where a pair of formats has no other, and says so by its
+    flags.
+    """
     from reports.api.stored.pages import FastestCases
     from reports.formats.run_answer import stored_case
 

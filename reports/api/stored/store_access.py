@@ -28,7 +28,9 @@ SCHEMA_ASKED_EVERY_S = 1.0
 
 
 class StoreAccess:
-    """One database for all requests. Safe between threads: each look opens a connection of its own (or takes one of the pool's)."""
+    """One database for all requests. Safe between threads: each look opens a connection of its own (or takes one of the
+    pool's).
+    """
 
     def __init__(self, target: str | Path | None) -> None:
         self._target = target
@@ -141,7 +143,9 @@ class StoreAccess:
 
 
 def _has_our_schema(store: ResultStore) -> bool:
-    """Return whether an open database still is one of today's schema; raises `DatabaseAwayError` where that cannot be asked."""
+    """Return whether an open database still is one of today's schema; raises `DatabaseAwayError` where that cannot be
+    asked.
+    """
     from results.store.schema import SCHEMA_VERSION
 
     try:
@@ -153,7 +157,9 @@ def _has_our_schema(store: ResultStore) -> bool:
 
 
 def without_place(text: str, name: str) -> str:
-    """Return a message of the store called `name` without where it is: that is for who runs the server, not for who asks it."""
+    """Return a message of the store called `name` without where it is: that is for who runs the server, not for who
+    asks it.
+    """
     places = [name] if "://" in name else [os.path.abspath(name), name]
     for place in places:
         text = re.sub(rf",? e\.g\. {re.escape(place)}[/\\]\S+", "", text)  # an example of a place is one, too

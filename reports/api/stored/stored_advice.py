@@ -89,7 +89,9 @@ async def recommendations(
     limit: Limit = DEFAULT_PAGE,
     offset: Offset = 0,
 ) -> Response:
-    """Measured times where they exist, else expected, else ideal; reason, confidence, evidence, and what changed since the run before."""
+    """Measured times where they exist, else expected, else ideal; reason, confidence, evidence, and what changed since
+    the run before.
+    """
     service: Service = request.app.state.service
     check_limit(service, limit)
     sizes = _sizes({"M": M, "N": N, "K": K}, model)
@@ -160,7 +162,10 @@ def _sizes(given: dict[str, int | None], model: str | None) -> tuple[int, ...]:
     if len(missing) == len(given):
         return ()
     if missing:
-        message = f"a shape is M, N and K together: {' and '.join(missing)} missing; leave all three out for every stored shape"
+        message = (
+            f"a shape is M, N and K together: {' and '.join(missing)} missing; leave all three out for every stored "
+            "shape"
+        )
         raise _refused(missing[0], message)
     if model is not None:
         raise _refused("model", "model asks about a whole model and M, N, K about one product: give one of the two")
@@ -174,7 +179,10 @@ def _refused(field: str, message: str) -> ProblemError:
 
 
 def _stored_chip(name: str, store: ResultStore, asked: Callable[[str], str]) -> str:
-    """Return the key of the chip that a request means; raises as `stored_chip`. `asked`: name → handle of `asked_chip`."""
+    """Return the key of the chip that a request means; raises as `stored_chip`.
+
+    `asked`: name → handle of `asked_chip`.
+    """
     from reports.stored.stored_chip import stored_chip
 
     def find_key(text: str) -> str:

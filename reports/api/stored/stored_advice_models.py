@@ -1,4 +1,6 @@
-"""Answers that rank what the stored runs say: those of `reports.formats.ranking_json`, with the paths of this API to their evidence."""
+"""Answers that rank what the stored runs say: those of `reports.formats.ranking_json`, with the paths of this API to
+their evidence.
+"""
 
 from __future__ import annotations
 

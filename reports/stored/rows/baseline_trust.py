@@ -38,7 +38,9 @@ def _over(option: Option, baseline: Option) -> Option:
 
 
 def told_gain(option: Option, ranking: CaseRanking) -> Gain | None:
-    """Return the measured gain of an option that `with_baseline_trust` gave; None of the baseline and of what was not measured."""
+    """Return the measured gain of an option that `with_baseline_trust` gave; None of the baseline and of what was not
+    measured.
+    """
     if option.speedup_ratio is None or not option.is_measured or ranking.is_baseline(option):
         return None
     trust = option.trust

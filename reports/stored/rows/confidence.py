@@ -20,9 +20,9 @@ def measured_confidence(
 ) -> tuple[Confidence, tuple[Finding, ...]]:
     """Return the confidence in a measured time, and why.
 
-    high: at least three processes, an interval of at most ±5 %, no doubt, not stale. Each of these that is missed takes one
-    step: too few processes; an interval that is wide, or unknown though there are enough processes to know it; a flag that
-    puts the time in doubt; staleness. Simulated times are low.
+    high: at least three processes, an interval of at most ±5 %, no doubt, not stale. Each of these that is missed takes
+    one step: too few processes; an interval that is wide, or unknown though there are enough processes to know it; a
+    flag that puts the time in doubt; staleness. Simulated times are low.
     """
     if "simulated" in doubts:
         return "low", (finding("simulated"),)
@@ -44,7 +44,8 @@ def measured_confidence(
 
 
 def predicted_confidence(estimate: Estimate, *, is_doubtful: bool = False) -> tuple[Confidence, tuple[Finding, ...]]:
-    """Return the confidence in a predicted time: medium for an expected one with an interval, from constants of this chip.
+    """Return the confidence in a predicted time: medium for an expected one with an interval, from constants of this
+    chip.
 
     `is_doubtful`: these constants were measured on a busy machine.
     """

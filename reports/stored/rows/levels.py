@@ -1,9 +1,9 @@
 """What the runs together say of a case now: the level of its newest comparable nights, and why it may no longer hold.
 
-Nights are comparable where chip, environment class and method are the same (`results.history`). The newest such night makes
-the level, with the nights before it as far as they are alike: at most `POOLED_COUNT`, and none from beyond a night that
-differs from it by more than `ALIKE_RATIO`, so that a change is seen the night it comes. A night that is doubtful (cut short,
-of another branch, disturbed) is used only where there is no other.
+Nights are comparable where chip, environment class and method are the same (`results.history`). The newest such night
+makes the level, with the nights before it as far as they are alike: at most `POOLED_COUNT`, and none from beyond a
+night that differs from it by more than `ALIKE_RATIO`, so that a change is seen the night it comes. A night that is
+doubtful (cut short, of another branch, disturbed) is used only where there is no other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class SetAside:
     doubts: tuple[Finding, ...]
     """Why its night would be used only where there is no other; empty where nothing disturbed it."""
     is_incomparable: bool
-    """Whether its method or environment class kept it out: never of a newer run, which would have led but for its doubt."""
+    """Whether its method or environment class kept it out: never of a newer run, which would have led but for its
+    doubt.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,9 @@ class CaseLevel:
     doubts: tuple[Finding, ...] = ()
     """Why its nights would not be used if there were others."""
     set_aside: tuple[SetAside, ...] = ()
-    """Each run that measured it by another method, or on another machine or with other software, and each newer doubtful one."""
+    """Each run that measured it by another method, or on another machine or with other software, and each newer
+    doubtful one.
+    """
     lost: Record | None = None
     """A newer attempt that did not measure: failed or skipped."""
 
@@ -109,7 +113,9 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
 def _set_aside(
     lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryNight]
 ) -> tuple[SetAside, ...]:
-    """Return the runs that measured the same case by another method or in another environment class, or newer with a doubt."""
+    """Return the runs that measured the same case by another method or in another environment class, or newer with a
+    doubt.
+    """
     doubts_by_run: dict[str, tuple[Finding, ...]] = {}
     for night in nights:  # a run may have measured it by two methods
         doubts_by_run[night.run_id] = night.doubts and doubts_by_run.get(night.run_id, night.doubts)
@@ -143,7 +149,9 @@ def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, R
 
 
 def stale_findings(level: CaseLevel, reference: RunInfo) -> tuple[Finding, ...]:
-    """Return why a measured level may no longer hold, seen from the chip's newest measuring run; empty where it does."""
+    """Return why a measured level may no longer hold, seen from the chip's newest measuring run; empty where it
+    does.
+    """
     if not level.is_measured:
         return ()
     findings = []

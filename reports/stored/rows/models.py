@@ -30,8 +30,9 @@ def model_options(
     *,
     is_calibration_doubtful: bool = False,
 ) -> tuple[StoredOptions, list[Exclusion]]:
-    """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the intervals
-    over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
+    """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the
+    intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine.
+    """
     options, excluded = [], []
     baseline = phase.of(phase.judged.baseline)
     for model_pass in phase.passes:

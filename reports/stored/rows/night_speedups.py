@@ -1,8 +1,10 @@
-"""The speed-up of a stored row over its baseline, from nights that measured both: a ratio that no night saw is marked so.
+"""The speed-up of a stored row over its baseline, from nights that measured both: a ratio that no night saw is marked
+so.
 
-Levels are chosen case by case, so that two rows may rest on different nights, and a machine that was slower on one of them makes
-a ratio that nobody measured. Where the nights of both levels are the same the ratio of the levels stands; else it is the median of
-the ratios inside the nights that measured both, undisturbed ones where there are any; else it is one across runs.
+Levels are chosen case by case, so that two rows may rest on different nights, and a machine that was slower on one of
+them makes a ratio that nobody measured. Where the nights of both levels are the same the ratio of the levels stands;
+else it is the median of the ratios inside the nights that measured both, undisturbed ones where there are any; else it
+is one across runs.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class NightSpeedups:
             self._records.setdefault(record.case.case_key, []).append(record)
 
     def of(self, case_key: str, baseline_key: str, level_ratio: float | None) -> NightSpeedup | None:
-        """Return the speed-up of a case over another; None where both levels rest on the same nights or one is not measured.
+        """Return the speed-up of a case over another; None where both levels rest on the same nights or one is not
+        measured.
 
         `level_ratio`: baseline over case, of the two levels.
         """
@@ -81,8 +84,9 @@ class NightSpeedups:
         return run.status == "complete" and (branch is None or run.git_branch in (None, branch))
 
     def _times(self, level: CaseLevel, class_hash: str) -> dict[str, _NightTime]:
-        """Return the times of a level's case by run: of one environment class, by the level's method, without the disturbed
-        processes of a night."""
+        """Return the times of a level's case by run: of one environment class, by the level's method, without the
+        disturbed processes of a night.
+        """
         lead = level.records[0]
         by_run: dict[str, list[Record]] = {}
         for record in self._records.get(lead.case.case_key, ()):

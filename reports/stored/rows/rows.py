@@ -24,8 +24,9 @@ class StoredOptions(NamedTuple):
 
 
 def measured_interval(records: Iterable[Record], total: TotalInterval | None) -> tuple[float | None, float | None]:
-    """Return the ends of the 95 % interval of a measured time as every table shows it: over processes where their spread is
-    known, else inside the processes that have one; None where too few samples allow none."""
+    """Return the ends of the 95 % interval of a measured time as every table shows it: over processes where their
+    spread is known, else inside the processes that have one; None where too few samples allow none.
+    """
     if total is not None and total.low_s is not None and total.high_s is not None:
         return total.low_s, total.high_s
     intervals_s = [
@@ -46,8 +47,10 @@ def predicted_half_ratio(time_s: float, low_s: float | None, high_s: float | Non
 def trust_of(
     estimate: Estimate, level: CaseLevel | None, reference: RunInfo | None, *, is_calibration_doubtful: bool = False
 ) -> Trust:
-    """Return the trust in a time. `level`: of its case, None where nothing is stored; `reference`: the chip's newest measuring
-    run; `is_calibration_doubtful`: whether the constants behind an expected time were measured on a busy machine."""
+    """Return the trust in a time. `level`: of its case, None where nothing is stored; `reference`: the chip's newest
+    measuring run; `is_calibration_doubtful`: whether the constants behind an expected time were measured on a busy
+    machine.
+    """
     if estimate.source != "measured" or level is None:
         return Trust(*predicted_confidence(estimate, is_doubtful=is_calibration_doubtful))
     doubts = doubts_of(level)
@@ -58,7 +61,9 @@ def trust_of(
 
 
 def doubts_of(level: CaseLevel) -> tuple[str, ...]:
-    """Return what puts the times of a level in doubt: flags in the order they are explained, then its nights' own doubt."""
+    """Return what puts the times of a level in doubt: flags in the order they are explained, then its nights' own
+    doubt.
+    """
     carried = {flag for record in level.records if record.measurement is not None for flag in record.measurement.flags}
     flags = [key for key in FLAGS if key in carried and (key in DOUBTFUL_FLAGS or key == "simulated")]
     own = [item for item in level.doubts if item.code not in flags]

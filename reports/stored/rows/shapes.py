@@ -1,4 +1,6 @@
-"""The options of a shape: `reports.ranking.shape_ranking` gives times, speed-ups and losses; nights and trust are added here."""
+"""The options of a shape: `reports.ranking.shape_ranking` gives times, speed-ups and losses; nights and trust are added
+here.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ def shape_options(
     *,
     is_calibration_doubtful: bool = False,
 ) -> StoredOptions:
-    """Return the options of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring run;
-    `totals`: the intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
+    """Return the options of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring
+    run; `totals`: the intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a
+    busy machine.
+    """
     baseline = ranking.baseline
     options = []
     for option in ranking.options:
@@ -45,7 +49,9 @@ def shape_options(
 
 
 def _times(times: Times, level: CaseLevel | None, total: TotalInterval | None) -> Times:
-    """Return the times with half the interval of an expected one, and the interval over the nights of a measured one."""
+    """Return the times with half the interval of an expected one, and the interval over the nights of a measured
+    one.
+    """
     expected, measured = times.expected, times.measured
     if expected is not None:
         half_ratio = predicted_half_ratio(expected.time_s, expected.low_s, expected.high_s)

@@ -1,14 +1,16 @@
 """The statistics of a diff over whole arrays of cases: what changed by more than noise. Pure; numpy, scipy lazily.
 
-The unit is the process median, on the logarithmic scale. Per case: d = mean(after) − mean(before); its standard error is the
-**noise floor**, the standard deviation of the difference of the two sides' estimates, s · √(1/n_before + 1/n_after); s² joins
-the spread inside both sides with the stored A/A variance and is drawn towards the suite's other cases (`results.statistics.shrinkage`).
-t = d / floor against Student's t, one-sided in each direction, and Benjamini–Hochberg over the suite for each direction: of the
-cases called SLOWER, and of those called FASTER, at most the stated share is expected to be wrong.
+The unit is the process median, on the logarithmic scale. Per case: d = mean(after) − mean(before); its standard error
+is the **noise floor**, the standard deviation of the difference of the two sides' estimates, s · √(1/n_before +
+1/n_after); s² joins the spread inside both sides with the stored A/A variance and is drawn towards the suite's other
+cases (`results.statistics.shrinkage`). t = d / floor against Student's t, one-sided in each direction, and
+Benjamini–Hochberg over the suite for each direction: of the cases called SLOWER, and of those called FASTER, at most
+the stated share is expected to be wrong.
 
-A case may be far noisier than the suite (two states, one of them rare). Then the prior must not talk it down: it is given less
-weight the less likely so large a variance is under it. Idea: B. Phipson et al., *Robust hyperparameter estimation protects
-against hypervariable genes …*, Ann. Appl. Stat. 10 (2016) 946, §3; here with the tail probability itself as the weight.
+A case may be far noisier than the suite (two states, one of them rare). Then the prior must not talk it down: it is
+given less weight the less likely so large a variance is under it. Idea: B. Phipson et al., *Robust hyperparameter
+estimation protects against hypervariable genes …*, Ann. Appl. Stat. 10 (2016) 946, §3; here with the tail probability
+itself as the weight.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ POWER = 0.8
 FLOOR_MULTIPLE = 2.0
 """The minimum effect is at least this many noise floors."""
 RANK_LEVEL = 0.05
-"""One-sided level of the rank test that cross-checks a significant change; applied where this p can be reached at all."""
+"""One-sided level of the rank test that cross-checks a significant change; applied where this p can be reached at
+all.
+"""
 LEAST_PROCESSES = 2
 """A side with fewer is one observation: whether the kernel or the process was slow, it cannot tell."""
 HYPERVARIABLE_LEVEL = 0.05
@@ -119,8 +123,9 @@ def pooled_spread(
 ) -> Spread:
     """Return the variance between processes per case: own and stored knowledge joined, drawn to the suite's.
 
-    `floor_*`: stored A/A data (df 0: none), raised to today's noise and never lowered. `sampling_variance`: what the samples
-    inside a process explain, a lower bound. `effective_count`: independent cases the suite is worth; None: all of them.
+    `floor_*`: stored A/A data (df 0: none), raised to today's noise and never lowered. `sampling_variance`: what the
+    samples inside a process explain, a lower bound. `effective_count`: independent cases the suite is worth; None: all
+    of them.
     """
     own_df = samples.df
     floor_df = np.broadcast_to(np.asarray(floor_df, dtype=float), own_df.shape)
@@ -152,8 +157,8 @@ def evidence(
 ) -> Evidence:
     """Return the tests of the changes of a suite's cases; NaN for cases of unknown spread (df 0).
 
-    A spread of 0 (a simulated device) makes every change certain. `shared_variance`: of the change, by what moves all cases of a
-    run together (`run_movement`).
+    A spread of 0 (a simulated device) makes every change certain. `shared_variance`: of the change, by what moves all
+    cases of a run together (`run_movement`).
     """
     from scipy.special import ndtri, stdtr, stdtrit
 
@@ -217,10 +222,11 @@ def rank_p_value(lower: Sequence[float], higher: Sequence[float]) -> float | Non
 
 
 def is_replicated(before_count: int, after_count: int) -> bool:
-    """Return whether the order of the processes can show a change: three against three, two against five, never one alone.
+    """Return whether the order of the processes can show a change: three against three, two against five, never one
+    alone.
 
-    Without that, heavy tails decide: in 200 unchanged cases with Student-t(3) noise five processes against one called a case
-    SLOWER in 41 % of suites (2026-11-22), three against three in none.
+    Without that, heavy tails decide: in 200 unchanged cases with Student-t(3) noise five processes against one called a
+    case SLOWER in 41 % of suites (2026-11-22), three against three in none.
     """
     can_rank = 1 / math.comb(before_count + after_count, before_count) <= RANK_LEVEL
     return can_rank and min(before_count, after_count) >= LEAST_PROCESSES
@@ -229,8 +235,9 @@ def is_replicated(before_count: int, after_count: int) -> bool:
 def shared_ratio(deviations: Floats) -> float:
     """Return which share of the spread between processes all cases have in common, 0 to 1 (intraclass correlation).
 
-    `deviations`: (cases, processes), of each side's mean, every case over its own standard deviation; 0 degrees of freedom and
-    zero variances left out by the caller. The mean over independent cases averages out, what is common does not.
+    `deviations`: (cases, processes), of each side's mean, every case over its own standard deviation; 0 degrees of
+    freedom and zero variances left out by the caller. The mean over independent cases averages out, what is common does
+    not.
     """
     count = len(deviations)
     if count < 2:
@@ -243,13 +250,17 @@ def shared_ratio(deviations: Floats) -> float:
 
 
 def effective_cases(case_count: int, shared: float) -> float:
-    """Return how many independent cases a suite is worth: the design effect of a mean of variances, correlated by shared²."""
+    """Return how many independent cases a suite is worth: the design effect of a mean of variances, correlated by
+    shared².
+    """
     correlation = shared * shared
     return 1.0 / (1 / case_count + (1 - 1 / case_count) * correlation) if case_count else 0.0
 
 
 def _noise_today(samples: Samples, floor_variance: Floats, floor_df: Floats) -> float:
-    """Return how much noisier both sides are than the stored floors say, over the cases that have both; never below 1."""
+    """Return how much noisier both sides are than the stored floors say, over the cases that have both; never below
+    1.
+    """
     own_variance, own_df = samples.variance, samples.df
     both = (own_df > 0) & (floor_df > 0)
     columns = [values[both].tolist() for values in (own_variance, own_df, floor_variance, floor_df)]

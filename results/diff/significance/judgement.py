@@ -24,9 +24,9 @@ def judge(
     """Return verdict and reason of every case.
 
     SLOWER, FASTER: significant over the suite, at least the minimum effect, and the order of the processes agrees.
-    AMBIGUOUS: at least the minimum effect without that; or the 95 % interval reaches beyond the limit (and the minimum effect).
-    `is_replicated`: whether a case has processes enough, or a stored floor, to be called changed at all.
-    SAME: everything else.
+    AMBIGUOUS: at least the minimum effect without that; or the 95 % interval reaches beyond the limit (and the minimum
+    effect). `is_replicated`: whether a case has processes enough, or a stored floor, to be called changed at all. SAME:
+    everything else.
     """
     change, least = evidence.change_log, evidence.min_effect_log
     limit = np.fmax(least, np.log1p(limit_ratio))

@@ -122,7 +122,9 @@ def _quality_change(
 
 
 def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
-    """Compare |error| of the ideal and the expected prediction against the measured time, and say which of both moved."""
+    """Compare |error| of the ideal and the expected prediction against the measured time, and say which of both
+    moved.
+    """
     changes = []
     for kind in ("expected", "ideal"):
         sides = [_prediction(side, kind) for side in (before, after)]

@@ -1,4 +1,6 @@
-"""The cases that both sides measured, tested together: they lend each other their spread and share the false alarms. Pure."""
+"""The cases that both sides measured, tested together: they lend each other their spread and share the false alarms.
+Pure.
+"""
 
 from __future__ import annotations
 

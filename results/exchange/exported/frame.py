@@ -46,12 +46,13 @@ def load_frame(
 ) -> pandas.DataFrame:
     """Return one row per record; the database is only read.
 
-    `columns`: the twelve of `FIRST_COLUMNS`, or `all` of the CSV export. `speedup_ratio` is the fastest BF16 median of the same
-    run, shape, cache state and mode over the median of the row.
+    `columns`: the twelve of `FIRST_COLUMNS`, or `all` of the CSV export. `speedup_ratio` is the fastest BF16 median of
+    the same run, shape, cache state and mode over the median of the row.
 
-    `run`: id, label, `latest`, …; None for all runs. By default `latest`, or all runs where `case`, `since` or `until` is
-    given. Times are seconds, other units end the column names. Nothing found is a frame without rows. Raises `StoreError` where there is
-    no database or no run, `UnknownNameError` for a run nobody knows, `InvalidValueError` for what is not a date.
+    `run`: id, label, `latest`, …; None for all runs. By default `latest`, or all runs where `case`, `since` or `until`
+    is given. Times are seconds, other units end the column names. Nothing found is a frame without rows. Raises
+    `StoreError` where there is no database or no run, `UnknownNameError` for a run nobody knows, `InvalidValueError`
+    for what is not a date.
     """
     import pandas
 

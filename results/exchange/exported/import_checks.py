@@ -73,7 +73,9 @@ def _check_measurement(measurement: Measurement, where: str, is_simulated: bool)
 
 
 def _check_samples(measurement: Measurement, where: str) -> None:
-    """Refuse samples and clocks that are no times and no clocks, and counts that are not theirs; pruned ones are empty."""
+    """Refuse samples and clocks that are no times and no clocks, and counts that are not theirs; pruned ones are
+    empty.
+    """
     samples, clocks = measurement.samples_s, measurement.clocks_hz
     for number, time_s in enumerate(samples):
         if not (0 <= time_s < math.inf):

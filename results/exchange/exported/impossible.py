@@ -1,7 +1,8 @@
 """Stored numbers that no machine gives: taken out before anybody computes with them.
 
-The store keeps what it was given, an import refuses most of this, and `roofline db check` names what is not finite. A file of
-another tool or an older version may hold it all the same, and one infinite rate is enough to leave a plot without axes.
+The store keeps what it was given, an import refuses most of this, and `roofline db check` names what is not finite. A
+file of another tool or an older version may hold it all the same, and one infinite rate is enough to leave a plot
+without axes.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _TOGETHER = ("energy", "state", "attribution")
 def possible_records(records: Iterable[Record]) -> tuple[Record, ...]:
     """Return the records without impossible numbers; the same objects where there is nothing to take out.
 
-    Impossible: NaN, infinite, beyond `LARGEST`, a time above 0 and below `SHORTEST_S`, a rate below `SLOWEST_PER_S`. A number
-    that may be missing becomes None; one that may not takes its part with it: its measurement (the case then counts as
-    failed, and says why), its prediction, its energy reading, its sensor reading.
+    Impossible: NaN, infinite, beyond `LARGEST`, a time above 0 and below `SHORTEST_S`, a rate below `SLOWEST_PER_S`. A
+    number that may be missing becomes None; one that may not takes its part with it: its measurement (the case then
+    counts as failed, and says why), its prediction, its energy reading, its sensor reading.
     """
     return tuple(_possible(record) for record in records)
 

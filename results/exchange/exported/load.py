@@ -110,7 +110,8 @@ def read_exports(path: str | Path) -> list[ExportedRun]:
             document = json.loads(text)
         except ValueError as error:  # a number of 5,000 digits is one, too
             raise StoreError(
-                f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was imported."
+                f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was "
+                "imported."
             ) from None
         return parse_exports(document)
 
@@ -160,7 +161,8 @@ def parse_export(document: Any) -> ExportedRun:
         raise FormError(f"schema_version is {str(version)[:40]!r}, not a whole number from 1 on")
     if version > EXPORT_VERSION:
         raise NewerFormError(
-            f"it was exported by a newer roofline-bench (schema_version {version}, this one reads up to {EXPORT_VERSION}): "
+            f"it was exported by a newer roofline-bench (schema_version {version}, this one reads up to "
+            f"{EXPORT_VERSION}): "
             "pip install --upgrade roofline-bench, or export it there as CSV"
         )
     run = from_plain(RunInfo, document.get("run"), "run")

@@ -49,7 +49,9 @@ class Outbox:
     """Takes one write after the other; what the database does not take is in the spool, and stays in its order."""
 
     def __init__(self, spool: Spool, send: Callable[[Sequence[Change]], int]) -> None:
-        """`send` makes changes in one transaction, each once however often it is called; it raises `DatabaseAwayError`."""
+        """`send` makes changes in one transaction, each once however often it is called; it raises
+        `DatabaseAwayError`.
+        """
         self._spool = spool
         self._send = send
         self._lock = RLock()
@@ -85,7 +87,10 @@ class Outbox:
             self._next_look_s = time.monotonic() + DELIVER_EVERY_S
 
     def deliver(self) -> Undelivered | None:
-        """Send what waits; return what still does, or None. Raises `StoreError` when the database refuses it for good."""
+        """Send what waits; return what still does, or None.
+
+        Raises `StoreError` when the database refuses it for good.
+        """
         with self._lock:
             if not self._spool.changes:
                 return None

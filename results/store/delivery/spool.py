@@ -4,8 +4,8 @@ One file per process: a first line that names the database (never its user or pa
 each on the disk before it counts as kept. The writer holds a lock on its file for as long as it lives, so that nobody
 sends half a run; a killed writer frees it by dying.
 
-A change is a value, so that it can wait in a file, and can be made again without harm: the first try may have been committed
-just before the connection broke.
+A change is a value, so that it can wait in a file, and can be made again without harm: the first try may have been
+committed just before the connection broke.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Spool:
             raise StoreError(f"a {kind_of(change)} cannot be kept in {self.path}: {str(error)[:160]}") from None
         except OSError as error:
             raise StoreError(
-                f"{self.path or self._folder} cannot be written ({error.strerror}): free some space; what it holds already is safe"
+                f"{self.path or self._folder} cannot be written ({error.strerror}): free some space; what it holds "
+                "already is safe"
             ) from None
         self.changes += new
 
@@ -76,7 +77,10 @@ class Spool:
         }
 
     def remove(self) -> None:
-        """Remove the file: everything in it was delivered. One that cannot be removed is delivered again, to no effect."""
+        """Remove the file: everything in it was delivered.
+
+        One that cannot be removed is delivered again, to no effect.
+        """
         if self.path is not None:
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -152,7 +156,8 @@ def read_spool(path: Path) -> SpooledChanges:
         raise StoreError(f"{path} holds no results that a run kept back: its first line is of something else")
     if head.get("version") != SPOOL_VERSION:
         raise StoreError(
-            f"{path} was written by another roofline-bench (spool version {str(head.get('version'))[:20]}, this one reads {SPOOL_VERSION}): pip install --upgrade roofline-bench"
+            f"{path} was written by another roofline-bench (spool version {str(head.get('version'))[:20]}, this one "
+            f"reads {SPOOL_VERSION}): pip install --upgrade roofline-bench"
         )
     changes = tuple(_change(path, number, line) for number, line in enumerate(lines[1:], start=2))
     return SpooledChanges(head["place"], changes, len(last))
@@ -194,7 +199,8 @@ def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 def _damaged(path: Path, number: int, why: str) -> StoreError:
     return StoreError(
-        f"{path}: line {number} is damaged ({why[:160]}): nothing of this file was delivered; remove the line to deliver the rest"
+        f"{path}: line {number} is damaged ({why[:160]}): nothing of this file was delivered; remove the line to "
+        "deliver the rest"
     )
 
 

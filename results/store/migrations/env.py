@@ -1,4 +1,6 @@
-"""Run by Alembic: applies the scripts on the connection, and in the transaction, that `results/store/migrate.py` opened."""
+"""Run by Alembic: applies the scripts on the connection, and in the transaction, that `results/store/migrate.py`
+opened.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ class CacheKernel:
     cache_bytes: float
     """Bytes per element of K and V, scales included."""
     borrowed_steps_count: int
-    """Widths of cache between the call and the rows behind its kernel: 0 measured, 1 next one, 2 from 16 bit to below 8."""
+    """Widths of cache between the call and the rows behind its kernel: 0 measured, 1 next one, 2 from 16 bit to below
+    8.
+    """
     findings: tuple[Finding, ...] = ()
     """Which cache or query no row had (`UNMEASURED_CODES`), and what else it computes in."""
 
@@ -100,7 +102,8 @@ def uses_8bit(chip: AttentionChip, phase: str, activation: NumberFormat, kv: Num
         )
     if kv.element_bits > 16:
         raise UnsupportedError(
-            f"no expected attention with a {kv.key} cache: 16-bit and 8-bit caches were measured. The ideal time is used."
+            f"no expected attention with a {kv.key} cache: 16-bit and 8-bit caches were measured. The ideal time is "
+            "used."
         )
     if phase == "decode":
         return kv.element_bits <= 8
@@ -108,6 +111,7 @@ def uses_8bit(chip: AttentionChip, phase: str, activation: NumberFormat, kv: Num
     is_8bit = decider.element_bits <= 8
     if is_8bit and chip.peak_8bit_flops_per_s is None:
         raise UnsupportedError(
-            f"{chip.key} has no FP8 unit for attention in {activation.key}. Use BF16 activations; an 8-bit cache is widened."
+            f"{chip.key} has no FP8 unit for attention in {activation.key}. Use BF16 activations; an 8-bit cache is "
+            "widened."
         )
     return is_8bit

@@ -1,4 +1,5 @@
-"""What the attention model reads of a chip, the rules of its kernel family, and the time to move bytes from its DRAM or L2.
+"""What the attention model reads of a chip, the rules of its kernel family, and the time to move bytes from its DRAM or
+L2.
 
 The rules are those of the kernels that TensorRT-LLM runs on that family; they were found on measured kernels
 (attention study of 2026-11-21, 8,900 rows) and, for launch rules, read in the public sources of that library.
@@ -34,7 +35,9 @@ class FamilyRules:
     usable_l2_ratio: float
     """Working set, as a share of the L2 bytes, at which half of the reads miss."""
     cache_edge_factor: float
-    """Exponent of the fall from hit to miss around that size when a decode reads a cache again: one L2 falls off a cliff."""
+    """Exponent of the fall from hit to miss around that size when a decode reads a cache again: one L2 falls off a
+    cliff.
+    """
     threads_per_sm_count: int
     tile_rows_count: int
     """Query rows of one prefill CTA."""
@@ -67,7 +70,8 @@ def _asynchronous(key: str, **more: int) -> FamilyRules:
     return FamilyRules(key, False, _usable(0.80), 10.0, 2048, 64, 256, "cache", **more)
 
 
-# sm80's L2 has two partitions that mirror each other's reads, as those of Hopper and B200; that of Ada and RTX Blackwell is one.
+# sm80's L2 has two partitions that mirror each other's reads, as those of Hopper and B200; that of Ada and RTX
+# Blackwell is one.
 _RULES = (
     _sync("sm80", 0.80, 2048),
     _sync("sm86", 0.80, 1536),
@@ -110,7 +114,8 @@ class AttentionChip:
         family = family_of(device)
         if family not in FAMILIES:
             raise UnsupportedError(
-                f"expected attention time on {device.key}: no kernel family for {family or 'a chip without compute capability'}. "
+                f"expected attention time on {device.key}: no kernel family for "
+                f"{family or 'a chip without compute capability'}. "
                 f"Known families: {', '.join(FAMILIES)}. Use the ideal prediction, or measure this machine."
             )
         cache = device.last_level_cache

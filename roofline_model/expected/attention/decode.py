@@ -1,4 +1,5 @@
-"""A fused decode step: which kernel runs, into how many CTAs it splits the cache, which bytes it moves, and how long that takes.
+"""A fused decode step: which kernel runs, into how many CTAs it splits the cache, which bytes it moves, and how long
+that takes.
 
 Kernel choice and bytes: attention study of 2026-11-21, section 1.3. Launch rules (threads and splits of the per-head
 kernel, split counts of the grouped ones) follow the public sources of TensorRT-LLM, whose kernels were measured.
@@ -209,7 +210,9 @@ def _power_of_two(dim: FloatArray) -> FloatArray:
 SEPARATE_ROPE_US = 2.0
 """Hopper's FP8 kernel rotates inside, except at D = 64 where one more kernel runs."""
 RESIDENT = {"mma": 1.3, "gmma": 1.6, "gen": 0.9}
-"""CTAs per SM whose token loops run side by side at no cost, by grouped kernel (effective; 1.3 for all costs 0.1 points)."""
+"""CTAs per SM whose token loops run side by side at no cost, by grouped kernel (effective; 1.3 for all costs 0.1
+points).
+"""
 FILL_TOKENS = 64.0
 """Tokens (at D = 128) from which all threads of a per-head CTA have work."""
 

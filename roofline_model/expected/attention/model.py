@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     FloatArray = NDArray[Any]
 
 CACHES = ("warm", "cold")
-"""warm: calls follow each other on the same buffers, as benchmarks run; cold: the cache of earlier tokens comes from DRAM."""
+"""warm: calls follow each other on the same buffers, as benchmarks run; cold: the cache of earlier tokens comes from
+DRAM.
+"""
 
 MAX_SPECULATED = 8
 """Up to this many new tokens on an older cache are a decode step: more query rows in the same kernel."""
@@ -120,7 +122,8 @@ def _one_phase(
     if width not in fitted.widths:
         raise UnsupportedError(
             f"no expected {phase} attention with {activation.key} maths and a {kv.key} cache on {chip.key}: "
-            f"only {' and '.join(fitted.widths)} kernels were measured ({fitted.evidence.source}). Use a 16-bit cache, or fit."
+            f"only {' and '.join(fitted.widths)} kernels were measured ({fitted.evidence.source}). Use a 16-bit cache, "
+            "or fit."
         )
     is_cold = cache == "cold"
     work: PrefillWork | DecodeWork

@@ -47,12 +47,14 @@ def predict_attention(
     sizes, formats = dict(work.shape), dict(work.formats)
     if sizes.get("Dv", sizes["D"]) != sizes["D"]:
         raise UnsupportedError(
-            f"no expected time for attention with Dv {sizes['Dv']} and D {sizes['D']}: kernels with one head size were measured. "
+            f"no expected time for attention with Dv {sizes['Dv']} and D {sizes['D']}: kernels with one head size were "
+            "measured. "
             "The ideal time is used."
         )
     if "p" in formats:
         raise UnsupportedError(
-            f"no expected time for attention with scores in {formats['q']} and values in {formats['p']}: kernels with one format for "
+            f"no expected time for attention with scores in {formats['q']} and values in {formats['p']}: kernels with "
+            "one format for "
             "both products were measured. The ideal time is used."
         )
     chosen = ATTENTION_KERNELS[DEFAULT_KERNEL] if kernel is None else find_attention_kernel(kernel)
@@ -70,7 +72,8 @@ def _model_on(kernel: AttentionKernel, device: Device) -> str:
     model = kernel.model_on(device)
     if model is None:
         raise UnsupportedError(
-            f"no expected time for {kernel.name} attention on {device.key}, where it is not known to run ({kernel.source}). "
+            f"no expected time for {kernel.name} attention on {device.key}, where it is not known to run "
+            f"({kernel.source}). "
             "The ideal time is used."
         )
     return model

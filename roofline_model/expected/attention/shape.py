@@ -68,7 +68,8 @@ class AttentionShapes:
         except ValueError:
             shapes = ", ".join(f"{letter} {len(array)}" for (_, letter), array in zip(_LETTERS, given, strict=True))
             raise InvalidValueError(
-                f"attention arrays must have one length or be single numbers, got {shapes}, window {len(limit)}, causal {len(mask)}"
+                f"attention arrays must have one length or be single numbers, got {shapes}, window {len(limit)}, "
+                f"causal {len(mask)}"
             ) from None
         whole = [_whole(letter, values, 1) for (_, letter), values in zip(_LETTERS, sizes, strict=True)]
         batch, heads, kv_heads, query, keys, head_dim = whole

@@ -1,7 +1,9 @@
-"""The time of attention as three kernels, for contrast: scores = Q·Kᵀ, softmax, output = P·V, the score matrix in memory.
+"""The time of attention as three kernels, for contrast: scores = Q·Kᵀ, softmax, output = P·V, the score matrix in
+memory.
 
 What PyTorch's eager path does. Scores are written, read by softmax, written again and read by the second product:
-4·B·Hq·Sq·Skv elements, Θ(N²), against Θ(N·D) for a fused kernel. Work and bytes are `attention_ops.unfused_attention_parts`.
+4·B·Hq·Sq·Skv elements, Θ(N²), against Θ(N·D) for a fused kernel. Work and bytes are
+`attention_ops.unfused_attention_parts`.
 """
 
 from __future__ import annotations
@@ -69,10 +71,12 @@ def unfused_attention(
     causal: bool = False,
     window: int | None = None,
 ) -> UnfusedAttention:
-    """Return the three kernels of unfused attention, each at the rates a good matrix product or copy reaches on the chip.
+    """Return the three kernels of unfused attention, each at the rates a good matrix product or copy reaches on the
+    chip.
 
-    A mask saves nothing: masked scores are computed, but keys that no query sees are left out. Raises `InvalidValueError`
-    for a mask that cannot be, `UnsupportedError` when the chip has no path for the products' format.
+    A mask saves nothing: masked scores are computed, but keys that no query sees are left out. Raises
+    `InvalidValueError` for a mask that cannot be, `UnsupportedError` when the chip has no path for the products'
+    format.
     """
     device = get_hardware(hardware)
     parts = unfused_attention_parts(

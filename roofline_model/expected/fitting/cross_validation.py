@@ -1,7 +1,8 @@
 """Errors on rows that were not fitted: folds by site, factors of the interval from the other folds.
 
-A site is one (n, k) of a GEMM or one (heads, kv_heads, head_dim) of attention: rows of a site differ in length only, so a
-random split would score a row beside its twin. A site is in one fold, and no row is predicted by constants that saw it.
+A site is one (n, k) of a GEMM or one (heads, kv_heads, head_dim) of attention: rows of a site differ in length only, so
+a random split would score a row beside its twin. A site is in one fold, and no row is predicted by constants that saw
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 LOW_QUANTILE, HIGH_QUANTILE = 0.093, 0.907
-"""Of measured / predicted. A little wider than 10 and 90 %: quantiles of a sample cover less than 80 % of the next one."""
+"""Of measured / predicted.
+
+A little wider than 10 and 90 %: quantiles of a sample cover less than 80 % of the next one.
+"""
 LEAST_ROWS = 20
 """A regime with fewer rows takes the factors of the regime it is a part of, else those of the whole set."""
 

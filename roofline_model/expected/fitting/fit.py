@@ -43,7 +43,9 @@ DOUBTFUL_MEAN_RATIO = 0.3
 MAX_WEIGHT = 1e6
 """Of one row, in rows."""
 ROWS_FOR_FOLDS = 40
-"""With fewer rows the folds would be too small to say anything: the interval stays the one of the starting constants."""
+"""With fewer rows the folds would be too small to say anything: the interval stays the one of the starting
+constants.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,16 @@ def fit_table(
             attention.append(fitted_attention(planned.attention, fitted, folds, _evidence(report, plan)))
     if not reports:
         raise InvalidValueError(
-            f"{table.name}: no row can be fitted. {'; '.join(map(subject_text, left_out[:3])) or 'It holds no measured gemm or attention.'}"
+            f"{table.name}: no row can be fitted. "
+            f"{'; '.join(map(subject_text, left_out[:3])) or 'It holds no measured gemm or attention.'}"
         )
     return TableFit(tuple(gemm), tuple(attention), tuple(reports), tuple(left_out), tuple(doubts))
 
 
 def _useless(rows: FitSet, fitted: FittedSet) -> Finding | None:
-    """Return why the constants of a set are not kept, None where they are: a wrong unit or label cannot be fitted away."""
+    """Return why the constants of a set are not kept, None where they are: a wrong unit or label cannot be fitted
+    away.
+    """
     import numpy as np
 
     ratios = rows.times(fitted, np.arange(len(rows))) / rows.measured_s
@@ -234,7 +239,8 @@ def _weights(table: KernelTable) -> Floats | None:
     weights = table.numbers["weight"]
     for i in np.flatnonzero(weights > MAX_WEIGHT).tolist():
         raise InvalidValueError(
-            f"{table.name}, row {table.line_numbers[i]}: weight {weights[i]:g} is more than {MAX_WEIGHT:g}; it says for how many rows one counts"
+            f"{table.name}, row {table.line_numbers[i]}: weight {weights[i]:g} is more than {MAX_WEIGHT:g}; it says "
+            "for how many rows one counts"
         )
     return None if np.isnan(weights).all() else np.where(np.isnan(weights), 1.0, weights)
 

@@ -3,8 +3,9 @@
     minimise  Σ w · ρ(ln(predicted / measured))  +  Σ ½ (0.1 / σ · ln(c / c_start))²        over  low ≤ c ≤ high
     ρ(r) = δ² (√(1 + (r/δ)²) − 1), δ = 0.05
 
-The loss counts an error of 50 % about linearly, so that the few rows where a library chose badly do not bend the constants.
-Method: bounded Gauss–Newton steps in a trust region (`scipy.optimize.least_squares`), as the GEMM study of 2026-11-21 did.
+The loss counts an error of 50 % about linearly, so that the few rows where a library chose badly do not bend the
+constants. Method: bounded Gauss–Newton steps in a trust region (`scipy.optimize.least_squares`), as the GEMM study of
+2026-11-21 did.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ ERROR_SCALE = 0.10
 """The error of a typical row, against which a prior's width is weighed."""
 MOST_STEPS = 40
 _LOG_STEP = 1e-3
-"""Step of the numerical derivatives: 0.1 % of a constant, wide enough to look past the kinks of a minimum over kernels."""
+"""Step of the numerical derivatives: 0.1 % of a constant, wide enough to look past the kinks of a minimum over
+kernels.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,8 @@ def fit_constants(
 ) -> FittedConstants:
     """Return the constants whose predictions fit the measured times best, seconds in, seconds out.
 
-    `predict_s` maps constants by name to one time per row. `first_values` only chooses where the search begins; the prior
-    stays at `start_value`. Raises `InvalidValueError` when there is no row, or a time is not positive and finite.
+    `predict_s` maps constants by name to one time per row. `first_values` only chooses where the search begins; the
+    prior stays at `start_value`. Raises `InvalidValueError` when there is no row, or a time is not positive and finite.
     """
     import numpy as np
     from scipy.optimize import least_squares

@@ -206,7 +206,8 @@ def _check_header(file: Path, header: Sequence[str]) -> None:
     if missing:
         raise InvalidValueError(
             f"kernel table {_cut(str(file))} has no column {' and no column '.join(missing)}; its first line names "
-            f"{_cut(', '.join(header))}. Needed: device, op, time_s and the sizes of each op (docs/theory/validation.md)"
+            f"{_cut(', '.join(header))}. Needed: device, op, time_s and the sizes of each op "
+            "(docs/theory/validation.md)"
         )
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
@@ -424,7 +425,9 @@ def phase_of(table: KernelTable, i: int) -> str:
 
 
 def formats_label(table: KernelTable, i: int) -> str:
-    """Return the formats of a row: `BF16`, `INT4.BF16` (weight first), `FP8_E4M3+cast`, attention `BF16/FP8_E4M3` (maths/cache)."""
+    """Return the formats of a row: `BF16`, `INT4.BF16` (weight first), `FP8_E4M3+cast`, attention `BF16/FP8_E4M3`
+    (maths/cache).
+    """
     activation, kv = table.text("activation_format")[i], table.text("kv_format")[i]
     if table.texts["op"][i] == "attention":
         first = activation or "BF16"

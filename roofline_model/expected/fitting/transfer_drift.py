@@ -1,4 +1,5 @@
-"""How wrong a transfer is beyond what the lender's constants are at home: a half-width per step, from chips left out whole.
+"""How wrong a transfer is beyond what the lender's constants are at home: a half-width per step, from chips left out
+whole.
 
 Errors of a transfer move a whole chip at once, so the rows of one chip say little about the next one, however many they
 are. The half-width of a step is the one that, in quadrature with the lender's own interval, covers 80 % of the rows of

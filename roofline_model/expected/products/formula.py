@@ -11,10 +11,10 @@ The formula is written once and priced in three ways: many shapes of one pair of
 one shape in many pairs (arrays, one entry per pair: `parameters.side_by_side`), one product (numbers). Candidate arrays
 have the shape (tiles, rows), with a leading axis for the counts of split-K where all are priced at once.
 
-In order of the file: what a GEMM moves and computes before any kernel is chosen (bytes that miss the L2, DRAM time, clock
-loss, latency of a k step); the kernel for few rows, one pass over the weights that DRAM, the L2 or its own serial loop
-limits; the kernels that quantise a 16-bit activation on the fly, a time of their own after the product they feed; then
-`product_times`, which prices the tiles and takes the fastest.
+In order of the file: what a GEMM moves and computes before any kernel is chosen (bytes that miss the L2, DRAM time,
+clock loss, latency of a k step); the kernel for few rows, one pass over the weights that DRAM, the L2 or its own serial
+loop limits; the kernels that quantise a 16-bit activation on the fly, a time of their own after the product they feed;
+then `product_times`, which prices the tiles and takes the fastest.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class GemmWork:
 
 
 def hit_share(touched: Numbers, capacity_bytes: Numbers, edge: Numbers) -> Numbers:
-    """Return the share that the L2 serves when `touched` bytes pass between two uses of a line; 0 for infinitely many."""
+    """Return the share that the L2 serves when `touched` bytes pass between two uses of a line; 0 for infinitely
+    many.
+    """
     share = 1.0 / (1.0 + to_power(smaller(touched / capacity_bytes, 4.0), edge))
     if isinstance(touched, float):
         return share * (touched < math.inf)

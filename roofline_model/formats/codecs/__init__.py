@@ -5,9 +5,9 @@
     error = format_error(weight, "NVFP4")  # SQNR, relative and maximum error
 
 Where to find what: `arrays` reads tensors, `blocks` cuts them, `small_floats` / `elements` / `wide_floats` know one
-number, `scaled` / `microscaling` / `nvfp4` find scales (for torch tensors, too: bench_cases quantises on a GPU with the same
-rules), `layout` says which of them a format needs, `encode` and `decode` put it together, `packing` writes bytes, `error`
-measures.
+number, `scaled` / `microscaling` / `nvfp4` find scales (for torch tensors, too: bench_cases quantises on a GPU with the
+same rules), `layout` says which of them a format needs, `encode` and `decode` put it together, `packing` writes bytes,
+`error` measures.
 """
 
 from __future__ import annotations

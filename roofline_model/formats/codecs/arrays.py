@@ -84,7 +84,9 @@ def back_from_rows(rows: Array, shape: tuple[int, ...], axis: int) -> Array:
 
 
 def to_float32(array: Array) -> Array:
-    """Return float32, rounded to nearest; what lies beyond its range becomes infinite and is refused by `require_finite`."""
+    """Return float32, rounded to nearest; what lies beyond its range becomes infinite and is refused by
+    `require_finite`.
+    """
     import numpy as np
 
     if array.dtype == np.float32:
@@ -121,6 +123,7 @@ def require_finite(rows: Array, format_key: str, *, may_propagate: bool) -> None
     row, column = (int(index[0]) for index in np.nonzero(bad))
     fix = "clean the tensor, or pass nonfinite='propagate'" if may_propagate else "clean the tensor first"
     raise InvalidValueError(
-        f"{format_key}: {nan_count} values are NaN and {int(bad.sum()) - nan_count} infinite or beyond float32, the first in "
+        f"{format_key}: {nan_count} values are NaN and {int(bad.sum()) - nan_count} infinite or beyond float32, the "
+        "first in "
         f"row {row} at position {column} of the axis: {fix}"
     )

@@ -60,7 +60,9 @@ def round_trip(
     options: CodecOptions = DEFAULTS,
     **changes: Any,
 ) -> Array:
-    """Return the tensor as it is after quantising and dequantising (“fake quantisation”); arguments as of `quantize`."""
+    """Return the tensor as it is after quantising and dequantising (“fake quantisation”); arguments as of
+    `quantize`.
+    """
     return dequantize(quantize(values, format, axis=axis, absmax=absmax, options=options, **changes))
 
 

@@ -280,6 +280,7 @@ def _require_full_blocks(fmt: NumberFormat, layout: Layout, axis_elems: int, opt
     if options.ragged == "refuse" and block is not None and axis_elems % block:
         raise InvalidValueError(
             f"{fmt.key}: {axis_elems} elements along the axis are no multiple of the block of {block} "
-            f"({block_count(axis_elems, block)} blocks, the last of {axis_elems % block}): pad the tensor, choose another "
+            f"({block_count(axis_elems, block)} blocks, the last of {axis_elems % block}): pad the tensor, choose "
+            "another "
             "block_elems, or pass ragged='keep'"
         )

@@ -1,6 +1,7 @@
 """How much a format hurts one tensor, and how hard the tensor is: measured, in float64.
 
-* SQNR: 10·log10(Σx² / Σ(x − y)²), in decibels; 6.02 dB are one bit. Source: Widrow and Kollár, Quantization Noise (2008).
+* SQNR: 10·log10(Σx² / Σ(x − y)²), in decibels; 6.02 dB are one bit. Source: Widrow and Kollár, Quantization Noise
+  (2008).
 * relative error: ‖x − y‖₂ / ‖x‖₂, the Frobenius norm over all elements; SQNR = −20·log10 of it.
 * maximum error: max |x − y|, in the unit of x.
 * outlier ratio: max |x| / 99.9th percentile of |x|, as the original documents define it; the percentile interpolated
@@ -112,7 +113,8 @@ def tensor_spread(values: Any) -> TensorSpread:
 
 
 def outlier_ratio(values: Any) -> float | None:
-    """Return the largest magnitude over the 99.9th percentile of the magnitudes, interpolated, or None when that is zero.
+    """Return the largest magnitude over the 99.9th percentile of the magnitudes, interpolated, or None when that is
+    zero.
 
     Not the number that `ActivationStats.outlier_ratio` gives, whose percentile is one of the magnitudes (by rank).
     """

@@ -46,9 +46,14 @@ class CodecOptions:
     block_elems: int | None = None
     """Elements that share a scale of scope `block`. None: 128, and 64 for INT2 and NF4."""
     scale_dtype: str | None = None
-    """ml_dtypes or numpy float that holds a scale. None: float32, bfloat16 for integers of fewer than 8 bits, float16 for NF4."""
+    """ml_dtypes or numpy float that holds a scale. None: float32, bfloat16 for integers of fewer than 8 bits, float16
+    for NF4.
+    """
     scale_rule: ScaleRule | None = None
-    """MX: floor (the standard's), ceil, rceil or even. NVFP4: six, or four_over_six per block. None: the first of each."""
+    """MX: floor (the standard's), ceil, rceil or even.
+
+    NVFP4: six, or four_over_six per block. None: the first of each.
+    """
     symmetric: bool | None = None
     """Integers: False stores a zero point beside each scale. None: True unless the format's own scales hold one."""
     clip: Clip = "absmax"
@@ -229,14 +234,16 @@ def layout_of(fmt: NumberFormat) -> Layout:
     for i, level in enumerate(fmt.scales):
         if not level.dtype:
             raise UnsupportedError(
-                f"format {fmt.key}: scales[{i}] ({level.bits:g} bits) has no dtype, so it cannot be written; name it in the "
+                f"format {fmt.key}: scales[{i}] ({level.bits:g} bits) has no dtype, so it cannot be written; name it "
+                "in the "
                 "description, for example dtype = 'float16' (an INT4 or INT8 made by grouped() takes scale_dtype=…)"
             )
     first, *more = fmt.scales
     zero_bits = first.bits - 8 * numpy_dtype(first.dtype).itemsize
     if zero_bits not in (0, fmt.element_bits if fmt.kind == "int" and first.dtype != E8M0 and not more else 0):
         raise UnsupportedError(
-            f"format {fmt.key}: scales[0] has {first.bits:g} bits and dtype {first.dtype}; what the other {zero_bits:g} bits "
+            f"format {fmt.key}: scales[0] has {first.bits:g} bits and dtype {first.dtype}; what the other "
+            f"{zero_bits:g} bits "
             f"hold is not described (a zero point beside an integer's scale has {fmt.element_bits} bits)"
         )
     block = first.block_elems
@@ -247,7 +254,8 @@ def layout_of(fmt: NumberFormat) -> Layout:
     if [(level.dtype, level.block_elems) for level in more] == [("float32", None)] and block is not None:
         if first.dtype not in TWO_LEVEL_DTYPES:
             raise UnsupportedError(
-                f"format {fmt.key}: block scales below a tensor's scale can be {' or '.join(TWO_LEVEL_DTYPES)}, not {first.dtype}"
+                f"format {fmt.key}: block scales below a tensor's scale can be {' or '.join(TWO_LEVEL_DTYPES)}, not "
+                f"{first.dtype}"
             )
         return Layout("two_level", element, block, first.dtype)
     outer = [("float32", (block or 0) * DOUBLE_GROUP_SCALES), ("float32", None)]

@@ -1,7 +1,7 @@
 """The decoder architectures of Hugging Face that we can read: what each one's code fixes beside its config.json.
 
-One entry per name in `architectures`. A field that the class itself fills in by rule is listed under `defaults`; what the
-code fixes (biases, norms, the kind of FFN) under `fixed`. Source: the model and configuration classes of
+One entry per name in `architectures`. A field that the class itself fills in by rule is listed under `defaults`; what
+the code fixes (biases, norms, the kind of FFN) under `fixed`. Source: the model and configuration classes of
 transformers 5.23 (models/*/configuration_*.py and modeling_*.py), read 2026-11-21.
 """
 
@@ -27,7 +27,9 @@ class Config:
     where: str
 
     def get(self, *names: str) -> Any:
-        """Return the first of `names` that is given and not null, else the architecture's default for one, else None."""
+        """Return the first of `names` that is given and not null, else the architecture's default for one, else
+        None.
+        """
         for source in (self.values, self.defaults):
             for name in names:
                 if source.get(name) is not None:
@@ -135,7 +137,8 @@ def _layer_letters(config: Config, layers: int) -> str:
     for kind in kinds:
         if not isinstance(kind, str) or kind not in letters:
             raise UnsupportedError(
-                f"{config.where}: layer_types holds {repr(kind)[:40]}; only sliding_attention and full_attention layers can be predicted"
+                f"{config.where}: layer_types holds {repr(kind)[:40]}; only sliding_attention and full_attention "
+                "layers can be predicted"
             )
     return "".join(letters[kind] for kind in kinds)
 
@@ -167,7 +170,8 @@ def qwen_experts(config: Config) -> Experts:
     dense = config.get("mlp_only_layers") or []
     if not isinstance(dense, list) or dense != list(range(len(dense))):
         raise UnsupportedError(
-            f"{config.where}: mlp_only_layers {repr(dense)[:40]} names others than the first layers; that cannot be predicted"
+            f"{config.where}: mlp_only_layers {repr(dense)[:40]} names others than the first layers; that cannot be "
+            "predicted"
         )
     shared = config.optional_size("shared_expert_intermediate_size") or 0
     return _experts(
@@ -329,5 +333,8 @@ def architecture_of(data: Mapping[str, Any], where: str) -> Architecture:
         "architecture",
         str(names[0]),
         ARCHITECTURES,
-        fix=f"{where}: its layers are not ones we can count; if they are those of a known class, name that class in architectures.",
+        fix=(
+            f"{where}: its layers are not ones we can count; if they are those of a known class, name that class in "
+            "architectures."
+        ),
     )

@@ -1,7 +1,7 @@
 """Read the shape of a decoder model from its Hugging Face config.json. Local files only: nothing is downloaded.
 
-What a config leaves out is taken from its architecture only where the architecture's own class does so by rule (kv heads
-= query heads, head width = hidden / heads, tied embeddings of Gemma). Everything else that is missing is an error
+What a config leaves out is taken from its architecture only where the architecture's own class does so by rule (kv
+heads = query heads, head width = hidden / heads, tied embeddings of Gemma). Everything else that is missing is an error
 that names the field. Source of field names and rules: the configuration classes of transformers 5.23.
 """
 
@@ -121,7 +121,8 @@ def _head_dim(config: Config, hidden: int, heads: int) -> int:
         return given
     if hidden % heads:
         raise DefinitionError(
-            f"{config.where}: head_dim is missing and hidden_size {hidden} is not a multiple of num_attention_heads {heads}; add head_dim"
+            f"{config.where}: head_dim is missing and hidden_size {hidden} is not a multiple of num_attention_heads "
+            f"{heads}; add head_dim"
         )
     return hidden // heads
 

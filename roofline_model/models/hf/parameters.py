@@ -1,7 +1,7 @@
 """How many numbers a decoder model holds: parameters by part, and cached elements per token. Exact, from its shape.
 
-Counts: every tensor of the checkpoint, norms and biases included. Ignores: rotary tables (computed, not learned), vision
-towers and multi-token-prediction modules.
+Counts: every tensor of the checkpoint, norms and biases included. Ignores: rotary tables (computed, not learned),
+vision towers and multi-token-prediction modules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
 
 MATRIX_PARTS = ("embedding", "qkv_proj", "o_proj", "router", "experts", "shared_experts", "ffn", "lm_head")
-"""Parts that are matrices; a format plan may quantise them. `norms` (with biases and sinks) always stays 16-bit or wider."""
+"""Parts that are matrices; a format plan may quantise them. `norms` (with biases and sinks) always stays 16-bit or
+wider.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,17 @@ class ParameterCounts:
     def active_count(self) -> int:
         """Parameters one token computes with: routed experts only as far as it visits them, the embedding table not.
 
-        The convention of the gpt-oss model card (the output head counts, the embedding look-up does not; a tied one does).
+        The convention of the gpt-oss model card (the output head counts, the embedding look-up does not; a tied one
+        does).
         """
         rest = self.total_count - self.expert_count - self.expert_bias_count + self.active_expert_count
         return rest - (self.embedding_count if self.head_count else 0)
 
 
 def parameter_counts(model: ModelShape | str | Path) -> ParameterCounts:
-    """Count the parameters of a model: a shape, or what `get_model` takes (a name, a path, an id in the local cache)."""
+    """Count the parameters of a model: a shape, or what `get_model` takes (a name, a path, an id in the local
+    cache).
+    """
     shape = get_model(model)
     hidden, experts = shape.hidden_size, shape.experts
     layers = range(shape.layer_count)
@@ -129,7 +134,8 @@ def ffn_matrix_count(shape: ModelShape) -> int:
 
 
 def read_weight_count(model: ModelShape | str | Path) -> int:
-    """Return the matrix elements one token of decode reads: projections, FFN (experts it visits), head; no norm, no table.
+    """Return the matrix elements one token of decode reads: projections, FFN (experts it visits), head; no norm, no
+    table.
 
     The numerator of the original documents' crossover formula, with its attention term corrected (docs/theory/math.md).
     """

@@ -39,7 +39,8 @@ class ActivationStats:
                 raise InvalidValueError(f"{low} must be from 0 to {high} ({named[high]:g}), got {named[low]:g}")
         if named["std"] < 0 or abs(named["mean"]) > named["absmax"] * (1 + 1e-6):
             raise InvalidValueError(
-                f"std must not be negative and |mean| not above absmax ({named['absmax']:g}), got std {named['std']:g} and mean {named['mean']:g}"
+                f"std must not be negative and |mean| not above absmax ({named['absmax']:g}), got std {named['std']:g} "
+                f"and mean {named['mean']:g}"
             )
         object.__setattr__(self, "shape", tuple(self.shape))
         sizes = self.shape

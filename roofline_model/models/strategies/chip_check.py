@@ -34,8 +34,9 @@ class OperatorPath:
     operator: OperatorType
     formats: PartFormats
     kind: str
-    """native, emulated, dequantize (decoded to the wider format before the product), vector (ordinary cores, FP32), storage
-    (copied, no arithmetic) or unsupported."""
+    """native, emulated, dequantize (decoded to the wider format before the product), vector (ordinary cores, FP32),
+    storage (copied, no arithmetic) or unsupported.
+    """
     compute_format: str
     """Format whose unit does the arithmetic; empty where nothing is computed."""
     findings: tuple[Finding, ...] = ()
@@ -81,7 +82,9 @@ class StrategyCheck:
 
 
 def check_strategy(config: MixedPrecisionConfig, hardware: Device | str) -> StrategyCheck:
-    """Return the path of every operator. Raises `UnknownNameError` for the chip, never for one that cannot run the strategy."""
+    """Return the path of every operator. Raises `UnknownNameError` for the chip, never for one that cannot run the
+    strategy.
+    """
     device = get_hardware(hardware)
     paths = [
         _path(config, device, operator, formats, first, last)

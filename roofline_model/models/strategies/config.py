@@ -40,7 +40,9 @@ class MixedPrecisionConfig:
     name: str
     description: str = ""
     operator_precisions: Mapping[str, str] = field(default_factory=dict)
-    """`OperatorType` (or its value) → format of the weight; `WEIGHT.ACTIVATION` for projections that differ from the default."""
+    """`OperatorType` (or its value) → format of the weight; `WEIGHT.ACTIVATION` for projections that differ from the
+    default.
+    """
     default_activation_precision: str = "FP16"
     """Format in which projections read their input; narrower than 16 bits, activations are quantised as well."""
     kv_cache_precision: str | None = None
@@ -88,8 +90,8 @@ class MixedPrecisionConfig:
     def get_precision(self, operator: OperatorType | str, layer: int | None = None) -> str:
         """Return the format of an operator: of its weight for a projection, of what is stored or multiplied otherwise.
 
-        Without a layer the answer is the format outside all layer ranges.
-        Raises `UnknownNameError` for an operator nobody knows, `InvalidValueError` for a layer the strategy does not have.
+        Without a layer the answer is the format outside all layer ranges. Raises `UnknownNameError` for an operator
+        nobody knows, `InvalidValueError` for a layer the strategy does not have.
         """
         return self.formats(operator, layer).weights
 
@@ -148,7 +150,8 @@ class MixedPrecisionConfig:
         object.__setattr__(self, "kv_cache_precision", given[0].key)
         if named is not None and named != given[0].key:
             raise InvalidValueError(
-                f"{self.name}: the cache's format is given twice: kv_cache_precision {given[0].key} and kv_cache {named}; keep one"
+                f"{self.name}: the cache's format is given twice: kv_cache_precision {given[0].key} and kv_cache "
+                f"{named}; keep one"
             )
 
     def _check_layer(self, layer: int | None) -> None:
@@ -179,7 +182,8 @@ class MixedPrecisionConfig:
                 )
         for operator, layer, other in _overlaps(self.layers):
             raise InvalidValueError(
-                f"{self.name}: {operator} is given twice for the same layers, in {layer.label} and in {other.label}; keep one"
+                f"{self.name}: {operator} is given twice for the same layers, in {layer.label} and in {other.label}; "
+                "keep one"
             )
 
     def _check_pairs(self) -> None:
@@ -190,7 +194,9 @@ class MixedPrecisionConfig:
                     part_formats(OperatorType(name), text, self.default_activation_precision)
 
     def _check_attention(self) -> None:
-        """Raise when no product multiplies the cache as it is stored: one wider than the product, or of another kind."""
+        """Raise when no product multiplies the cache as it is stored: one wider than the product, or of another
+        kind.
+        """
         for operator in (OperatorType.QK_MATMUL, OperatorType.SV_MATMUL):
             product = get_format(self.get_precision(operator))
             for _, _, stored in self.spans(OperatorType.KV_CACHE):
@@ -198,7 +204,8 @@ class MixedPrecisionConfig:
                 product_format(operator.value, product, "kv_cache", cache)
                 if cache.element_bits > product.element_bits:
                     raise InvalidValueError(
-                        f"{self.name}: kv_cache={cache.key} is wider than {operator.value}={product.key}; no kernel narrows the "
+                        f"{self.name}: kv_cache={cache.key} is wider than {operator.value}={product.key}; no kernel "
+                        "narrows the "
                         f"cache on the way. Store the cache as {product.key} or multiply in {cache.key}"
                     )
 

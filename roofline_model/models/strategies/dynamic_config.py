@@ -1,4 +1,6 @@
-"""How activations are quantised at run time: format, who shares a scale, how the scale is chosen, when it is given up."""
+"""How activations are quantised at run time: format, who shares a scale, how the scale is chosen, when it is given
+up.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ class DynamicQuantConfig:
         check_number("smoothing_factor", self.smoothing_factor, 0, 0.9999)
         if self.smoothing_factor and self.granularity == "per_token":
             raise InvalidValueError(
-                "smoothing_factor with per_token: the rows of two batches are different tokens; use per_tensor or per_channel"
+                "smoothing_factor with per_token: the rows of two batches are different tokens; use per_tensor or "
+                "per_channel"
             )
         # A dynamic precision is that of a projection: any of them will do to check the text.
         object.__setattr__(self, "precision", canonical_precision(OperatorType.FFN_UP, self.precision))

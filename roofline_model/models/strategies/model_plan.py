@@ -1,7 +1,8 @@
 """A strategy as the format plan of a decoder model, from which time and memory of a whole pass follow.
 
-Every projection is a part of its own in the decoder model; those whose formats agree stay one product. Attention multiplies
-in the format of the strategy's two products. What no kernel combines is refused by name, never rounded to something near.
+Every projection is a part of its own in the decoder model; those whose formats agree stay one product. Attention
+multiplies in the format of the strategy's two products. What no kernel combines is refused by name, never rounded to
+something near.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ _OPERATORS = {
 def strategy_plan(config: MixedPrecisionConfig, shape: ModelShape) -> FormatPlan:
     """Return the format plan of a strategy for a model.
 
-    The output head has the format of the embeddings; of a mixture of experts, routed and shared experts have the FFN's and
-    the router stays wide. Raises `InvalidValueError` for a strategy made for another depth, and for what no kernel of the
-    model can do: a latent cache with keys and values of different formats, products wider than the residual stream.
+    The output head has the format of the embeddings; of a mixture of experts, routed and shared experts have the FFN's
+    and the router stays wide. Raises `InvalidValueError` for a strategy made for another depth, and for what no kernel
+    of the model can do: a latent cache with keys and values of different formats, products wider than the residual
+    stream.
     """
     if config.layer_count not in (None, shape.layer_count):
         raise InvalidValueError(
@@ -100,7 +102,9 @@ def _ffn_groups(shape: ModelShape) -> tuple[str, ...]:
 
 
 def _names(config: MixedPrecisionConfig, shape: ModelShape, groups: Sequence[str]) -> Iterator[str]:
-    """Yield each group where its parts agree in every layer, else its parts: a part's exception beats any of its group."""
+    """Yield each group where its parts agree in every layer, else its parts: a part's exception beats any of its
+    group.
+    """
     for group in groups:
         parts = _parts(shape, group)
         layers = (None, *(range(shape.layer_count) if config.layers else ()))

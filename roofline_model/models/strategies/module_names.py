@@ -1,7 +1,7 @@
 """From the name of a module in a Hugging Face model to the operators of a strategy and the part of a decoder it is.
 
-Names as the families of `transformers` use them: Llama, Mistral, Qwen, Gemma, Phi, DeepSeek, GPT-NeoX, OPT, Falcon, MPT,
-GPT-2, BERT.
+Names as the families of `transformers` use them: Llama, Mistral, Qwen, Gemma, Phi, DeepSeek, GPT-NeoX, OPT, Falcon,
+MPT, GPT-2, BERT.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def layer_role(name: str) -> str | None:
 
 
 def layer_group(name: str) -> str | None:
-    """Return the group of the search that a Linear belongs to, by its full name: `layers.3.qkv_proj`, `lm_head`; None for others."""
+    """Return the group of the search that a Linear belongs to, by its full name: `layers.3.qkv_proj`, `lm_head`; None
+    for others.
+    """
     operators, layer = operators_of_module(name)
     if operators == (OperatorType.EMBEDDINGS,):
         return "lm_head" if layer_role(name) == "lm_head" else None
@@ -129,8 +131,8 @@ def module_formats(config: MixedPrecisionConfig, name: str) -> PartFormats | Non
 def strategy_layer_plan(config: MixedPrecisionConfig, names: Iterable[str]) -> dict[str, str]:
     """Return name → `WEIGHT.ACTIVATION` for the modules that a strategy names, others left out.
 
-    One format alone says that a module is not quantised (`FP16`); a quantised one always has two, because torchao's plans
-    read `INT8` alone as weight-only.
+    One format alone says that a module is not quantised (`FP16`); a quantised one always has two, because torchao's
+    plans read `INT8` alone as weight-only.
     """
     formats_by_module = {name: module_formats(config, name) for name in names}
     return {name: spelled_formats(formats) for name, formats in formats_by_module.items() if formats is not None}

@@ -27,15 +27,17 @@ def modules_plan(
 ) -> FormatPlan:
     """Return the plan of a model by the full names of its Linears; what is not named stays in `wide`.
 
-    Raises `UnsupportedError` for a narrow module that is not a part of the decoder model (an adapter, a vision tower), and
-    for two modules of one part and layer with different formats; `InvalidValueError` for layers the model does not have.
+    Raises `UnsupportedError` for a narrow module that is not a part of the decoder model (an adapter, a vision tower),
+    and for two modules of one part and layer with different formats; `InvalidValueError` for layers the model does not
+    have.
     """
     formats_by_part: dict[tuple[str, int | None], PartFormats] = {}
     for name, pair in formats.items():
         for key in _parts_of(name, shape, is_narrow=pair.weights != wide):
             if formats_by_part.setdefault(key, pair) != pair:
                 raise UnsupportedError(
-                    f"{name}: {key[0]} of layer {key[1]} has {formats_by_part[key].label} and {pair.label}; no product has two"
+                    f"{name}: {key[0]} of layer {key[1]} has {formats_by_part[key].label} and {pair.label}; no product "
+                    "has two"
                 )
     base = PartFormats(wide, wide)
     exceptions = [

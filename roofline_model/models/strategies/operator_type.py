@@ -1,8 +1,8 @@
 """The thirteen operators that a mixed-precision strategy names, and what a format means for each of them.
 
 Source: the original document 004, "Operator Types". Formats of a projection are those of its weight and its activation;
-of the two attention products, the format they multiply in; of the cache and the embeddings, how they are stored; of norms
-and softmax, what they read and write (their arithmetic is FP32 whatever is stored).
+of the two attention products, the format they multiply in; of the cache and the embeddings, how they are stored; of
+norms and softmax, what they read and write (their arithmetic is FP32 whatever is stored).
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ The thresholds are those of the original document 004, "Adaptive Precision Selec
 
     ratio > high               the widest candidate
     high ≥ ratio > medium      the middle one
-    medium ≥ ratio > low       by context: the narrowest where bytes are the time (decode, a long cache), else the middle one
+    medium ≥ ratio > low       by context: the narrowest where bytes are the time (decode, a long cache),
+                               else the middle one
     ratio ≤ low                the narrowest
 """
 
@@ -34,7 +35,9 @@ OutlierRatio = float
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveQuantConfig:
-    """Candidates, narrowest first, and the outlier ratios at which to change; raises a `RooflineError` naming the field."""
+    """Candidates, narrowest first, and the outlier ratios at which to change; raises a `RooflineError` naming the
+    field.
+    """
 
     precision_candidates: Sequence[str] = ("NVFP4", "FP8_E4M3", "FP16")
     high_outlier_threshold: OutlierRatio = 2.0
@@ -103,8 +106,8 @@ class AdaptivePrecisionSelector:
         """Return the format for an activation with these statistics.
 
         `context` may hold `phase` (decode or prefill), `seq_len` (tokens) and `is_kv_cache`; what it does not hold is
-        unknown and never argues for a narrower format. Raises `InvalidValueError` for other fields or values; nothing is
-        remembered then.
+        unknown and never argues for a narrower format. Raises `InvalidValueError` for other fields or values; nothing
+        is remembered then.
         """
         return self.decide(operator_name, activation_stats, context).precision
 
@@ -159,7 +162,9 @@ _BYTES_ARE_THE_TIME = frozenset({"outliers-cache-long", "outliers-decode"})
 
 
 def _context_of(context: Mapping[str, Any], long_count: int) -> tuple[str, int | None]:
-    """Return the finding's code for the context of a call whose outliers allow two formats, and the tokens of its cache."""
+    """Return the finding's code for the context of a call whose outliers allow two formats, and the tokens of its
+    cache.
+    """
     if context.get("is_kv_cache"):
         count = context.get("seq_len")
         if count is None:

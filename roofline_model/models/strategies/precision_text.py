@@ -23,7 +23,8 @@ def canonical_precision(operator: OperatorType, text: str) -> str:
     if activation is not None:
         if operator not in PROJECTIONS:
             raise InvalidValueError(
-                f"{operator.value}={text}: WEIGHT.ACTIVATION is for projections ({', '.join(PROJECTIONS)}); give one format"
+                f"{operator.value}={text}: WEIGHT.ACTIVATION is for projections ({', '.join(PROJECTIONS)}); give one "
+                "format"
             )
         check_pair(operator.value, weight, activation)
         return f"{weight.key}.{activation.key}"

@@ -1,8 +1,8 @@
 """The six strategies of the original document 004 by name, and gradients over the depth of a model.
 
-The document gives each a row of claims and, for two of them, the formats; what it leaves open is decided here and said in
-the description. All keep the embeddings, the output head, norms and softmax in 16 bit, as published checkpoints do; the
-document's "memory savings" count the matrices of the layers only (docs/theory/math.md).
+The document gives each a row of claims and, for two of them, the formats; what it leaves open is decided here and said
+in the description. All keep the embeddings, the output head, norms and softmax in 16 bit, as published checkpoints do;
+the document's "memory savings" count the matrices of the layers only (docs/theory/math.md).
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def create_layerwise_gradient(
     """Return a strategy whose projections get narrower with depth: `precisions` in equal parts, first layers first.
 
     32 layers in the default thirds are layers 0–10, 11–21 and 22–31, as in the document. Of n layers in k parts, part i
-    begins at ⌈i·n/k⌉; with fewer layers than parts the last formats are not reached. Activations and cache stay in FP16.
-    Raises `InvalidValueError` for a depth below 1 or no precision.
+    begins at ⌈i·n/k⌉; with fewer layers than parts the last formats are not reached. Activations and cache stay in
+    FP16. Raises `InvalidValueError` for a depth below 1 or no precision.
     """
     if isinstance(num_layers, bool) or not isinstance(num_layers, int) or not 1 <= num_layers < 10_000:
         raise InvalidValueError(f"num_layers must be a whole number from 1 to 9,999, got {str(num_layers)[:40]}")

@@ -59,8 +59,8 @@ _SUFFIXES = (".toml", ".json")
 def find_strategy(name: str | Path | MixedPrecisionConfig, *, num_layers: int | None = None) -> MixedPrecisionConfig:
     """Return a strategy by name, or from the file whose path is given; a `MixedPrecisionConfig` is returned unchanged.
 
-    `num_layers` is the depth of the model it is for, see `get_strategy`. Text with a slash, or that ends in .toml or .json,
-    is a path. Raises `UnknownNameError` or `DefinitionError`.
+    `num_layers` is the depth of the model it is for, see `get_strategy`. Text with a slash, or that ends in .toml or
+    .json, is a path. Raises `UnknownNameError` or `DefinitionError`.
     """
     if isinstance(name, MixedPrecisionConfig):
         return name
@@ -148,7 +148,8 @@ def _strategy(data: Mapping[str, Any], where: str) -> MixedPrecisionConfig:
     only_known_fields(where, "the top level", data, _FIELDS)
     if data.get("schema") != SCHEMA or isinstance(data.get("schema"), bool):
         raise DefinitionError(
-            f"{where}: schema must be {SCHEMA}, got {shown(data.get('schema'))} (a newer file needs a newer roofline-bench)"
+            f"{where}: schema must be {SCHEMA}, got {shown(data.get('schema'))} (a newer file needs a newer "
+            "roofline-bench)"
         )
     for name in ("name", "description", "default_activation_precision", "kv_cache_precision"):
         if name in data and not isinstance(data[name], str):

@@ -1,8 +1,9 @@
 """Every plan worth choosing: those that no other plan beats in loss, time and memory together.
 
-Small problems: all of them, by adding group after group and dropping what is dominated (Nemhauser and Ullmann, Management
-Science 15, 1969). Large ones: the supported ones, plans that are best for some prices of a second and a byte. Each of these
-is exactly optimal for the time and the memory it takes itself; between two of them a plan off the convex hull may lie.
+Small problems: all of them, by adding group after group and dropping what is dominated (Nemhauser and Ullmann,
+Management Science 15, 1969). Large ones: the supported ones, plans that are best for some prices of a second and a
+byte. Each of these is exactly optimal for the time and the memory it takes itself; between two of them a plan off the
+convex hull may lie.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def pareto_front(problem: ParetoProblem) -> ParetoFront:
 def assess(problem: ParetoProblem, choices: Mapping[str, str]) -> FormatAssignment:
     """Return what a plan of one's own costs: group → format, for every group of the problem.
 
-    Raises `UnknownNameError` for a format that its group does not have, `InvalidValueError` for a group that is missing.
+    Raises `UnknownNameError` for a format that its group does not have, `InvalidValueError` for a group that is
+    missing.
     """
     missing = [group.name for group in problem.groups if group.name not in choices]
     if missing:

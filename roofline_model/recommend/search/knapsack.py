@@ -1,11 +1,11 @@
 """Least cost of one choice per group under two limits: the multiple-choice knapsack, exact where it can be.
 
-Bound: the Lagrangian dual. For multipliers λ ≥ 0, Σ over groups of min(cost + λ₁·first + λ₂·second) − λ₁·limit₁ − λ₂·limit₂
-is never above the optimum, and every group decides for itself. The best multipliers give the bound of the linear relaxation.
-Source: Kellerer, Pferschy and Pisinger, Knapsack Problems (2004), chapter 11.
-Search: groups one after the other, keeping partial plans that no other one dominates and whose bound (dual + what their
-choices lose against it) is below the best plan known. Partial plans beyond `STATE_LIMIT` are dropped, worst bound first;
-what was dropped lowers the proven bound and is told as a gap, never hidden.
+Bound: the Lagrangian dual. For multipliers λ ≥ 0, Σ over groups of min(cost + λ₁·first + λ₂·second) − λ₁·limit₁ −
+λ₂·limit₂ is never above the optimum, and every group decides for itself. The best multipliers give the bound of the
+linear relaxation. Source: Kellerer, Pferschy and Pisinger, Knapsack Problems (2004), chapter 11. Search: groups one
+after the other, keeping partial plans that no other one dominates and whose bound (dual + what their choices lose
+against it) is below the best plan known. Partial plans beyond `STATE_LIMIT` are dropped, worst bound first; what was
+dropped lowers the proven bound and is told as a gap, never hidden.
 """
 
 from __future__ import annotations
@@ -234,7 +234,9 @@ def _by_states(table: Table, limits: tuple[float, float], dual: _Dual, known_cos
 
 
 def undominated(points: Array) -> Array:
-    """Return the positions of the rows (three columns) that no other row is at most equal to in all; equal rows once."""
+    """Return the positions of the rows (three columns) that no other row is at most equal to in all; equal rows
+    once.
+    """
     import numpy as np
 
     order = np.lexsort((points[:, 2], points[:, 1], points[:, 0]))
@@ -256,7 +258,9 @@ def undominated(points: Array) -> Array:
 
 
 def _least_first(table: Table, limits: tuple[float, float]) -> Solution:
-    """Return the plan that spends least of the first resource within the second limit; no plan where it spends too much."""
+    """Return the plan that spends least of the first resource within the second limit; no plan where it spends too
+    much.
+    """
     solution = minimise(table.costing_first(), math.inf, limits[1])
     return solution if solution.cost_value <= limits[0] else Solution(None, math.inf, solution.bound_value)
 

@@ -1,7 +1,7 @@
 """Losses of quality by layer and format: where they come from, and what they add up to for the parts of a decoder.
 
-Losses must add: the loss of a plan is taken as the sum of its layers' losses. That is an approximation, good while each is
-small; a chosen plan is measured as a whole before it is believed.
+Losses must add: the loss of a plan is taken as the sum of its layers' losses. That is an approximation, good while each
+is small; a chosen plan is measured as a whole before it is believed.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ _QKV = tuple(
 class LossTable:
     """What each layer loses in each format.
 
-    Keys are (name, format). A name is a part of the model (`layers.3.qkv_proj`, `lm_head`, `layers.3.kv`) or a module of a
-    Hugging Face model (`model.layers.3.self_attn.q_proj`), whose losses are added up to the part's. `layers.3.ffn` is the loss
-    of a whole feed-forward block, which then has one format; `gate_up_proj` and `down_proj` are those of its parts. A format
-    is written as everywhere, `INT4.BF16`; one name alone is for both operands.
-    Raises `InvalidValueError` for a loss that is not finite (or beyond 1e100), for a block given both as a whole and in parts, and for a
-    confidence nobody knows.
+    Keys are (name, format). A name is a part of the model (`layers.3.qkv_proj`, `lm_head`, `layers.3.kv`) or a module
+    of a Hugging Face model (`model.layers.3.self_attn.q_proj`), whose losses are added up to the part's. `layers.3.ffn`
+    is the loss of a whole feed-forward block, which then has one format; `gate_up_proj` and `down_proj` are those of
+    its parts. A format is written as everywhere, `INT4.BF16`; one name alone is for both operands. Raises
+    `InvalidValueError` for a loss that is not finite (or beyond 1e100), for a block given both as a whole and in parts,
+    and for a confidence nobody knows.
     """
 
     values: Mapping[tuple[str, str], float]
     source: str
     """What was measured, on how much data: `KL of the logits, one layer at a time, 4,096 tokens of …`."""
     confidence: str
-    """high (measured on outputs), medium (a gradient's estimate: Fisher) or low (without data: tensor error × role prior)."""
+    """high (measured on outputs), medium (a gradient's estimate: Fisher) or low (without data: tensor error × role
+    prior).
+    """
     _canonical: Mapping[tuple[str, str], float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -78,8 +80,8 @@ class LossTable:
     def by_part(self, shape: ModelShape) -> dict[tuple[str, str], float]:
         """Return (part of the model, format) → loss; modules are added up where all of a part's matrices have one.
 
-        A part that is named itself is taken as it is; modules of a feed-forward block that is named as a whole add up to the
-        whole. Parts of which some matrix has no loss are left out: their format cannot be chosen.
+        A part that is named itself is taken as it is; modules of a feed-forward block that is named as a whole add up
+        to the whole. Parts of which some matrix has no loss are left out: their format cannot be chosen.
         """
         values: dict[tuple[str, str], float] = {}
         sums: dict[tuple[str, str], float] = {}
@@ -185,5 +187,6 @@ def _check_blocks(names: set[str]) -> None:
         twice = [part for part in FFN_PARTS if name != layer and f"{layer}.{part}" in names]
         if twice:
             raise InvalidValueError(
-                f"the losses of {name} and {layer}.{twice[0]} are both given; give that of the whole block, or of its parts"
+                f"the losses of {name} and {layer}.{twice[0]} are both given; give that of the whole block, or of its "
+                "parts"
             )

@@ -16,8 +16,8 @@
       }
     }
 
-Names and formats are those of `LossTable`: one format alone is for both operands, so a weight-only loss has two. A file is
-refused with its name, the field and the reason.
+Names and formats are those of `LossTable`: one format alone is for both operands, so a weight-only loss has two. A file
+is refused with its name, the field and the reason.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ METHODS: Mapping[str, str] = {
     "fisher": "diagonal Fisher",
     "prior": "role prior",
 }
-"""How losses come about, best first: the KL of the logits with one layer quantised at a time; the diagonal Fisher estimate of
-it; the error of the weight × an assumed weight of its role, without data."""
+"""How losses come about, best first: the KL of the logits with one layer quantised at a time; the diagonal Fisher
+estimate of it; the error of the weight × an assumed weight of its role, without data.
+"""
 CONFIDENCE_OF: Mapping[str, str] = dict(zip(METHODS, CONFIDENCES, strict=True))
 """The most that a method's losses can be trusted."""
 LEAST_NATS = -1e-3
@@ -69,7 +70,9 @@ class MeasuredLosses:
     """A table of losses and where it comes from. Raises `InvalidValueError` naming the field."""
 
     values: Mapping[tuple[str, str], float]
-    """(layer, format) → loss, as in `LossTable`. In nats from `LEAST_NATS` to below `MOST_NATS`; noise below 0 becomes 0."""
+    """(layer, format) → loss, as in `LossTable`. In nats from `LEAST_NATS` to below `MOST_NATS`; noise below 0 becomes
+    0.
+    """
     model: str
     method: str
     """kl, fisher or prior."""
@@ -134,7 +137,9 @@ class MeasuredLosses:
         return self.unit == NATS
 
     def is_of(self, model: str) -> bool:
-        """Whether these are losses of a model of that name; a folder may be called with or without the digits of its config."""
+        """Whether these are losses of a model of that name; a folder may be called with or without the digits of its
+        config.
+        """
         mine, asked = (_UNSAFE.sub("_", name) for name in (self.model, model))
         return mine == asked or asked == _DIGITS.sub("", mine) or mine == _DIGITS.sub("", asked)
 
@@ -153,11 +158,14 @@ class MeasuredLosses:
 
 
 def _kl_values(values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """Return losses in nats with the noise below zero taken off; raises `InvalidValueError` for one that no KL can be."""
+    """Return losses in nats with the noise below zero taken off; raises `InvalidValueError` for one that no KL can
+    be.
+    """
     for (name, label), value in values.items():
         if not is_loss(value) or not LEAST_NATS <= value < MOST_NATS:
             raise InvalidValueError(
-                f"the loss of {named(name)} in {named(label)} must be a number of nats from 0 to below {MOST_NATS:,.0f} "
+                f"the loss of {named(name)} in {named(label)} must be a number of nats from 0 to below "
+                f"{MOST_NATS:,.0f} "
                 f"(a KL is not negative; {LEAST_NATS:g} passes for noise), got {shown(value)}"
             )
     return {key: max(0.0, float(value)) for key, value in values.items()}
@@ -166,7 +174,8 @@ def _kl_values(values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str],
 def loss_pct(loss_value: float) -> float:
     """Return the rise of perplexity in percent behind a loss in nats per token: 100·(e^loss − 1).
 
-    Of text drawn from the original model the KL is exactly the mean rise of −ln p; of other text it is near it while small.
+    Of text drawn from the original model the KL is exactly the mean rise of −ln p; of other text it is near it while
+    small.
     """
     return 100 * math.expm1(min(loss_value, 700.0))
 

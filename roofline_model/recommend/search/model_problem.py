@@ -1,10 +1,12 @@
-"""A decoder model on a chip as a Pareto problem: one group per part and layer, times and bytes from the model's own kernels.
+"""A decoder model on a chip as a Pareto problem: one group per part and layer, times and bytes from the model's own
+kernels.
 
-The groups are those whose matrices run as one product: query, key and value together, gate and up together; down is a group
-of its own. Where losses are those of whole feed-forward blocks, a block is one group (`layers.3.ffn`). A cache is searched
-where cache formats are given. Whatever further groups a user wants to share a format are joined by `share_formats`.
-A part's cost is what the whole pass costs more with this part alone in the format. Where kernels between parts change
-with both neighbours (a cast that two readers share) the sum is off by that kernel; `ModelProblem.pass_time_s` has the truth.
+The groups are those whose matrices run as one product: query, key and value together, gate and up together; down is a
+group of its own. Where losses are those of whole feed-forward blocks, a block is one group (`layers.3.ffn`). A cache is
+searched where cache formats are given. Whatever further groups a user wants to share a format are joined by
+`share_formats`. A part's cost is what the whole pass costs more with this part alone in the format. Where kernels
+between parts change with both neighbours (a cast that two readers share) the sum is off by that kernel;
+`ModelProblem.pass_time_s` has the truth.
 """
 
 from __future__ import annotations
@@ -88,8 +90,8 @@ class ModelProblem:
     def plan(self, choices: Mapping[str, str], *, label: str = "pareto") -> FormatPlan:
         """Return the format plan of a choice, group → format; groups that are not named stay wide.
 
-        Groups may be the problem's own, joined ones whose members are, or any other part of the model (`layers.3.ffn`); of two
-        names for one matrix, the one for fewer is stronger.
+        Groups may be the problem's own, joined ones whose members are, or any other part of the model (`layers.3.ffn`);
+        of two names for one matrix, the one for fewer is stronger.
         """
         exceptions: list[FormatException] = []
         for name, formats in choices.items():
@@ -108,7 +110,10 @@ class ModelProblem:
         return checked_plan(replace(self.base, exceptions=chosen, label=label), self.shape)
 
     def choices(self, plan: FormatPlan) -> dict[str, str]:
-        """Return group → format of a plan: the way back. Raises `InvalidValueError` for a group with several formats."""
+        """Return group → format of a plan: the way back.
+
+        Raises `InvalidValueError` for a group with several formats.
+        """
         group_of_part: dict[str, str] = {}
         for group in self.problem.groups:
             labels = {self._label(plan, *_part_and_layer(name)) for name in group.members or (group.name,)}
@@ -155,10 +160,10 @@ def model_problem(
 ) -> ModelProblem:
     """Return the problem of a model on one chip.
 
-    `traffic` defaults to one decode step at batch 1 and 4,096 tokens; its time is the mean pass by share, its memory that of
-    the pass that takes most. Formats are those of the table; the wide format takes part with loss 0 unless the table says
-    otherwise. `kv_formats` searches the cache's format layer by layer; they need losses (`layers.3.kv`) as well.
-    A part without a loss in some format cannot get it, a part without any loss stays wide; findings say which.
+    `traffic` defaults to one decode step at batch 1 and 4,096 tokens; its time is the mean pass by share, its memory
+    that of the pass that takes most. Formats are those of the table; the wide format takes part with loss 0 unless the
+    table says otherwise. `kv_formats` searches the cache's format layer by layer; they need losses (`layers.3.kv`) as
+    well. A part without a loss in some format cannot get it, a part without any loss stays wide; findings say which.
     """
     device, shape = get_chip_and_model(hardware, model)
     shares = tuple(traffic) or (traffic_share(context=min(DEFAULT_CONTEXT, shape.max_context_size)),)
@@ -175,7 +180,8 @@ def model_problem(
     groups = tuple(builder.groups())
     if not groups:
         raise InvalidValueError(
-            f"none of the losses is of a part of {shape.name}: name parts (layers.0.qkv_proj) or modules (model.layers.0.self_attn.q_proj)"
+            f"none of the losses is of a part of {shape.name}: name parts (layers.0.qkv_proj) or modules "
+            "(model.layers.0.self_attn.q_proj)"
         )
     problem = ParetoProblem(
         groups,

@@ -1,4 +1,6 @@
-"""A plan as the file that applies it: what `recommend --model … -o` writes, and `apply_plan` and `--roofline-plan` read."""
+"""A plan as the file that applies it: what `recommend --model … -o` writes, and `apply_plan` and `--roofline-plan`
+read.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,16 @@ _GROUPS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
 def applied_plan(plan: FormatPlan, shape: ModelShape) -> dict[str, str]:
     """Return key → `WEIGHT.ACTIVATION` for every group of Linears of a model, 16-bit ones included.
 
-    Both formats are always said where the weight is narrow, because `INT8` alone is weight-only to torchao. The cache is not
-    part of it. Raises `UnsupportedError` for experts, which transformers keeps as one tensor, and for single projections whose
-    formats differ inside a group.
+    Both formats are always said where the weight is narrow, because `INT8` alone is weight-only to torchao. The cache
+    is not part of it. Raises `UnsupportedError` for experts, which transformers keeps as one tensor, and for single
+    projections whose formats differ inside a group.
     """
     chosen: dict[str, str] = {}
     for layer in range(shape.layer_count):
         if shape.has_experts(layer):
             raise UnsupportedError(
-                f"{shape.name} has experts in layer {layer}: torchao quantises Linears, and transformers keeps experts as one tensor"
+                f"{shape.name} has experts in layer {layer}: torchao quantises Linears, and transformers keeps experts "
+                "as one tensor"
             )
         for group in _GROUPS:
             is_input = group == "gate_up_proj"
@@ -42,6 +45,8 @@ def applied_plan(plan: FormatPlan, shape: ModelShape) -> dict[str, str]:
 
 
 def write_plan(plan: FormatPlan, shape: ModelShape, path: str | Path) -> Path:
-    """Write a plan's file; returns the path, raises `UnsupportedError` as `applied_plan` and `DefinitionError` when it cannot."""
+    """Write a plan's file; returns the path, raises `UnsupportedError` as `applied_plan` and `DefinitionError` when it
+    cannot.
+    """
     document = {"schema": 1, "model": shape.name, "label": plan.label, "kv": plan.kv, "plan": applied_plan(plan, shape)}
     return write_definition_text(user_path(path), json.dumps(document, indent=2) + "\n", "plan file")

@@ -1,8 +1,8 @@
 """Formats layer by layer: the Pareto searches that a recommendation makes where losses are known.
 
-Two goals. `pareto-fastest`: the least time within the limit of the loss and the memory, and of plans as fast the one that
-loses least. `pareto-least-loss`: the least loss within the latency and the memory. The search adds times of groups up; the
-plan it finds is predicted as a whole, and searched again with less time where that shows it to be too slow.
+Two goals. `pareto-fastest`: the least time within the limit of the loss and the memory, and of plans as fast the one
+that loses least. `pareto-least-loss`: the least loss within the latency and the memory. The search adds times of groups
+up; the plan it finds is predicted as a whole, and searched again with less time where that shows it to be too slow.
 """
 
 from __future__ import annotations

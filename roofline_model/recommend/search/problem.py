@@ -126,9 +126,9 @@ class ParetoProblem:
 def share_formats(problem: ParetoProblem, shared: Mapping[str, Sequence[str]]) -> ParetoProblem:
     """Return the problem with further groups joined: new name → names of groups that must get the same format.
 
-    A joined group has the formats that all its parts have; losses, times and bytes are sums.
-    Raises `UnknownNameError` for a group the problem does not have, `InvalidValueError` for one named twice and for parts
-    without a format in common.
+    A joined group has the formats that all its parts have; losses, times and bytes are sums. Raises `UnknownNameError`
+    for a group the problem does not have, `InvalidValueError` for one named twice and for parts without a format in
+    common.
     """
     formats = {group.name: group for group in problem.groups}
     owner: dict[str, str] = {}

@@ -40,7 +40,9 @@ class BudgetMiss:
     constraint: str
     """time, memory, or time within memory: each can be met alone, not both."""
     least_value: float
-    """The least any plan takes: seconds, or bytes of memory (for time within memory, the least time inside that budget)."""
+    """The least any plan takes: seconds, or bytes of memory (for time within memory, the least time inside that
+    budget).
+    """
     budget_value: float
 
     @property
@@ -114,7 +116,9 @@ def _left(budget: float, fixed: float) -> float:
 
 
 def _tie_broken(table: Table, solution: Solution, limits: tuple[float, float]) -> Solution:
-    """Return the fastest of the plans that lose as little as the one found, where the problem is small enough to ask."""
+    """Return the fastest of the plans that lose as little as the one found, where the problem is small enough to
+    ask.
+    """
     if solution.picks is None or not solution.is_optimal or table.cost.size > TIE_BREAK_CHOICES:
         return solution
     faster = minimise(table.costing_first(), solution.cost_value, limits[1])

@@ -7,7 +7,8 @@ A line is `decode:batch=8,context=4096,share=0.7`; what is left out is batch 1, 
       {"phase": "prefill", "context": 2048, "share": 0.3}
     ]}
 
-`new_tokens` may be given as for `predict_model`. Shares are any positive weights. A mistake is told with file and field.
+`new_tokens` may be given as for `predict_model`. Shares are any positive weights. A mistake is told with file and
+field.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def read_traffic(path: str | Path) -> tuple[TrafficShare, ...]:
         raise DefinitionError(f"{file}: expected an object of fields, got {shown(data)}")
     if data.get("schema") != SCHEMA or isinstance(data.get("schema"), bool):
         raise DefinitionError(
-            f"{file}: schema must be {SCHEMA}, got {shown(data.get('schema'))} (a newer file needs a newer roofline-bench)"
+            f"{file}: schema must be {SCHEMA}, got {shown(data.get('schema'))} (a newer file needs a newer "
+            "roofline-bench)"
         )
     only_known_fields(str(file), "the top level", data, ("schema", "traffic"))
     passes = data.get("traffic")
@@ -82,7 +84,8 @@ def _parsed_line(text: str) -> TrafficShare:
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or name not in _FIELDS or name == "phase":
             raise InvalidValueError(
-                f"traffic {text[:60]!r}: {item.strip()[:40]!r} is not FIELD=VALUE with a field of {', '.join(_FIELDS[1:])}"
+                f"traffic {text[:60]!r}: {item.strip()[:40]!r} is not FIELD=VALUE with a field of "
+                f"{', '.join(_FIELDS[1:])}"
             )
         if name in fields:
             raise InvalidValueError(f"traffic {text[:60]!r}: {name} is given twice; keep one")

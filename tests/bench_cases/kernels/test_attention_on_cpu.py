@@ -1,4 +1,6 @@
-"""The attention kernels of a CPU for real: right for every mask, caught when wrong, rotated, refused with torch's reason."""
+"""The attention kernels of a CPU for real: right for every mask, caught when wrong, rotated, refused with torch's
+reason.
+"""
 
 from __future__ import annotations
 

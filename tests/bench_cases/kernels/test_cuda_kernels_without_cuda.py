@@ -54,7 +54,8 @@ def test_dequantise_kernels_read_packed_weights_of_the_counted_size(kernel):
     read = sum(tensor.nbytes for tensor in built.args)
     counts = dict(kernel.work(8, 256, 512).cost.read_bytes)
     counted = counts["A"] + counts["B"]
-    # Only INT8's per-row scales (2 bytes × 256) are read and not counted; NVFP4's spread tensor scale is not an operand.
+    # Only INT8's per-row scales (2 bytes × 256) are read and not counted; NVFP4's spread tensor scale is not an
+    # operand.
     assert abs(read - counted) <= 2 * 256
 
 
@@ -71,7 +72,9 @@ def test_dequantise_kernels_decode_inside_the_call(kernel):
 
 @pytest.mark.parametrize("name", ["scaled_mm", "scaled_mm_rowwise"])
 def test_fast_sums_are_asked_for_by_kernels_of_their_own(monkeypatch, name):
-    """torchao's FP8 layers pass `use_fast_accum=True`, torch's default is False: other kernels on Hopper, another time."""
+    """torchao's FP8 layers pass `use_fast_accum=True`, torch's default is False: other kernels on Hopper, another
+    time.
+    """
     asked = []
     inner = torch.nn.functional.scaled_mm
     monkeypatch.setattr(
@@ -117,7 +120,9 @@ def test_block_scaled_operands_have_the_layout_torch_asks_for(kernel):
 
 @pytest.mark.parametrize("kernel", BLOCK_SCALED, ids=key)
 def test_block_scaled_bytes_mean_the_quantised_matrix(kernel):
-    """Decode the very bytes handed to the kernel, with layouts written out again here, and compare with the reference's operand."""
+    """Decode the very bytes handed to the kernel, with layouts written out again here, and compare with the reference's
+    operand.
+    """
     N, K = 48, 128
     built = build(kernel, 4, N, K)
     w, scale_w = built.args[1].t(), built.args[3]

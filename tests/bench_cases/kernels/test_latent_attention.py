@@ -1,4 +1,6 @@
-"""Latent attention (MLA): absorbed decode on cached rows and expanded prefill; counted, named, right, caught when wrong."""
+"""Latent attention (MLA): absorbed decode on cached rows and expanded prefill; counted, named, right, caught when
+wrong.
+"""
 
 from __future__ import annotations
 

@@ -112,7 +112,9 @@ def test_a_wrong_kernel_is_caught(spec, fault):
 
 @pytest.mark.parametrize("target", ["INT8", "FP8_E4M3"])
 def test_quantising_with_other_scales_is_caught(target):
-    """Codes and scales that fit each other, but not the row's maximum: a norm-wise look at the values alone would pass."""
+    """Codes and scales that fit each other, but not the row's maximum: a norm-wise look at the values alone would
+    pass.
+    """
     from bench_cases.kernels.operators.casts import _codes
 
     [spec] = [s for s in specs((4, 256)) if s.case.op == "quantize" and s.kernel.o == target]

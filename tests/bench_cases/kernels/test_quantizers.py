@@ -47,7 +47,9 @@ def relative_error(held, matrix) -> float:
 
 @pytest.fixture(scope="module")
 def hard_blocks():
-    """Blocks of 64 (rows of 256): noise of every size float32 has, zeros of both signs, huge, subnormal, ties, outliers."""
+    """Blocks of 64 (rows of 256): noise of every size float32 has, zeros of both signs, huge, subnormal, ties,
+    outliers.
+    """
     rng = np.random.default_rng(40)
     x = rng.standard_normal((96, 256)).astype(np.float32)
     x *= (2.0 ** rng.integers(-60, 60, (96, 4)).repeat(64, axis=1)).astype(np.float32)

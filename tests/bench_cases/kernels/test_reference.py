@@ -88,7 +88,9 @@ def test_big_products_are_sampled_within_the_budget(monkeypatch):
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 3e-4), (torch.bfloat16, 0.6)])
 def test_no_element_of_many_rows_can_be_wrong_unseen(dtype, least):
-    """Every element is in a sum, also of the rows that are not looked at one by one: 3.0 beside terms of ±8 is far too much."""
+    """Every element is in a sum, also of the rows that are not looked at one by one: 3.0 beside terms of ±8 is far too
+    much.
+    """
     M, N, K = 70, 40, 256
     generator = torch.Generator().manual_seed(0)
     a, w = (torch.rand(rows, K, generator=generator).mul_(2).sub_(1).to(dtype) for rows in (M, N))

@@ -1,4 +1,6 @@
-"""Attention computed wrongly on purpose, by every kernel's arithmetic and mask: each is caught. Right ones on random operands: none is."""
+"""Attention computed wrongly on purpose, by every kernel's arithmetic and mask: each is caught. Right ones on random
+operands: none is.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +199,9 @@ def is_offered(kernel, shape):
 
 
 def given(output, kernel, built):
-    """Return what a kernel that computes `output` returns: in its format, divided by the scale that its users multiply with."""
+    """Return what a kernel that computes `output` returns: in its format, divided by the scale that its users multiply
+    with.
+    """
     divisor = built.v.tensor_scale if kernel.o == "FP8_E4M3" else 1
     return (output / divisor).to(OUTPUT[kernel.o])
 

@@ -1,6 +1,7 @@
 """Products computed wrongly on purpose, in every format: each is caught. Right ones on random operands: none is.
 
-A wrong kernel is written on the codes and scales that a kernel holds, so that formats whose kernels need a GPU are here too.
+A wrong kernel is written on the codes and scales that a kernel holds, so that formats whose kernels need a GPU are here
+too.
 """
 
 from __future__ import annotations
@@ -245,7 +246,9 @@ def test_every_wrong_kernel_is_caught_in_every_format(kernel):
 
 
 def random_operands(seed):
-    """Return operands of one of four distributions: uniform, normal, with outliers, and with rows of every magnitude."""
+    """Return operands of one of four distributions: uniform, normal, with outliers, and with rows of every
+    magnitude.
+    """
     generator = torch.Generator().manual_seed(seed)
     rows = (1, 3, 8, 24)[seed % 4]
     a, w = torch.randn(rows, 256, generator=generator), torch.randn(48, 256, generator=generator)

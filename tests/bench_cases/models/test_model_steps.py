@@ -177,7 +177,9 @@ def test_a_compiled_step_gives_the_same_logits_and_leaves_the_model_as_it_was(mo
 
 
 def test_each_compiled_case_is_one_graph_of_its_own_sizes_whatever_ran_before(model):
-    """With sizes that torch may make symbolic, three contexts gave two graphs: a time that depends on the cases before."""
+    """With sizes that torch may make symbolic, three contexts gave two graphs: a time that depends on the cases
+    before.
+    """
     graphs = []
 
     def backend(graph, inputs):

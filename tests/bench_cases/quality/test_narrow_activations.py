@@ -149,7 +149,9 @@ def test_narrow_activations_cost_more_than_weights_alone(small_llama, few_window
 
 @pytest.mark.parametrize(("has_vnni", "step_ratio"), [(True, 1), (False, 2)])
 def test_torchao_and_the_codecs_agree_on_both_operands(small_llama, few_windows, monkeypatch, has_vnni, step_ratio):
-    """On a CPU without VNNI torchao rounds to 7 bits: steps of twice the size, so four times the KL of the 8-bit codec."""
+    """On a CPU without VNNI torchao rounds to 7 bits: steps of twice the size, so four times the KL of the 8-bit
+    codec.
+    """
     monkeypatch.setattr("torchao.utils._cpu_is_vnni_supported", lambda: has_vnni)
     other, simulation = copy.deepcopy(small_llama), copy.deepcopy(small_llama)
     apply_quantization(other, "INT8.INT8")

@@ -17,8 +17,8 @@ from bench_cases.quantization.target import Target
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats.catalog import get_format
 
-# Largest relative logits error (Frobenius) of an untrained model of two layers. Bounds, not measurements: a wrong scale or
-# a swapped nibble gives about 1.4.
+# Largest relative logits error (Frobenius) of an untrained model of two layers. Bounds, not measurements: a wrong scale
+# or a swapped nibble gives about 1.4.
 LOGITS_ERROR = {
     "INT8": 0.03, "INT8.INT8": 0.06, "INT4": 0.30, "INT4.INT8": 0.30, "FP8": 0.08, "FP8.BF16": 0.08, "NVFP4": 0.30,
     "NVFP4.BF16": 0.30, "MXFP8": 0.12, "MXFP4": 0.45, "INT4.FP8": 0.30,

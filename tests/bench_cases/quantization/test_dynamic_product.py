@@ -215,7 +215,9 @@ def test_a_precision_is_one_format_or_two() -> None:
     ],
 )  # fmt: skip
 def test_the_exact_codecs_agree(key: str, options: dict) -> None:
-    """roofline_model.formats.codecs, in numpy: the same numbers, but for a tie that FP32 division puts on the other side."""
+    """roofline_model.formats.codecs, in numpy: the same numbers, but for a tie that FP32 division puts on the other
+    side.
+    """
     from roofline_model.formats.codecs.decode import round_trip
 
     values = matrix(32, 256, seed=5)

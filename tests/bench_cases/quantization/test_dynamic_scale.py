@@ -109,7 +109,9 @@ def test_the_least_squared_error_is_no_worse_than_the_other_modes(
 
 
 def test_clipping_pays_for_int4_with_gaussian_data() -> None:
-    """The best threshold of 4-bit integers lies well inside the maximum (for Gaussians near 2.6 sigma of more than 4)."""
+    """The best threshold of 4-bit integers lies well inside the maximum (for Gaussians near 2.6 sigma of more than
+    4).
+    """
     values = torch.randn(1, 20000, generator=torch.Generator().manual_seed(0))
     limit = float(thresholds(values, "mse_optimal", "per_tensor", "INT4"))
     assert 2.2 < limit < 3.0 < float(values.abs().max())

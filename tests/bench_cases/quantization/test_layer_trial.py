@@ -1,4 +1,6 @@
-"""A layer that cannot run, is not finite or is another weight after quantising is kept with the reason; bad input is one line."""
+"""A layer that cannot run, is not finite or is another weight after quantising is kept with the reason; bad input is
+one line.
+"""
 
 from __future__ import annotations
 

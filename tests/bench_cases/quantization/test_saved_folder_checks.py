@@ -1,4 +1,6 @@
-"""A folder is written wholly or not at all; a damaged or foreign one is refused in one line, the caller's model untouched."""
+"""A folder is written wholly or not at all; a damaged or foreign one is refused in one line, the caller's model
+untouched.
+"""
 
 from __future__ import annotations
 

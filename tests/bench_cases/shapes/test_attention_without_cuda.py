@@ -1,4 +1,6 @@
-"""What can be shown of the CUDA attention kernels on a machine without one: masks, scales, and that torch takes the call."""
+"""What can be shown of the CUDA attention kernels on a machine without one: masks, scales, and that torch takes the
+call.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_the_block_mask_and_the_call_of_flex_are_right(monkeypatch, name, kernel
 
 @pytest.mark.parametrize("name", ["decode", "causal"])
 def test_flex_in_fp8_gets_the_scales_as_constants_and_its_result_means_attention(monkeypatch, name):
-    """The plain form does not multiply in FP8: a float64 product of the codes with the constant that the kernel gets."""
+    """The plain form does not multiply in FP8: a float64 product of the codes with the constant that the kernel
+    gets.
+    """
 
     def exact(q, k, v, *, block_mask, scale, enable_gqa):
         output = torch.nn.functional.scaled_dot_product_attention(

@@ -1,4 +1,6 @@
-"""A worker calls the tests by the names pytest's own process gives them, whatever paths the arguments hold; each pass draws its own noise."""
+"""A worker calls the tests by the names pytest's own process gives them, whatever paths the arguments hold; each pass
+draws its own noise.
+"""
 
 from __future__ import annotations
 

@@ -325,7 +325,10 @@ def test_libraries_are_listed_where_they_are_installed(monkeypatch):
 
 
 def test_math_libraries_are_told_by_a_loaded_torch_only(monkeypatch):
-    text = "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product\n - Intel(R) MKL-DNN v3.12.0 (Git\n BLAS_INFO=mkl, x"
+    text = (
+        "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product\n - Intel(R) MKL-DNN v3.12.0 (Git\n BLAS_INFO=mkl, "
+        "x"
+    )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__config__=SimpleNamespace(show=lambda: text)))
     assert environment._loaded_blas() == "BLAS mkl, MKL 2024.2-Product, oneDNN 3.12.0"
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())

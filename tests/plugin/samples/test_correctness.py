@@ -107,7 +107,9 @@ EXACT = A.astype(np.float64) @ B.astype(np.float64).T
 @pytest.mark.parametrize("tolerance", [None, 1e-2], ids=["of the format", "given"])
 @pytest.mark.parametrize("place", [(0, 0), (17, 40), (63, 63)])
 def test_a_single_number_off_by_three_is_caught(tolerance, place):
-    """‖error‖ / ‖reference‖ is 0.002 here, and the typical number 22: a given tolerance of 0.01 leaves any number 1.6."""
+    """‖error‖ / ‖reference‖ is 0.002 here, and the typical number 22: a given tolerance of 0.01 leaves any number
+    1.6.
+    """
     wrong = A @ B.T
     wrong[place] += 3.0
     assert relative_error(wrong, EXACT) < 1e-2

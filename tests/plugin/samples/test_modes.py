@@ -1,4 +1,6 @@
-"""Cold, flushed, warm, graph, burst and sustained: what each mode does to the calls, on a clock that is told what to say."""
+"""Cold, flushed, warm, graph, burst and sustained: what each mode does to the calls, on a clock that is told what to
+say.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a simulated device is like is not a part of the method: runs of two devices may be compared, a replayed one with its like only."""
+"""What a simulated device is like is not a part of the method: runs of two devices may be compared, a replayed one with
+its like only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Modes, throttling and energy on the simulated device, from a test function to the database: known truth, known answers."""
+"""Modes, throttling and energy on the simulated device, from a test function to the database: known truth, known
+answers.
+"""
 
 from __future__ import annotations
 

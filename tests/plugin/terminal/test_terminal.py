@@ -307,7 +307,8 @@ def test_quarantine_is_explained_once_with_what_to_do():
     records = [record(kernel=f"k{i}", median_s=70e-6, flags=("quarantined",) if i < 3 else ()) for i in range(42)]
     lines = flag_lines(records, [canary(410e-6, False), canary(1.312e-3)], width=120)
     assert lines[0].text.startswith(
-        "3 of 42 cases are quarantined: the canary kernel (gemv-bf16-4096x4096) was slow in 1 of 2 readings, up to 1.31 ms, 3.2×"
+        "3 of 42 cases are quarantined: the canary kernel (gemv-bf16-4096x4096) was slow in 1 of 2 readings, up to "
+        "1.31 ms, 3.2×"
     )
     assert "run them again" in text(lines)
     assert text(lines).count("quarantined") == 1

@@ -1,4 +1,6 @@
-"""The expected time in the terminal's table: beside the ideal one, first to leave a narrow screen, judged in one line."""
+"""The expected time in the terminal's table: beside the ideal one, first to leave a narrow screen, judged in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,10 @@ def test_one_line_says_how_far_the_predictions_were_off():
     slow = record()
     ideal_s, expected_s = slow.ideal.time_s, slow.expected.time_s
     shown = lines([record(median_s=2 * expected_s), record(median_s=2 * expected_s, kernel="other")])
-    wanted = f"median |error| of the ideal {(1 - ideal_s / (2 * expected_s)) * 100:.1f} %, of the expected time 50.0 % (2 cases)"
+    wanted = (
+        f"median |error| of the ideal {(1 - ideal_s / (2 * expected_s)) * 100:.1f} %, of the expected time 50.0 % (2 "
+        "cases)"
+    )
     assert any(wanted in line for line in shown)
 
 

@@ -1,4 +1,6 @@
-"""The runner with the CUDA timers on a simulated device: every mode and cache state, and a graph that lost its kernel."""
+"""The runner with the CUDA timers on a simulated device: every mode and cache state, and a graph that lost its
+kernel.
+"""
 
 from __future__ import annotations
 

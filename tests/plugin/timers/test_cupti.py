@@ -1,4 +1,6 @@
-"""Kernel attribution: the arithmetic of intervals, and the dealings with CUPTI on a fake that answers as the real one."""
+"""Kernel attribution: the arithmetic of intervals, and the dealings with CUPTI on a fake that answers as the real
+one.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,10 @@ def test_a_torch_without_cuda_is_left_alone(monkeypatch):
 
 
 def test_torch_is_never_imported():
-    code = "import sys; from plugin.timers.profiler import case_range\nwith case_range('x'): pass\nprint('torch' in sys.modules)"
+    code = (
+        "import sys; from plugin.timers.profiler import case_range\nwith case_range('x'): pass\nprint('torch' in "
+        "sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -1,4 +1,6 @@
-"""What the CUDA files ask of torch exists in the installed torch under these names, GPU or not; the fakes offer no more."""
+"""What the CUDA files ask of torch exists in the installed torch under these names, GPU or not; the fakes offer no
+more.
+"""
 
 from __future__ import annotations
 

@@ -173,7 +173,9 @@ def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
 
 
 def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
-    """A chip with expected times: its own model ranks what was not run; ideals stay beside, and are compared with ideals."""
+    """A chip with expected times: its own model ranks what was not run; ideals stay beside, and are compared with
+    ideals.
+    """
     chip = get_hardware("h100-sxm")
     baseline = make.record(DECODE, "FP16", "FP16", "matmul", 20e-6, device=chip)
     likely = predict_expected(gemm(*DECODE, a="FP16"), chip)

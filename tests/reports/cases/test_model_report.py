@@ -1,4 +1,6 @@
-"""Whole models in the report: a section of their own, true roofs, no advice meant for products, names people read, escaped."""
+"""Whole models in the report: a section of their own, true roofs, no advice meant for products, names people read,
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,8 @@ def test_nobody_reads_raw_names(page):
 def test_headlines_say_expected_before_ideal(view):
     decode, prefill = view.headlines
     assert re.match(
-        r"seeded-llama-156m, decode, batch 1, 128 tokens: INT4 \(W4A16\) · torchao expected [\d.]+× BF16 \(ideal [\d.]+×\), measured 2.5×\.",
+        r"seeded-llama-156m, decode, batch 1, 128 tokens: INT4 \(W4A16\) · torchao expected [\d.]+× BF16 \(ideal "
+        r"[\d.]+×\), measured 2.5×\.",
         decode,
     )
     assert "BF16 · transformers stays fastest" in prefill

@@ -115,7 +115,9 @@ def test_the_legend_calls_nothing_best_that_others_are_level_with(make):
 
 
 def label_boxes(figure):
-    """Every label inside the axes as a polygon in their pixels: turned ones by their own angle, the callout with its frame."""
+    """Every label inside the axes as a polygon in their pixels: turned ones by their own angle, the callout with its
+    frame.
+    """
     import math
 
     from matplotlib.text import Text
@@ -223,10 +225,18 @@ def test_formulas_and_control_characters_in_labels_are_text(make):
 
 
 def test_drawing_leaves_pyplot_alone():
-    code = "import sys, reports.figures.matplotlib_drawer, reports.figures.plotly_drawer, reports.view.views, reports.page.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in sys.modules])"
+    code = (
+        "import sys, reports.figures.matplotlib_drawer, reports.figures.plotly_drawer, reports.view.views, "
+        "reports.page.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in "
+        "sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    code = "import sys; from reports.view.roofline_view import RooflineView as V; from reports.figures.roofline import roofline_figure as f; from reports.figures.matplotlib_drawer import draw_figure as d; d(f(V('k', 't', 's', None, '', (), (), (), None, 1e9, 'GFLOP/s', ()))); print('matplotlib.pyplot' in sys.modules)"
+    code = (
+        "import sys; from reports.view.roofline_view import RooflineView as V; from reports.figures.roofline import "
+        "roofline_figure as f; from reports.figures.matplotlib_drawer import draw_figure as d; d(f(V('k', 't', 's', "
+        "None, '', (), (), (), None, 1e9, 'GFLOP/s', ()))); print('matplotlib.pyplot' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

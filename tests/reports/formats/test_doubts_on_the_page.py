@@ -50,7 +50,8 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     (chip,) = doubtful.chips
     (one,) = chip.recommendations
     assert shape_summary(one) == (
-        "INT4 (W4A16) · tinygemm: measured 1 ms, about 2.0× BF16; the baseline's time is doubtful (noisy): measure it again"
+        "INT4 (W4A16) · tinygemm: measured 1 ms, about 2.0× BF16; the baseline's time is doubtful (noisy): measure it "
+        "again"
     )
     (matrix,) = entries_and_matrices(chip.shapes, chip.recommendations)[1]
     marks = {

@@ -33,7 +33,9 @@ def browser():
 
 
 class Watched:
-    """A page that is open, with what it must not do: a word on the console, errors, dialogs, requests to anywhere else."""
+    """A page that is open, with what it must not do: a word on the console, errors, dialogs, requests to anywhere
+    else.
+    """
 
     def __init__(
         self, browser, path: Path, *, width: int = 1280, wait: bool = True, init: str = "", **context: object

@@ -1,4 +1,6 @@
-"""What the figures of time get: parts that add up to the measured time, and intervals with the readings a page has room for."""
+"""What the figures of time get: parts that add up to the measured time, and intervals with the readings a page has room
+for.
+"""
 
 from __future__ import annotations
 

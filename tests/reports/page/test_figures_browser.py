@@ -80,7 +80,10 @@ def test_every_figure_is_drawn_without_anybody_scrolling(page):
 
 def test_each_case_has_a_dot_for_the_ideal_and_one_for_the_expected_time(page):
     plot = figure(page, "errors")
-    count = f"['ideal', 'expected'].map(name => {plot}.data.filter(one => one.name === name).reduce((sum, one) => sum + one.customdata.length, 0))"
+    count = (
+        f"['ideal', 'expected'].map(name => {plot}.data.filter(one => one.name === name).reduce((sum, one) => sum + "
+        "one.customdata.length, 0))"
+    )
     dots = page.evaluate(count)
     cases = page.locator(".live table.cases tbody tr td[data-column=error_expected_ratio][data-value]").count()
     assert dots == [cases, cases]
@@ -91,7 +94,10 @@ def test_each_case_has_a_dot_for_the_ideal_and_one_for_the_expected_time(page):
 
 def test_bars_add_up_to_the_measured_times_and_follow_sort_and_filter(page):
     plot = figure(page, "gaps")
-    sums = f"{plot}.data.filter(one => one.type === 'bar').reduce((all, one) => one.x.map((x, at) => x + (all[at] || 0)), [])"
+    sums = (
+        f"{plot}.data.filter(one => one.type === 'bar').reduce((all, one) => one.x.map((x, at) => x + (all[at] || 0)), "
+        "[])"
+    )
     shares = page.evaluate(sums)
     assert len(shares) == 13
     assert shares == pytest.approx([100.0] * 13, rel=1e-3)  # percent
@@ -124,7 +130,10 @@ def test_a_bar_of_a_group_is_as_long_as_its_cases_that_pass(make, open_page):
     plot = figure(page, "gaps")
     chosen(page, "Scale").select_option("time")
     chosen(page, "One bar per").select_option("1")
-    sums = f"{plot}.data.filter(one => one.type === 'bar').reduce((all, one) => one.x.map((x, at) => x + (all[at] || 0)), [])"
+    sums = (
+        f"{plot}.data.filter(one => one.type === 'bar').reduce((all, one) => one.x.map((x, at) => x + (all[at] || 0)), "
+        "[])"
+    )
     ideal = f"{plot}.data.find(one => one.name === 'ideal roof').x.reduce((sum, x) => sum + x, 0)"
     assert sorted(page.evaluate(sums)) == pytest.approx([4.0, 6.0], rel=1e-3)  # ms
     whole = page.evaluate(ideal)
@@ -177,7 +186,8 @@ def test_the_run_over_time_has_its_readings_its_steps_and_what_was_held_down(pag
     assert {one for one in lane if not one.startswith("url")} == set(inks)
     assert sum(one.startswith("url") for one in lane) == 1
     ground, stripes = page.evaluate(
-        f"[...{plot}.querySelectorAll('.patterns pattern > *')].map(one => one.getAttribute('stroke') || one.getAttribute('fill'))"
+        f"[...{plot}.querySelectorAll('.patterns pattern > *')].map(one => one.getAttribute('stroke') || "
+        "one.getAttribute('fill'))"
     )
     assert (ground, stripes) == (rgb(ACCENT.light), rgb(SURFACE.light))
     canaries = f"{plot}.data.filter(one => /canary/.test(one.name)).reduce((sum, one) => sum + one.x.length, 0)"

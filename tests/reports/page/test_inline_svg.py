@@ -18,7 +18,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def drawn():
-    """A figure with repeated markers, a clip, words that look like markup, and a line: its file, and as a part of a page."""
+    """A figure with repeated markers, a clip, words that look like markup, and a line: its file, and as a part of a
+    page.
+    """
     figure, axes = plt.subplots()
     axes.plot(range(12), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], "o-", color=format_colours(["BF16"])["BF16"].light)
     axes.set_title(HOSTILE)

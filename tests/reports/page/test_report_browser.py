@@ -165,7 +165,10 @@ def test_filters_hold_for_table_and_plot_and_are_undone(make, page):
     shown = numbers(page)
     assert 0 < len(shown) < len(every)
     assert page.locator(".shown").inner_text() == f"{len(shown)} of {len(every)} cases"
-    drawn = "document.querySelector('.figure.tall').data.filter(one => one.name.startsWith('measured ')).reduce((sum, one) => sum + one.customdata.length, 0)"
+    drawn = (
+        "document.querySelector('.figure.tall').data.filter(one => one.name.startsWith('measured ')).reduce((sum, one) "
+        "=> sum + one.customdata.length, 0)"
+    )
     assert page.evaluate(drawn) == len(shown)
     page.locator(".pill[data-value=graph], .pill[data-value='cold, graph']").first.click()
     assert len(numbers(page)) == 1
@@ -215,7 +218,8 @@ def test_the_theme_changes_page_and_plot(page):
     page.get_by_role("radio", name="Auto").check(force=True)
     assert (
         page.evaluate(
-            "[getComputedStyle(document.body).backgroundColor, document.querySelector('.figure.tall').layout.font.color]"
+            "[getComputedStyle(document.body).backgroundColor, "
+            "document.querySelector('.figure.tall').layout.font.color]"
         )
         == before
     )
@@ -230,7 +234,8 @@ def test_everything_can_be_reached_by_keyboard(page):
             page.keyboard.press("Enter")
         reached |= set(
             page.evaluate(
-                "[document.activeElement.tagName, ...document.activeElement.classList, document.activeElement.type || '']"
+                "[document.activeElement.tagName, ...document.activeElement.classList, document.activeElement.type || "
+                "'']"
             )
         )
     assert {"radio", "pill", "SUMMARY"} <= reached
@@ -294,7 +299,10 @@ def test_paper_gets_the_static_page(page):
     page.emulate_media(media="screen")
 
 
-HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=2></script>\"'&amp;\u202egnirts\u2028%{x} =1+1 $x$"
+HOSTILE = (
+    "<script>window.hacked=1</script><img src=x onerror=window.hacked=2></script>\"'&amp;\u202egnirts\u2028%{x} =1+1 "
+    "$x$"
+)
 
 
 def test_hostile_names_are_text_on_a_phone(make, open_page):
@@ -333,7 +341,8 @@ def test_hostile_names_are_text_on_a_phone(make, open_page):
     page.locator(".live .open").first.click()
     assert watched.faults == []
     assert page.evaluate(
-        "[window.hacked ?? null, document.images.length, document.querySelectorAll('script').length, document.querySelectorAll('.live b').length]"
+        "[window.hacked ?? null, document.images.length, document.querySelectorAll('script').length, "
+        "document.querySelectorAll('.live b').length]"
     ) == [None, 0, 3, 0]
     text = page.locator(".live table.cases").inner_text()
     assert "<script>" in text
@@ -348,8 +357,14 @@ def test_hostile_names_are_text_on_a_phone(make, open_page):
 
 def test_many_points_are_drawn_by_webgl_and_without_it_as_shapes(make, open_page, monkeypatch):
     monkeypatch.setattr(page_data_module, "SVG_LIMIT_COUNT", 10)
-    kinds = "[...new Set(document.querySelector('.figure.tall').data.filter(one => /^(measured|predicted) /.test(one.name)).map(one => one.type))].sort()"
-    none = "const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = function(kind, ...rest) { return /webgl/.test(kind) ? null : get.call(this, kind, ...rest); };"
+    kinds = (
+        "[...new Set(document.querySelector('.figure.tall').data.filter(one => /^(measured|predicted) "
+        "/.test(one.name)).map(one => one.type))].sort()"
+    )
+    none = (
+        "const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = function(kind, "
+        "...rest) { return /webgl/.test(kind) ? null : get.call(this, kind, ...rest); };"
+    )
     for init, kind in (("", "scattergl"), (none, "scatter")):
         watched = open_page(make, make.gpu_records()[:14], make.GPU, name=f"many-{kind}", init=init)
         assert watched.page.evaluate(kinds) == [kind] or (

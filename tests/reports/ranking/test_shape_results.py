@@ -45,7 +45,8 @@ def test_a_narrow_format_that_loses_is_said_to_lose(make):
         make.record((512, 4096, 4096), "INT4", "BF16", "tinygemm", 100e-3, device=make.GPU),
     )
     assert result.verdict == (
-        "512x4096x4096: BF16 · matmul stays fastest, measured 10 ms; INT4 (W4A16) · tinygemm ideal 1.0× BF16, measured 0.1×"
+        "512x4096x4096: BF16 · matmul stays fastest, measured 10 ms; INT4 (W4A16) · tinygemm ideal 1.0× BF16, measured "
+        "0.1×"
     )
     assert result.measured_speedup == 1.0
 
@@ -84,9 +85,9 @@ def test_without_any_baseline_no_speedup_is_invented(make):
     )
     assert result.measured_speedup is None
     assert result.predicted_speedup is None
-    assert (
-        result.verdict
-        == "1x4096x4096: INT8 (W8A8) · int_mm is fastest, measured 1 ms, 2.0× INT4 (W4A16) · tinygemm; no 16-bit or FP32 kernel to compare with"
+    assert result.verdict == (
+        "1x4096x4096: INT8 (W8A8) · int_mm is fastest, measured 1 ms, 2.0× INT4 (W4A16) · tinygemm; no 16-bit or "
+        "FP32 kernel to compare with"
     )
 
 

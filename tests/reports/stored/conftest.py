@@ -70,7 +70,9 @@ def night(make: SimpleNamespace) -> Callable[..., Night]:
 
 @pytest.fixture(scope="session")
 def recommend(make: SimpleNamespace) -> Callable[..., object]:
-    """`recommend([run, run], **question)`: the answer of some runs. The choice may lose anything: the default limit has its own tests."""
+    """`recommend([run, run], **question)`: the answer of some runs. The choice may lose anything: the default limit has
+    its own tests.
+    """
     from reports.stored import StoredQuestion, recommend_from_runs
 
     def of(nights: list[Night], *, with_chip: bool = False, chips: tuple[object, ...] = (), **question: object):

@@ -1,4 +1,6 @@
-"""The speed-up of a stored row is of nights that measured both, or says that it is not; intervals are those of every table."""
+"""The speed-up of a stored row is of nights that measured both, or says that it is not; intervals are those of every
+table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is missing is said instead of breaking: empty, predicted only, one case, no baseline, mixed chips, hostile or foreign records."""
+"""What is missing is said instead of breaking: empty, predicted only, one case, no baseline, mixed chips, hostile or
+foreign records.
+"""
 
 from __future__ import annotations
 

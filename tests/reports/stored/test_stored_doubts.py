@@ -1,4 +1,6 @@
-"""What weakens an answer of stored runs is said: a doubtful baseline, a calibration on a busy machine, a run left out."""
+"""What weakens an answer of stored runs is said: a doubtful baseline, a calibration on a busy machine, a run left
+out.
+"""
 
 from __future__ import annotations
 
@@ -135,8 +137,10 @@ def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(night, r
     ]
     [note] = recommend(nights).notes
     assert note == (
-        "runs 00000002 second, 00000001 first are left out: not comparable with run 00000004 newest, measured by another method "
-        "(version 1 → 2) and on another machine or with other software (driver 580.95 → 590.12); `roofline diff` lists all"
+        "runs 00000002 second, 00000001 first are left out: not comparable with run 00000004 newest, measured by "
+        "another method "
+        "(version 1 → 2) and on another machine or with other software (driver 580.95 → 590.12); `roofline diff` lists "
+        "all"
     )
     assert recommend(nights[2:]).notes == ()
     # Used for one question, left out of another.
@@ -150,7 +154,17 @@ def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_wher
     older = night(1, TIMES, driver="570.1", flags=("contended",), label="older")
     same = night(4, TIMES, flags=("stolen",), label="same")
     assert recommend([quiet, newer, older, same]).notes == (
-        "run 00000004 same is left out: the hypervisor gave more than 2 % of the CPUs to other machines: times are too long (stolen)",
-        "run 00000003 newer is left out: other processes used more than 10 % of the CPUs: times are too long (contended)",
-        "run 00000001 older is left out: not comparable with run 00000002 quiet, on another machine or with other software (driver 570.1 → 580.95); `roofline diff` lists all; other processes used more than 10 % of the CPUs: times are too long (contended)",
+        (
+            "run 00000004 same is left out: the hypervisor gave more than 2 % of the CPUs to other machines: times are too "
+            "long (stolen)"
+        ),
+        (
+            "run 00000003 newer is left out: other processes used more than 10 % of the CPUs: times are too long "
+            "(contended)"
+        ),
+        (
+            "run 00000001 older is left out: not comparable with run 00000002 quiet, on another machine or with other "
+            "software (driver 570.1 → 580.95); `roofline diff` lists all; other processes used more than 10 % of the CPUs: "
+            "times are too long (contended)"
+        ),
     )

@@ -199,6 +199,6 @@ def test_a_faster_median_whose_interval_overlaps_is_told_and_not_taken(all_runs)
     assert list(summaries) == ["gemv 8x4096x4096"]
     assert summaries["gemv 8x4096x4096"].startswith("stay at BF16 · matmul: measured 2.013 ms")
     assert (
-        "; INT4 (W4A16) · int4pack may be faster, about 1.1× BF16 · matmul (1.0× to 1.3×), but their intervals overlap: measure both again"
-        in (summaries["gemv 8x4096x4096"])
+        "; INT4 (W4A16) · int4pack may be faster, about 1.1× BF16 · matmul (1.0× to 1.3×), but their intervals "
+        "overlap: measure both again" in (summaries["gemv 8x4096x4096"])
     )

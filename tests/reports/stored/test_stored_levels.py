@@ -1,4 +1,6 @@
-"""Which nights speak for a case: the newest comparable ones since the last step; stale, doubtful and failed ones are said."""
+"""Which nights speak for a case: the newest comparable ones since the last step; stale, doubtful and failed ones are
+said.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whole models: measured times, held memory and measured loss; the loss of a losses file or a claim where no run measured one."""
+"""Whole models: measured times, held memory and measured loss; the loss of a losses file or a claim where no run
+measured one.
+"""
 
 from __future__ import annotations
 

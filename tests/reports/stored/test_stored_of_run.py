@@ -1,4 +1,6 @@
-"""What all stored runs say of the questions of one run: when the section is there, what it asks, and how each form shows it."""
+"""What all stored runs say of the questions of one run: when the section is there, what it asks, and how each form
+shows it.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,10 @@ def test_an_answer_of_other_runs_alone_says_whose_and_why(make, night, tmp_path)
         for run, records in (quiet, busy):
             store.add_run(run, list(make.profiles(make.GPU).values()), records)
         assert recommend_for_run(store, busy[1]).notes == (
-            "these answers come from run 00000001, not from the run reported here, 00000002, which is left out: other processes used more than 10 % of the CPUs: times are too long (contended)",
+            (
+                "these answers come from run 00000001, not from the run reported here, 00000002, which is left out: other "
+                "processes used more than 10 % of the CPUs: times are too long (contended)"
+            ),
         )
         assert recommend_for_run(store, quiet[1]).notes[0].startswith("run 00000002 nightly is left out")
         store.add_run(later[0], list(make.profiles(make.GPU).values()), later[1])

@@ -1,4 +1,6 @@
-"""Ranking from stored runs: evidence first, level times decided by loss and memory, limits, confidence, evidence links."""
+"""Ranking from stored runs: evidence first, level times decided by loss and memory, limits, confidence, evidence
+links.
+"""
 
 from __future__ import annotations
 

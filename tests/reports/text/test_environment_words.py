@@ -1,4 +1,6 @@
-"""The environment in plain words: what is a size, a clock or a load reads like one, and everything else is left alone."""
+"""The environment in plain words: what is a size, a clock or a load reads like one, and everything else is left
+alone.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,10 @@ def test_no_format_beats_sixteen_bit(make):
         make.record((512, 64, 64), "INT8", "BF16", "int8pack", 9e-3),
     ]
     assert report_view(make.run(), records).headlines == (
-        "Prefill (gemm) at 512x64x64: BF16 · matmul stays fastest, measured 1 ms; INT8 (W8A16) · int8pack ideal 1.0× BF16, measured 0.11×.",
+        (
+            "Prefill (gemm) at 512x64x64: BF16 · matmul stays fastest, measured 1 ms; INT8 (W8A16) · int8pack ideal 1.0× "
+            "BF16, measured 0.11×."
+        ),
     )
 
 
@@ -232,7 +235,10 @@ def test_headlines_give_the_expected_speedup_before_the_ideal_one_where_every_sh
     )
     hollow = [replace(pair, status="predicted", measurement=None) for pair in pairs]
     assert headlines(make, *hollow) == (
-        "Decode (gemv): INT8 (W8A8) · k should win 2 of 2 shapes, expected 1.2× to 1.5× BF16 (ideal 2.0×), not measured.",
+        (
+            "Decode (gemv): INT8 (W8A8) · k should win 2 of 2 shapes, expected 1.2× to 1.5× BF16 (ideal 2.0×), not "
+            "measured."
+        ),
     )
     partly = [*pairs[:3], replace(pairs[3], predictions=pairs[3].predictions[:1])]
     assert "measured 2.0× BF16 (ideal 2.0×)" in headlines(make, *partly)[0]

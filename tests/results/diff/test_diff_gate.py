@@ -281,7 +281,8 @@ def test_a_list_is_read_and_expires(tmp_path):
     path = tmp_path / "quarantine.toml"
     key = runs.case(0).case_key
     path.write_text(
-        f'[[case]]\nmatch = "{key}"\nreason = "two states"\nuntil = 2026-11-21\n\n[[case]]\nmatch = "gemv *"\nreason = "old"\nuntil = 2026-11-20\n'
+        f'[[case]]\nmatch = "{key}"\nreason = "two states"\nuntil = 2026-11-21\n\n[[case]]\nmatch = "gemv *"\nreason = '
+        '"old"\nuntil = 2026-11-20\n'
     )
     listed = load_quarantine(path, TODAY)
     assert listed.reason_of("anything", key) == "two states"

@@ -99,7 +99,8 @@ def test_three_against_three_are_enough(before, after):
 
 
 def test_heavy_tails_of_single_processes_are_no_regressions():
-    # Student-t(3) noise, five processes against one, nothing changed: 41 % of such suites had a SLOWER without the rule above.
+    # Student-t(3) noise, five processes against one, nothing changed: 41 % of such suites had a SLOWER without the rule
+    # above.
     rng = np.random.default_rng(5)
     for _ in range(10):
         sides = [runs.side(0.01 * rng.standard_t(3, (120, count)), label=str(count)) for count in (5, 1)]

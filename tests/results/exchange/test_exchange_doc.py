@@ -33,5 +33,8 @@ def test_the_frame_of_the_page(
 
 
 def test_the_limits_of_the_page() -> None:
-    sizes = f"{MAX_JSON_BYTES // 10**9} GB, other JSON {MAX_FOREIGN_JSON_BYTES // 10**6} MB, a table {MAX_TABLE_BYTES // 10**6} MB"
+    sizes = (
+        f"{MAX_JSON_BYTES // 10**9} GB, other JSON {MAX_FOREIGN_JSON_BYTES // 10**6} MB, a table "
+        f"{MAX_TABLE_BYTES // 10**6} MB"
+    )
     assert f"may take {sizes}" in " ".join(PAGE.split())

@@ -1,4 +1,6 @@
-"""What `results` offers to Python: every name is there, importing it costs nothing, and the example of the page runs."""
+"""What `results` offers to Python: every name is there, importing it costs nothing, and the example of the page
+runs.
+"""
 
 from __future__ import annotations
 

@@ -85,7 +85,8 @@ def share_and_width(
 ) -> tuple[float, float]:
     """Return the share of A/A pairs that agree, and the median half width over the standard deviation of the estimate.
 
-    `spread`: of the logarithm of the cases' own standard deviations; `shared`: part of the variance all cases have in common.
+    `spread`: of the logarithm of the cases' own standard deviations; `shared`: part of the variance all cases have in
+    common.
     """
     rng = np.random.default_rng([processes, cases, int(10 * spread), int(10 * shared), len(noise)])
     sds = 0.03 * np.exp(spread * rng.standard_normal(cases))
@@ -187,7 +188,10 @@ def test_one_process_without_a_floor_says_so_and_loads_no_scipy():
     assert interval.half_width_ratio is None
     assert total_text(interval) == "one process"
     assert agree(interval, interval) is None
-    program = "import sys, results.statistics.replication as r; r.total_intervals([]); print('scipy' in sys.modules, 'numpy' in sys.modules)"
+    program = (
+        "import sys, results.statistics.replication as r; r.total_intervals([]); print('scipy' in sys.modules, 'numpy' "
+        "in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 

@@ -249,7 +249,10 @@ def test_every_column_says_what_it_holds() -> None:
 def test_opening_an_up_to_date_database_imports_no_alembic(tmp_path: Path) -> None:
     path = tmp_path / "results.db"
     open_store(path).close()
-    code = f"import sys; from results import open_store; open_store({str(path)!r}).close(); print('alembic' in sys.modules)"
+    code = (
+        f"import sys; from results import open_store; open_store({str(path)!r}).close(); print('alembic' in "
+        "sys.modules)"
+    )
     root = Path(results.__file__).parents[1]
     process = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert process.stdout == "False\n"

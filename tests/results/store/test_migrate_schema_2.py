@@ -1,4 +1,6 @@
-"""From schema 1 to 2: a real database of version 1, on SQLite and on PostgreSQL, loses nothing and works like a new one."""
+"""From schema 1 to 2: a real database of version 1, on SQLite and on PostgreSQL, loses nothing and works like a new
+one.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,10 @@ def test_an_upgrade_that_fails_at_its_last_table_changes_nothing(version_1: str 
     ("query", "index"),
     [
         (
-            "SELECT time_s FROM canary WHERE class_hash = '' AND kernel = '' AND is_slow IS 0 ORDER BY created_at DESC, id DESC",
+            (
+                "SELECT time_s FROM canary WHERE class_hash = '' AND kernel = '' AND is_slow IS 0 ORDER BY created_at "
+                "DESC, id DESC"
+            ),
             "ix_canary_class_hash_kernel_is_slow_created_at",
         ),
         ("SELECT * FROM canary WHERE run_id = '' ORDER BY id", "canary_"),

@@ -351,7 +351,8 @@ def test_a_file_for_another_database_or_in_use_is_left_alone(
 
 def test_the_file_of_a_killed_writer_is_free(tmp_path: Path, store: ResultStore) -> None:
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom results.store.delivery.spool import Spool\nfrom results.store.delivery.spool import Change\n"
+        "import sys, time\nfrom pathlib import Path\nfrom results.store.delivery.spool import Spool\nfrom "
+        "results.store.delivery.spool import Change\n"
         "from results.records.records import RunInfo\n"
         "run = RunInfo('a' * 32, '2026-03-01T10:00:00')\nspool = Spool(Path(sys.argv[1]), sys.argv[2])\n"
         "spool.add(Change(run.run_id, run))\nprint('kept', flush=True)\ntime.sleep(60)\n"

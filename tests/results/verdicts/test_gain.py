@@ -1,4 +1,6 @@
-"""A measured speed-up is told no finer than both of its times bear: ends of its interval, `about`, and which time is in doubt."""
+"""A measured speed-up is told no finer than both of its times bear: ends of its interval, `about`, and which time is in
+doubt.
+"""
 
 from __future__ import annotations
 

@@ -166,7 +166,8 @@ def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_
     )
     assert judged.is_level
     assert verdict_text(judged) == (
-        "BF16 · matmul stays fastest, measured 100 µs, tied with FP16 · matmul; INT8 (W8A8) · int_mm ideal 2.0× BF16, measured 0.5×"
+        "BF16 · matmul stays fastest, measured 100 µs, tied with FP16 · matmul; INT8 (W8A8) · int_mm ideal 2.0× BF16, "
+        "measured 0.5×"
     )
 
 
@@ -286,7 +287,8 @@ def test_an_emulated_kernel_never_wins_by_prediction(marked):
     verdict = judge([record("BF16"), emulated])
     assert (verdict.best.precision, verdict.is_win) == ("BF16", False)
     assert verdict_text(verdict) == (
-        f"BF16 · matmul stays fastest, ideal 33.57 µs; FP8 (W8A8) · {marked['kernel']} is emulated, and its prediction leaves out what that costs"
+        f"BF16 · matmul stays fastest, ideal 33.57 µs; FP8 (W8A8) · {marked['kernel']} is emulated, and its prediction "
+        "leaves out what that costs"
     )
     assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.kernel == "int_mm"
     alone = judge([emulated])

@@ -29,7 +29,8 @@ def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
     assert verdict_text(verdict) == "INT4 (W4A16) · tinygemm expected 2.6× BF16 (ideal 4.0×), measured 2.3×"
     level = expecting(record("INT4", "BF16", "tinygemm", 46e-6), 16e-6)
     assert sentence(wide, level) == (
-        "INT4 (W4A16) · tinygemm is tied with BF16 · matmul: expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"
+        "INT4 (W4A16) · tinygemm is tied with BF16 · matmul: expected 2.6× (ideal 4.0×), measured 1.0× within the "
+        "intervals"
     )
     # One side without an expected time: the ideal one is all there is.
     assert (
@@ -57,7 +58,8 @@ def test_what_was_not_measured_is_ranked_by_expected_times_where_all_have_one():
     ]
     assert sentence(wide, slow, quick) == "INT4 (W4A16) · tinygemm expected 1.6× BF16 (ideal 4.0×), not measured"
     assert sentence(wide, slow) == (
-        "BF16 · matmul stays fastest, expected 40 µs; INT8 (W8A8) · matmul expected 0.67× BF16 (ideal 2.0×), not measured"
+        "BF16 · matmul stays fastest, expected 40 µs; INT8 (W8A8) · matmul expected 0.67× BF16 (ideal 2.0×), not "
+        "measured"
     )
     assert (
         judge([wide, record("INT8")]).best.precision == "INT8 (W8A8)"

@@ -1,4 +1,6 @@
-"""`roofline db upgrade` and `db deliver`: what is old becomes readable, what waited is sent, nothing else is touched."""
+"""`roofline db upgrade` and `db deliver`: what is old becomes readable, what waited is sent, nothing else is
+touched.
+"""
 
 from __future__ import annotations
 

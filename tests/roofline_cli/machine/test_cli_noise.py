@@ -1,4 +1,6 @@
-"""`roofline doctor --noise`: what it runs, what it stores, what it says. pytest itself is played by a writer of records."""
+"""`roofline doctor --noise`: what it runs, what it stores, what it says. pytest itself is played by a writer of
+records.
+"""
 
 from __future__ import annotations
 

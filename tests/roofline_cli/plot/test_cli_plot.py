@@ -1,4 +1,6 @@
-"""`--plot` of `show` and `predict`: fits every width, no escapes into pipes, ASCII where the encoding asks for it, hostile names."""
+"""`--plot` of `show` and `predict`: fits every width, no escapes into pipes, ASCII where the encoding asks for it,
+hostile names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`roofline predict`: a format without a known kernel on the chip is said, in the terminal and in JSON, as the API says it."""
+"""`roofline predict`: a format without a known kernel on the chip is said, in the terminal and in JSON, as the API says
+it.
+"""
 
 from __future__ import annotations
 

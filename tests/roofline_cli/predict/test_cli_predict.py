@@ -270,7 +270,8 @@ def chip_file(path, *formats: str) -> str:
     path.write_text(
         'schema = 1\nkey = "mine"\nname = "Mine"\nkind = "custom"\n'
         '[memory]\nbandwidth = {value = 50, unit = "GB/s", status = "declared", source = "me"}\n'
-        f'[[peak]]\nformats = {list(formats)}\ndense = {{value = 4, unit = "TOP/s", status = "declared", source = "me"}}\n'
+        f'[[peak]]\nformats = {list(formats)}\ndense = {{value = 4, unit = "TOP/s", status = "declared", source = '
+        f'"me"}}\n'
     )
     return str(path)
 

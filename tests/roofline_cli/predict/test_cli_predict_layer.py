@@ -272,7 +272,8 @@ def test_user_formats_are_caches_and_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "_USER_FORMATS", {})
     file = tmp_path / "mine.toml"
     file.write_text(
-        '[Q4_K]\nkind = "int"\nelement_bits = 4\nscales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]\n'
+        '[Q4_K]\nkind = "int"\nelement_bits = 4\nscales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = '
+        "256}]\n"
     )
     for command in (DECODE, BLOCK):
         rows = read(*command, "--formats-file", str(file))["predictions"]

@@ -95,7 +95,8 @@ def test_operators_of_one_block_may_differ(tmp_path: Path) -> None:
     path = tmp_path / "each.toml"
     path.write_text(
         'schema = 1\nname = "each"\nkv_cache_precision = "FP8"\n'
-        'operator_precisions = { q_proj = "FP8", k_proj = "INT8", v_proj = "FP8", ffn_down = "INT4", qk_matmul = "FP8", sv_matmul = "FP8" }\n'
+        'operator_precisions = { q_proj = "FP8", k_proj = "INT8", v_proj = "FP8", ffn_down = "INT4", qk_matmul = '
+        '"FP8", sv_matmul = "FP8" }\n'
     )
     kernels = json.loads(run(*LLAMA, "--strategy", str(path), "--json").stdout)["predictions"][0]["kernels"]
     formats = {kernel["name"]: kernel["formats"] for kernel in kernels}

@@ -63,7 +63,8 @@ def test_the_parts_shown_add_up_and_each_is_explained(formats):
 def test_what_overlaps_is_shown_alone_too():
     text = roofline(*SHAPE, "--all").stdout
     tensor = next(row for row in parts_table(text) if row[0] == "tensor")
-    # 2·512·7168·4096 FLOPs at 118.8 TFLOP/s are 253 µs: no share of a joint time may be taken for the tensor pipe's own.
+    # 2·512·7168·4096 FLOPs at 118.8 TFLOP/s are 253 µs: no share of a joint time may be taken for the tensor pipe's
+    # own.
     assert float(tensor[1].split()[0]) > 253 > float(tensor[2])
     assert "run at the same time" in text
 

@@ -1,4 +1,6 @@
-"""`roofline demo`: it decodes once, measures by pytest, ranks what is stored and writes the report; pytest itself is a stand-in."""
+"""`roofline demo`: it decodes once, measures by pytest, ranks what is stored and writes the report; pytest itself is a
+stand-in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`roofline pipeline`: what it prints, its exit codes, its progress; the steps behind it are tested with the pipeline."""
+"""`roofline pipeline`: what it prints, its exit codes, its progress; the steps behind it are tested with the
+pipeline.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`roofline recommend --model`: readable at every width, the same figures in JSON, exit codes, one form or the other."""
+"""`roofline recommend --model`: readable at every width, the same figures in JSON, exit codes, one form or the
+other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`roofline recommend --stored`: readable at every width, the same figures in JSON, filters, exit codes, one form or the other."""
+"""`roofline recommend --stored`: readable at every width, the same figures in JSON, filters, exit codes, one form or
+the other.
+"""
 
 from __future__ import annotations
 

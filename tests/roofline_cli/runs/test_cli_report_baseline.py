@@ -205,7 +205,9 @@ def test_bad_input_is_one_line(database, tmp_path, arguments, words):
 
 
 def test_a_word_means_the_same_run_as_in_the_diff(database):
-    """`report --baseline latest~1` and `diff latest~1 latest` compare the same two runs; too far back names the run to take."""
+    """`report --baseline latest~1` and `diff latest~1 latest` compare the same two runs; too far back names the run to
+    take.
+    """
     with open_store(database, read_only=True) as store:
         newest, second = store.resolve_run("latest"), store.resolve_run("latest~1")
         comparison = compare_with_baseline(store, newest, "latest~1")

@@ -1,4 +1,6 @@
-"""`roofline report --format md|json|pdf-ready` and `--figures`: where it goes, what is said, and how it looks in a terminal."""
+"""`roofline report --format md|json|pdf-ready` and `--figures`: where it goes, what is said, and how it looks in a
+terminal.
+"""
 
 from __future__ import annotations
 

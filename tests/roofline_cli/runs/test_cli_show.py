@@ -222,7 +222,8 @@ def test_parts_are_found_whatever_the_case_and_each_must_match_something(databas
     result = runner.invoke(app, ["show", "latest", "tinygemm", "cutlass", "--db", database])
     assert result.exit_code == 2
     assert result.stderr.startswith(
-        "error: no case of run 0190cdcd has 'cutlass' in its operator, sizes or id; it has 4 cases, such as 1x4096x4096-"
+        "error: no case of run 0190cdcd has 'cutlass' in its operator, sizes or id; it has 4 cases, such as "
+        "1x4096x4096-"
     )
     assert "`roofline show 0190cdcd` lists them" in result.stderr
 

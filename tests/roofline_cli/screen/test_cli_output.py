@@ -1,4 +1,6 @@
-"""Files the commands write and read: a database is never overwritten, a failed write is one line, a pipe is refused at once."""
+"""Files the commands write and read: a database is never overwritten, a failed write is one line, a pipe is refused at
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`roofline serve`: starts, says where, answers, ends with Ctrl-C; refuses what would be open to others or cannot be."""
+"""`roofline serve`: starts, says where, answers, ends with Ctrl-C; refuses what would be open to others or cannot
+be.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_it_serves_until_it_is_interrupted(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_open_answers_do_not_keep_it_and_nothing_is_printed(tmp_path, capfd, number):
-    """A watched sensor that sleeps, a body that never comes, a thread that computes: the end is quick, in order and quiet."""
+    """A watched sensor that sleeps, a body that never comes, a thread that computes: the end is quick, in order and
+    quiet.
+    """
     from explorer_page import FakeGpu
 
     from reports.api.http.app import create_app

@@ -244,7 +244,8 @@ def test_version_starts_without_anything_heavy():
         "import sys; sys.argv = ['roofline', '--version']\n"
         "from roofline_cli.main import run\n"
         "try:\n    run()\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
-        "heavy = {'numpy', 'sqlalchemy', 'torch', 'rich', 'pandas', 'matplotlib', 'alembic', 'ml_dtypes', 'pytest', 'pynvml'}\n"
+        "heavy = {'numpy', 'sqlalchemy', 'torch', 'rich', 'pandas', 'matplotlib', 'alembic', 'ml_dtypes', 'pytest', "
+        "'pynvml'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     result = subprocess.run(

@@ -1,4 +1,6 @@
-"""Help and usage errors at any width: no sentence of a command is cut, a question keeps its mark, tables stay inside."""
+"""Help and usage errors at any width: no sentence of a command is cut, a question keeps its mark, tables stay
+inside.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ctrl-C at any moment ends `roofline` with one calm line and exit code 130: during imports, in callbacks, at its end."""
+"""Ctrl-C at any moment ends `roofline` with one calm line and exit code 130: during imports, in callbacks, at its
+end.
+"""
 
 from __future__ import annotations
 

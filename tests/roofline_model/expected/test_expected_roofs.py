@@ -1,4 +1,6 @@
-"""No part of an expected time is negative or past its unit's roof: every chip, every format, decode, prefill and odd sizes."""
+"""No part of an expected time is negative or past its unit's roof: every chip, every format, decode, prefill and odd
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def test_what_a_library_saves_is_taken_from_what_follows_the_launch():
 
 
 def test_a_faster_library_is_no_negative_part():
-    """RTX 4090 in INT8: 1.37 ms of tensor pipe (801 TFLOP/s, above the peak), and -0.19 ms of library before 2026-11-22."""
+    """RTX 4090 in INT8: 1.37 ms of tensor pipe (801 TFLOP/s, above the peak), and -0.19 ms of library before
+    2026-11-22.
+    """
     prediction = predict_expected(gemm(8192, 8192, 8192, a="INT8"), "rtx-4090")
     parts = dict(prediction.parts)
     assert parts["tensor"] == pytest.approx(2 * 8192**3 / get_hardware("rtx-4090").peak_flops_per_s("INT8"))

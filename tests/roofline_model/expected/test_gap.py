@@ -29,7 +29,8 @@ def test_a_memory_bound_kernel_by_hand():
     assert parts["launch"] == pytest.approx(5e-6)
     assert parts["widening"] == pytest.approx(4e-6)
     assert parts["supply"] == pytest.approx(6e-6)
-    # 101 µs overlap, of which the SMs bind 30⁴ / (30⁴ + 95⁴): 1 % of the 20 % that 0.95⁻⁴ adds, a quarter of it in time.
+    # 101 µs overlap, of which the SMs bind 30⁴ / (30⁴ + 95⁴): 1 % of the 20 % that 0.95⁻⁴ adds, a quarter of it in
+    # time.
     share = 30**4 / (30**4 + 95**4)
     assert parts["clock"] == pytest.approx(101e-6 * ((1 - share + share / 0.95**4) ** 0.25 - 1))
     assert parts["clock"] < 0.001 * 110e-6

@@ -1,4 +1,6 @@
-"""An expected time is of a kernel that exists: on a calibrated machine one that was timed, on a GPU one that a library has."""
+"""An expected time is of a kernel that exists: on a calibrated machine one that was timed, on a GPU one that a library
+has.
+"""
 
 from __future__ import annotations
 

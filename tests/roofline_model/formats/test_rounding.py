@@ -38,8 +38,9 @@ def test_the_multiplier_makes_false_alarms_as_rare_as_stated(count):
 @pytest.mark.parametrize("K", [64, 1024])
 @pytest.mark.parametrize("mean", [0.0, 0.5])
 def test_sums_in_sixteen_bits_spread_as_the_law_says(K, mean):
-    """Running sums of FP16, rounded one by one: their spread is below the law's, which takes every rounding for the largest,
-    and not far below. Terms of one sign (mean 0.5) have larger partial sums."""
+    """Running sums of FP16, rounded one by one: their spread is below the law's, which takes every rounding for the
+    largest, and not far below. Terms of one sign (mean 0.5) have larger partial sums.
+    """
     random = np.random.default_rng(K)
     terms = (random.standard_normal((4000, K)) + mean).astype(np.float16).astype(np.float64)
     running = np.zeros(len(terms), np.float16)

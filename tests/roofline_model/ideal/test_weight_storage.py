@@ -1,4 +1,6 @@
-"""One account of weight-only INT4: every way to ask for a pair moves the same bytes, and the expected time moves with them."""
+"""One account of weight-only INT4: every way to ask for a pair moves the same bytes, and the expected time moves with
+them.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ QUICK = ("qwen3-0.6b", "gemma-3-1b", "phi-2", "llama with biases")
 
 
 def counted_by_transformers(config: dict[str, Any]) -> int:
-    """Return the parameters of transformers' model of this config, tied ones once, DeepSeek's correction bias included."""
+    """Return the parameters of transformers' model of this config, tied ones once, DeepSeek's correction bias
+    included.
+    """
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     inner = config.get("text_config")

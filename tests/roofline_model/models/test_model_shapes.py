@@ -78,7 +78,8 @@ PUBLISHED_PARAMETERS = {
 
 # In G, rounded as the publisher does, with what the publisher counts.
 PUBLISHED_ROUNDED = [
-    # gpt-oss model card (arXiv 2508.10925), table 1: total and active parameters, the latter without the embedding table.
+    # gpt-oss model card (arXiv 2508.10925), table 1: total and active parameters, the latter without the embedding
+    # table.
     ("gpt-oss-20b", "total_count", 20.91, 2),
     ("gpt-oss-20b", "active_count", 3.61, 2),
     ("gpt-oss-120b", "total_count", 116.83, 2),
@@ -110,7 +111,8 @@ PUBLISHED_KV_BYTES = {
     "llama-3.1-405b": 516_096,
     # Original document 004: Llama-3 8B, 32K tokens, 4096 MB.
     "llama-3-8b": 4096 * 1024**2 // 32768,
-    # NVIDIA technical blog "Mastering LLM Techniques: Inference Optimization" (2023): Llama 2 7B, 4096 tokens, about 2 GB.
+    # NVIDIA technical blog "Mastering LLM Techniques: Inference Optimization" (2023): Llama 2 7B, 4096 tokens, about 2
+    # GB.
     "llama-2-7b": 2 * 1024**3 // 4096,
     # The vLLM paper (arXiv 2309.06180), §3: 800 KB per token of OPT-13B, whose 40 layers have the same 40 heads of 128.
     "llama-2-13b": 800 * 1024,

@@ -1,4 +1,6 @@
-"""Single matrices with formats of their own: products that split, casts that are shared, groups that are names for parts."""
+"""Single matrices with formats of their own: products that split, casts that are shared, groups that are names for
+parts.
+"""
 
 from __future__ import annotations
 

@@ -43,9 +43,11 @@ BEFORE = [
     ("gpt-oss-20b", "mixed", "0x1.7ff478eb5c8d5p-8", "0x1.afd7bd2882b41p-4", 14_673_879_168, "435e299581dbedf8"),
     ("gpt-oss-20b", "layerwise_gradient", "0x1.38420242484eap-7", "0x1.bed16f6fac256p-4", 25_810_539_648, "246414b456422865"),
 ]  # fmt: skip
-"""Model, plan, seconds of decode and prefill on b10 (batch 3, 1,024 tokens), bytes of the weights, digest of the kernels.
+"""Model, plan, seconds of decode and prefill on b10 (batch 3, 1,024 tokens), bytes of the weights, digest of the
+kernels.
 
-Computed on 2026-11-21 by commit d0d4e59, when query, key and value had one format, and gate, up and down."""
+Computed on 2026-11-21 by commit d0d4e59, when query, key and value had one format, and gate, up and down.
+"""
 
 
 def plan_of(label: str, shape: ModelShape) -> FormatPlan:

@@ -36,7 +36,8 @@ def test_the_parts_add_up_to_the_whole():
     assert list(by_name) == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
     assert sequence.time_s == pytest.approx(sum(by_name.values()))
     assert by_name["gate_proj"] == by_name["down_proj"] == 10e-6
-    # The reference GEMV moves 16384² and twice 16384 elements of 2 bytes in 8 µs; silu_mul three times 64 x 4096, and launches.
+    # The reference GEMV moves 16384² and twice 16384 elements of 2 bytes in 8 µs; silu_mul three times 64 x 4096, and
+    # launches.
     moved_s = 3 * 64 * 4096 / (16384**2 + 2 * 16384) * 8e-6
     assert by_name["silu_mul"] == pytest.approx(2e-6 + moved_s)
     assert sequence.low_s == pytest.approx(3 * 8e-6 + 0.8 * by_name["silu_mul"])

@@ -1,4 +1,6 @@
-"""The expected time of the experts' product: as smooth in the batch as the mean it stands for, and no faster than its bytes."""
+"""The expected time of the experts' product: as smooth in the batch as the mean it stands for, and no faster than its
+bytes.
+"""
 
 from __future__ import annotations
 

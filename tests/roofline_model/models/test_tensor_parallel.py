@@ -1,4 +1,6 @@
-"""Several devices: which heads each gets, the all-reduces as kernels with a latency, and figures of one device's share."""
+"""Several devices: which heads each gets, the all-reduces as kernels with a latency, and figures of one device's
+share.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def test_a_plan_without_a_kernel_and_one_of_unknown_loss_are_no_alternative():
     )
     assert has_code(ranking.option("FP8_E4M3").findings, "kernel-gap")
     assert ranking.choice.key == "INT4.BF16"
-    # FP8 operands have no kernel there, weight-only MXFP8 no published loss: what is left is 16 bit, which loses nothing.
+    # FP8 operands have no kernel there, weight-only MXFP8 no published loss: what is left is 16 bit, which loses
+    # nothing.
     assert [alternative.option.key for alternative in ranking.alternatives] == ["BF16"]
     assert ranking.alternatives[0].option.loss.source == "reference"
 

@@ -1,4 +1,6 @@
-"""What a plan is claimed to lose hangs on its formats, not on the strategies that were asked for or what they call themselves."""
+"""What a plan is claimed to lose hangs on its formats, not on the strategies that were asked for or what they call
+themselves.
+"""
 
 from __future__ import annotations
 

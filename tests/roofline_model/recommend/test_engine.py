@@ -1,4 +1,6 @@
-"""The engine's recommendation: computed for the chip and the context, limited by quality and memory, honest about sources."""
+"""The engine's recommendation: computed for the chip and the context, limited by quality and memory, honest about
+sources.
+"""
 
 from __future__ import annotations
 

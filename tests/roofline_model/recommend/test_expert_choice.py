@@ -1,4 +1,6 @@
-"""The whole-model answer is one that somebody who serves models would give: kernels that exist, certain times, stated losses."""
+"""The whole-model answer is one that somebody who serves models would give: kernels that exist, certain times, stated
+losses.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The recommendation for a whole model: figures of the predictions, ranking, limits, honesty about quality, the search."""
+"""The recommendation for a whole model: figures of the predictions, ranking, limits, honesty about quality, the
+search.
+"""
 
 from __future__ import annotations
 
@@ -240,7 +242,8 @@ def test_estimates_of_a_caller_replace_the_expected_times():
                 pytest.approx(2 * option.times.ideal.time_s),
             )
             assert (option.estimate.low_s, option.estimate.provenance) == (None, "measured-here")
-    # A lower bound cannot be held against measurements: of the plans with a known loss it stands last, although its number is smaller.
+    # A lower bound cannot be held against measurements: of the plans with a known loss it stands last, although its
+    # number is smaller.
     keys = [one.key for one in found.options if one.loss.pct is not None]
     assert keys[-1] == "FP8_E4M3"
     assert found.option("FP8_E4M3").estimate.time_s < found.baseline.estimate.time_s

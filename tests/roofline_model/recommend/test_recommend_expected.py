@@ -1,4 +1,6 @@
-"""The recommendation by expected times: the seam gives them, the ranking goes by them, and nothing is mixed in silence."""
+"""The recommendation by expected times: the seam gives them, the ranking goes by them, and nothing is mixed in
+silence.
+"""
 
 from __future__ import annotations
 

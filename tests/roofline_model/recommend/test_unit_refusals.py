@@ -1,4 +1,6 @@
-"""A plan is excluded for a unit that the chip has not, never for one that is slow: what a slow one costs is in its time."""
+"""A plan is excluded for a unit that the chip has not, never for one that is slow: what a slow one costs is in its
+time.
+"""
 
 from __future__ import annotations
 

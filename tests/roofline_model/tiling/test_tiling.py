@@ -1,4 +1,6 @@
-"""Tiles by hand: blocks, waves, tail, padding, L2 requests; occupancy against the limits of an SM; laws for any shape."""
+"""Tiles by hand: blocks, waves, tail, padding, L2 requests; occupancy against the limits of an SM; laws for any
+shape.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ def read(tmp_path, *rows):
 
 
 def test_published_decode_rates_of_gb10_lie_in_the_interval(tmp_path):
-    """llama.cpp benches/dgx-spark.md: Qwen2.5-7B Q8_0 29.3 tok/s; DandinPower/llama.cpp_bench: Qwen3-32B Q4_K_M, 18.40 GiB, 10.72 tok/s."""
+    """llama.cpp benches/dgx-spark.md: Qwen2.5-7B Q8_0 29.3 tok/s; DandinPower/llama.cpp_bench: Qwen3-32B Q4_K_M, 18.40
+    GiB, 10.72 tok/s.
+    """
     prediction = predict_table(
         read(
             tmp_path,

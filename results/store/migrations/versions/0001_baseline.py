@@ -1,4 +1,5 @@
-"""The first schema: run, process, environment, hardware_profile, case, method, record, measurement, prediction, telemetry.
+"""The first schema: run, process, environment, hardware_profile, case, method, record, measurement, prediction,
+telemetry.
 
 Schema 0001, after nothing. Spelled out, not taken from `results/store/schema.py`: that file moves on, this one stays.
 """

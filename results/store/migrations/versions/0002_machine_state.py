@@ -1,4 +1,5 @@
-"""Energy, machine state, attribution, canaries, noise floors; three columns of measurement, two of process, one of prediction.
+"""Energy, machine state, attribution, canaries, noise floors; three columns of measurement, two of process, one of
+prediction.
 
 Schema 0002, after 0001. Spelled out, not taken from `results/store/schema.py`: that file moves on, this one stays.
 

@@ -1,4 +1,5 @@
-"""The constants of the attention model: their names, ranges and priors, and a fitted set with its interval and evidence.
+"""The constants of the attention model: their names, ranges and priors, and a fitted set with its interval and
+evidence.
 
 Names end in `_16bit` or `_8bit` where a constant belongs to a width: of the arithmetic in prefill, of the cache in
 decode. µs and ns in names are meant; ratios and counts per clock have no dimension that a user needs.
@@ -41,8 +42,9 @@ _GRID = Grid(
     )
 )
 GRIDS: Mapping[str, Grid] = MappingProxyType({"prefill": _GRID, "decode": _GRID})
-"""Phase → knots, in log2: sequences × key/value heads, keys that a token may see, query heads of a group, head size. Chosen
-under cross-validation by site: without the head size of its own 0.5 points worse in prefill and decode alike."""
+"""Phase → knots, in log2: sequences × key/value heads, keys that a token may see, query heads of a group, head size.
+Chosen under cross-validation by site: without the head size of its own 0.5 points worse in prefill and decode alike.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +207,9 @@ class FittedAttention:
     phase: str
     values: Mapping[str, float]
     intervals: Mapping[str, tuple[float, float]]
-    """Regime → (low, high): 10 % and 90 % quantiles of measured over predicted, on rows that were not fitted. One for each
-    of `REGIMES`; one of `REGIMES` and `MIXES`, `floor-8bit`, goes before it for rows of those formats."""
+    """Regime → (low, high): 10 % and 90 % quantiles of measured over predicted, on rows that were not fitted. One for
+    each of `REGIMES`; one of `REGIMES` and `MIXES`, `floor-8bit`, goes before it for rows of those formats.
+    """
     evidence: Evidence
     provenance: str = "fitted"
     """fitted; transferred-sibling; transferred-family; transferred-class; measured-here."""
@@ -236,7 +239,8 @@ class FittedAttention:
         allowed = {*REGIMES, *(f"{regime}-{mix}" for regime in REGIMES for mix in MIXES)}
         if not set(REGIMES) <= set(self.intervals) <= allowed:
             raise InvalidValueError(
-                f"{self.phase} interval needs {', '.join(REGIMES)} and may have one of them for formats, as in floor-8bit"
+                f"{self.phase} interval needs {', '.join(REGIMES)} and may have one of them for formats, as in "
+                "floor-8bit"
             )
         for regime, (low, high) in self.intervals.items():
             if not 0 < low <= 1 <= high < math.inf:

@@ -150,8 +150,9 @@ def _stand_in(name: str, allowed: set[str]) -> str:
 
 
 MANY_SITES = 30
-"""From this many head counts and sizes on, the priors are weak: rows of one site are alike and count as few. (A100 decode, 350
-rows of 14 sites: 8.4 % on unseen sites with the priors, 9.3 % without.)"""
+"""From this many head counts and sizes on, the priors are weak: rows of one site are alike and count as few. (A100
+decode, 350 rows of 14 sites: 8.4 % on unseen sites with the priors, 9.3 % without.)
+"""
 WEAK_PRIOR = 1.0
 MANY_ROWS = 200
 """From this many rows on a set learns a library surface of its own; with fewer it keeps the one it begins at."""
@@ -310,7 +311,9 @@ def attention_start(
     is_generic: bool,
     lenders: tuple[FittedAttention, ...] | None = None,
 ) -> AttentionStart:
-    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `lenders` replace it."""
+    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `lenders` replace
+    it.
+    """
     joined = JoinedRows(groups)
     library = None
     if not is_generic:
@@ -356,7 +359,8 @@ def fitted_attention(
 def attention_left_out(
     start: AttentionStart, library: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
 ) -> tuple[FittedAttention, Positions, ExpectedTimes] | None:
-    """Return (constants, positions, times with interval) of a chip predicted by those of others; None where none may lend.
+    """Return (constants, positions, times with interval) of a chip predicted by those of others; None where none may
+    lend.
 
     Positions are those of the rows whose width the lenders have.
     """

@@ -1,4 +1,5 @@
-"""Attention constants for any chip: shipped with the package (`constants/attention-*.toml`), or transferred from other chips.
+"""Attention constants for any chip: shipped with the package (`constants/attention-*.toml`), or transferred from other
+chips.
 
 Transferred constants are of a sibling or a relative, rescaled, with a wider interval. Rules: attention study of
 2026-11-21, section 2.5. Ratios, floors and rates per clock are kept; what counts clocks goes with 1 / clock. A chip's
@@ -62,7 +63,10 @@ LAUNCH = "launch_us"
 _ASYNCHRONOUS = ("gmma", "gen")
 
 DOUBLE_EXP = {"efficiency_64": 1.22, "efficiency_128": 1.16, "efficiency_256": 1.10}
-"""sm103 computes twice as many exponentials per clock as sm100. Assumed: half of the softmax time is exp; not measured."""
+"""sm103 computes twice as many exponentials per clock as sm100.
+
+Assumed: half of the softmax time is exp; not measured.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,9 @@ def transferred(
 
 
 def _step(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> str:
-    """Return the step from a lender, a key of `DRIFT`; decode across families has one for each width (`class_steps`)."""
+    """Return the step from a lender, a key of `DRIFT`; decode across families has one for each width
+    (`class_steps`).
+    """
     if provenance == "transferred-class":
         return f"prefill-{'sync' if chip.rules.is_sync else 'async'}" if phase == "prefill" else "decode-other"
     is_sibling = provenance == "transferred-sibling" and transfer_step(chip, lender) == "sibling"

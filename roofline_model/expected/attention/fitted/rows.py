@@ -1,4 +1,6 @@
-"""The attention rows of a kernel table: groups that share a chip, a phase and formats, and several groups counted as one."""
+"""The attention rows of a kernel table: groups that share a chip, a phase and formats, and several groups counted as
+one.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     Positions = NDArray[np.intp]
 
 SHARED_PAGES = "trtllm 1.0.0"
-"""Its collector allocates a cache for K alone, which V shares: grouped decode reads half the bytes (the attention study, section 4)."""
+"""Its collector allocates a cache for K alone, which V shares: grouped decode reads half the bytes (the attention
+study, section 4).
+"""
 
 _SIZES = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim")
 
@@ -90,7 +94,9 @@ class AttentionRows:
         return self.at(index) if len(index) else None
 
     def expected(self, library: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
-        """Return the expected times; `library` replaces the shipped library. Raises `UnsupportedError` without constants."""
+        """Return the expected times; `library` replaces the shipped library. Raises `UnsupportedError` without
+        constants.
+        """
 
         if self.chip is None or self.problem:
             raise UnsupportedError(self.problem)
@@ -108,7 +114,9 @@ class AttentionRows:
         )
 
     def constants(self, library: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
-        """Return the constants of these rows, from `library` alone where it is given; raises `UnsupportedError` without any."""
+        """Return the constants of these rows, from `library` alone where it is given; raises `UnsupportedError` without
+        any.
+        """
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
@@ -137,7 +145,8 @@ def attention_row_groups(
         maths, phase = activation[i] or "BF16", phase_of(table, i)
         if query > keys and given_causal != 0 and phase == "prefill":
             problems[i] = (
-                f"row {table.line_numbers[i]}: q_len {query:.0f} is more than kv_len {keys:.0f}, which a causal mask does not "
+                f"row {table.line_numbers[i]}: q_len {query:.0f} is more than kv_len {keys:.0f}, which a causal mask "
+                "does not "
                 "allow; prefill is causal where the column is empty"
             )
             continue
@@ -193,7 +202,9 @@ def attention_row_groups(
 
 
 def spec_of(device: Device) -> AttentionChip:
-    """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
+    """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its
+    own.
+    """
 
     chip = AttentionChip.of(device)
     return fitted_numbers(

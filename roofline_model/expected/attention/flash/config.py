@@ -15,7 +15,9 @@ from roofline_model.operators.product import MAX_DIMENSION, check_dimension
 
 
 class FlashAttentionVersion(StrEnum):
-    """The four published FlashAttention kernels; `value` is the short name (`fa3`), which the seeds print in capitals."""
+    """The four published FlashAttention kernels; `value` is the short name (`fa3`), which the seeds print in
+    capitals.
+    """
 
     FA1 = "fa1"
     FA2 = "fa2"
@@ -32,7 +34,9 @@ VERSIONS_WITH_FP8 = (FlashAttentionVersion.FA3, FlashAttentionVersion.FA4)
 
 @dataclass(frozen=True, slots=True)
 class FlashAttentionConfig:
-    """Settings of one attention call. Raises `InvalidValueError` naming the field when the fields contradict each other."""
+    """Settings of one attention call. Raises `InvalidValueError` naming the field when the fields contradict each
+    other.
+    """
 
     version: FlashAttentionVersion = FlashAttentionVersion.FA2
     qkv_precision: str | None = None
@@ -80,13 +84,15 @@ class FlashAttentionConfig:
         query = self.query_format
         if query.key not in QUERY_FORMATS:
             raise InvalidValueError(
-                f"qkv_precision {query.key} is not an input format of FlashAttention; known: {', '.join(QUERY_FORMATS)}. "
+                f"qkv_precision {query.key} is not an input format of FlashAttention; known: "
+                f"{', '.join(QUERY_FORMATS)}. "
                 "A narrower cache is kv_cache_precision"
             )
         cache = self.cache_format
         if cache.element_bits > query.element_bits or (cache.element_bits == 16 and cache.key != query.key):
             raise InvalidValueError(
-                f"kv_cache_precision {cache.key} with qkv_precision {query.key}: a kernel widens a narrower cache, but takes "
+                f"kv_cache_precision {cache.key} with qkv_precision {query.key}: a kernel widens a narrower cache, but "
+                "takes "
                 "no wider or other 16-bit one; give both the same format"
             )
         if not self.use_native_fp8:
@@ -97,7 +103,8 @@ class FlashAttentionConfig:
             )
         if query.key not in FP8_FORMATS:
             raise InvalidValueError(
-                f"use_native_fp8 with qkv_precision {query.key}: FP8 products need FP8 inputs; set qkv_precision to FP8_E4M3"
+                f"use_native_fp8 with qkv_precision {query.key}: FP8 products need FP8 inputs; set qkv_precision to "
+                "FP8_E4M3"
             )
 
     @property
@@ -171,7 +178,8 @@ class AttentionShape:
         if (config.causal or config.window_size is not None) and self.query_count > self.kv_count:
             mask = "causal=True" if config.causal else f"window_size={config.window_size}"
             raise InvalidValueError(
-                f"seq_len_q {self.query_count} exceeds seq_len_kv {self.kv_count} with {mask}: seq_len_kv counts the new "
+                f"seq_len_q {self.query_count} exceeds seq_len_kv {self.kv_count} with {mask}: seq_len_kv counts the "
+                "new "
                 "tokens, too"
             )
 

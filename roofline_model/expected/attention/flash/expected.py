@@ -37,13 +37,14 @@ CALL_RATIO: Mapping[tuple[str, str], Mapping[str, tuple[Pair, Pair]]] = MappingP
         ("flashinfer", "fa2"): {"decode": ((0.94, 2.35), (0.30, 1.30)), "prefill": ((0.99, 2.42), (0.77, 2.21))},
     }
 )
-"""(kernel, model) → phase → (low, high) factors of short calls and of the others: 10 % and 90 % quantiles of measured over
-model, the model's own time inside. 4,088 calls of the aiconfigurator tables (Apache-2.0, commit 095f58a51c4c), operands
-warm where they fit in the L2, the append to the cache inside where the engine calls it so:
+"""(kernel, model) → phase → (low, high) factors of short calls and of the others: 10 % and 90 % quantiles of measured
+over model, the model's own time inside. 4,088 calls of the aiconfigurator tables (Apache-2.0, commit 095f58a51c4c),
+operands warm where they fit in the L2, the append to the cache inside where the engine calls it so:
 
 fa2: 1,384 calls of vLLM 0.14 and 0.24 and SGLang 0.5.10 on A100, L40S and RTX PRO 6000 (medians 1.35 to 1.90);
 fa3: 1,301 of vLLM 0.24 and SGLang 0.5.14 on H100 (1.07 to 2.25);
-flashinfer: 1,403 of the same on L40S and RTX PRO 6000 (1.11 to 1.81). Any other pair has the widest of them."""
+flashinfer: 1,403 of the same on L40S and RTX PRO 6000 (1.11 to 1.81). Any other pair has the widest of them.
+"""
 
 _BINDING = {"memory": "dram", "shared": "sm"}
 

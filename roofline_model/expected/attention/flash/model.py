@@ -66,8 +66,10 @@ class FlashAttentionPrediction:
     bound: str = ""
     """The unit that takes longest alone: memory, tensor, exp (the whole softmax chain), shared or launch."""
     parts: tuple[tuple[str, float | None], ...] = ()
-    """Seconds of each unit alone: memory, tensor, shared, exp, vector, dequantize, tail (idle last wave, filling, price of
-    a mask), combine (launch of the second kernel of split keys), launch. They overlap, so they do not add up; None: not known."""
+    """Seconds of each unit alone: memory, tensor, shared, exp, vector, dequantize, tail (idle last wave, filling, price
+    of a mask), combine (launch of the second kernel of split keys), launch. They overlap, so they do not add up; None:
+    not known.
+    """
     flops: float | None = None
     """Useful FLOPs, 4·D for each (query, key) pair that mask and sparsity leave."""
     padded_flops: float | None = None
@@ -251,9 +253,10 @@ def compare_fa_versions(
 ) -> dict[str, FlashAttentionPrediction]:
     """Return every version's prediction by its short name (`fa1` … `fa4`), in order.
 
-    `seq_len_q` defaults to `seq_len` (self-attention of a prompt; 1 is a decode step). `precision` None compares each version
-    at its best as the seeds do: FP16 for fa1 and fa2, FP8 for fa3 and fa4 where the chip has FP8 units. Then part of the
-    gain is the format's, and a finding says so. A format given is used by all. `options` are fields of `FlashAttentionConfig` (causal, window_size, kv_cache_precision, …).
+    `seq_len_q` defaults to `seq_len` (self-attention of a prompt; 1 is a decode step). `precision` None compares each
+    version at its best as the seeds do: FP16 for fa1 and fa2, FP8 for fa3 and fa4 where the chip has FP8 units. Then
+    part of the gain is the format's, and a finding says so. A format given is used by all. `options` are fields of
+    `FlashAttentionConfig` (causal, window_size, kv_cache_precision, …).
     """
     device = get_hardware(hardware_key)
     roofline = FlashAttentionRoofline(device)
@@ -294,8 +297,9 @@ def _with_format_findings(results: dict[str, FlashAttentionPrediction]) -> dict[
 def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
     """Return `compare_fa_versions` as plain rows for a table or JSON; the arguments are the same.
 
-    Each row: version, available, reason, time_s, speedup (against the slowest available version), bound, rate_flops_per_s,
-    dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts, findings.
+    Each row: version, available, reason, time_s, speedup (against the slowest available version), bound,
+    rate_flops_per_s, dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts,
+    findings.
     """
     results = compare_fa_versions(*arguments, **options)
     times = [result.time_s for result in results.values() if result.time_s is not None]

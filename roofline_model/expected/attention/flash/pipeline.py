@@ -1,10 +1,10 @@
 """Clocks that one score costs each unit of an SM, and how far a kernel overlaps the units.
 
-Per score (one query row against one key) of a tile of `rows` × `keys` with padded head dimension D:
-tensor: 4·D FLOPs at the instruction's rate; shared memory: every MMA group reads K and V for its rows; exp: one ex2 on the
-special function unit (FA4 emulates a share on the FMA units); vector: a few FP32 instructions; dequantize: widening K and V.
-exp, vector and dequantize run one after the other in the softmax warps, so they form one chain.
-Source of the tensor, exp and shared-memory cycles: FA4 paper (arXiv:2603.05451): 1024, 1024 and 768 clocks for 128³ on B200.
+Per score (one query row against one key) of a tile of `rows` × `keys` with padded head dimension D: tensor: 4·D FLOPs
+at the instruction's rate; shared memory: every MMA group reads K and V for its rows; exp: one ex2 on the special
+function unit (FA4 emulates a share on the FMA units); vector: a few FP32 instructions; dequantize: widening K and V.
+exp, vector and dequantize run one after the other in the softmax warps, so they form one chain. Source of the tensor,
+exp and shared-memory cycles: FA4 paper (arXiv:2603.05451): 1024, 1024 and 768 clocks for 128³ on B200.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from roofline_model.formats.catalog import NumberFormat
 
 DEQUANTIZE_OPS = {2: 4.5, 4: 1.5, 6: 2.0, 8: 1.0}
 """FP32-lane instructions to widen one element of K or V to the format of the products, by element bits: INT8 and FP8 1,
-6-bit floats 2, INT4 and FP4 1.5, INT2 and table formats 4.5. Estimates (research of weight-only kernels), not measured."""
+6-bit floats 2, INT4 and FP4 1.5, INT2 and table formats 4.5. Estimates (research of weight-only kernels), not measured.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class StepClocks:
         return self.exp_clocks_per_score + self.vector_clocks_per_score + self.dequantize_clocks_per_score
 
     def combined(self, overlap_factor: float) -> float:
-        """Return clocks per score with the overlap of a kernel: (Σ t^p)^(1/p) over tensor, shared memory and softmax."""
+        """Return clocks per score with the overlap of a kernel: (Σ t^p)^(1/p) over tensor, shared memory and
+        softmax.
+        """
         units = (self.tensor_clocks_per_score, self.shared_clocks_per_score, self.softmax_clocks_per_score)
         return overlapped(units, overlap_factor)
 
@@ -90,10 +93,11 @@ def overlapped(times: tuple[float, ...], factor: float) -> float:
 
 
 def _shared_bytes(tile: Tile, config: FlashAttentionConfig) -> float:
-    """Return shared-memory bytes of one step: Q once, K and V once per MMA group, and FA1's exchange of partial outputs.
+    """Return shared-memory bytes of one step: Q once, K and V once per MMA group, and FA1's exchange of partial
+    outputs.
 
-    mma.sync: each warp loads its own fragments of K and V. wgmma and tcgen05: each group of 64 or 128 rows reads them as
-    operand B; P comes from registers or tensor memory.
+    mma.sync: each warp loads its own fragments of K and V. wgmma and tcgen05: each group of 64 or 128 rows reads them
+    as operand B; P comes from registers or tensor memory.
     """
     element_bytes = 1 if config.math_format.element_bits == 8 else 2
     query = tile.step_rows_count * tile.head_dim * element_bytes

@@ -71,8 +71,8 @@ class Work:
     def busiest_sm_blocks(self, sm_count: int, *, longest_first: bool) -> float:
         """Return the tile steps of the SM that finishes last, the price of a mask included.
 
-        The thread blocks are dealt to SMs; the last wave is filled up with idle places as long as the shortest block when
-        the longest are scheduled first, else as the longest. Equal blocks give ceil(blocks / SMs) waves exactly.
+        The thread blocks are dealt to SMs; the last wave is filled up with idle places as long as the shortest block
+        when the longest are scheduled first, else as the longest. Equal blocks give ceil(blocks / SMs) waves exactly.
         """
         places = math.ceil(self.ctas_count / sm_count) * sm_count
         filler = self.shortest_blocks if longest_first else self.longest_blocks

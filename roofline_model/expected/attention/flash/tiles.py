@@ -2,8 +2,9 @@
 
 A query tile is `rows_count` rows of one thread block (with packed GQA the rows of all query heads of a key head); a key
 block is `keys_count` keys, loaded once per tile. Blocks are computed whole, so a causal diagonal costs its full blocks.
-Sources of the sizes: flash-attention v1.0.9 `fmha_fwd_hdim*.cu` (FA1), `csrc/flash_attn/src/flash_fwd_launch_template.h`
-(FA2), `hopper/tile_size.h` and `heuristics.h` (FA3), `flash_attn/cute/flash_fwd_sm100.py` and `interface.py` (FA4).
+Sources of the sizes: flash-attention v1.0.9 `fmha_fwd_hdim*.cu` (FA1),
+`csrc/flash_attn/src/flash_fwd_launch_template.h` (FA2), `hopper/tile_size.h` and `heuristics.h` (FA3),
+`flash_attn/cute/flash_fwd_sm100.py` and `interface.py` (FA4).
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ def _fa3_paged_keys(width: int, keys_count: int, *, fp8: bool) -> int:
 
 
 def _fa4_tile(width: int, rows: int, config: FlashAttentionConfig) -> Tile:
-    # Two query tiles of 128 rows ping-pong in one block as soon as there are more than 128 rows; head_dim 256 has no room.
+    # Two query tiles of 128 rows ping-pong in one block as soon as there are more than 128 rows; head_dim 256 has no
+    # room.
     stages = 2 if rows > 128 and width <= 192 else 1
     element_bytes = 1 if config.math_format.element_bits == 8 else 2
     shared = (128 * stages + 4 * 128) * width * element_bytes

@@ -1,8 +1,8 @@
 """What attention moves through DRAM: operands once, and the re-reads, round trips and lists that each kernel adds.
 
 Fused attention reads Q, K and V and writes O: Θ(N·D) bytes; the score matrix never leaves the SM. FA1 sends its running
-output through memory after every block of keys, Θ(N²·D²/M) bytes for M bytes of shared memory (arXiv:2205.14135, theorem
-2). Unfused attention writes and reads all scores, Θ(N·D + N²).
+output through memory after every block of keys, Θ(N²·D²/M) bytes for M bytes of shared memory (arXiv:2205.14135,
+theorem 2). Unfused attention writes and reads all scores, Θ(N·D + N²).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def traffic(
     l2_bytes: float | None,
     resident_ctas: int = 1,
 ) -> Traffic:
-    """Return bytes by name: q, kv, o, then what applies of kv_reread, output_round_trips, partial, page_table, block_lists.
+    """Return bytes by name: q, kv, o, then what applies of kv_reread, output_round_trips, partial, page_table,
+    block_lists.
 
     `cost`: the operator's, which has each operand once. `sm_count` or `l2_bytes` None: no re-reads are counted.
     """
@@ -78,7 +79,8 @@ def _kv_visited_ratio(shape: AttentionShape, config: FlashAttentionConfig, work:
 def _kv_passes(shape: AttentionShape, work: Work, kv_bytes: float, usable_bytes: float, concurrent: int) -> int:
     """Return how often K and V come from DRAM: once while the concurrent heads' share stays in L2.
 
-    Otherwise the thread blocks that work on a head at the same time still share its reads, so it is read once per wave of them.
+    Otherwise the thread blocks that work on a head at the same time still share its reads, so it is read once per wave
+    of them.
     """
     if not work.splits_keys:
         return 1
@@ -97,8 +99,9 @@ def _round_trip_bytes(
 ) -> float:
     """Return FA1's bytes beyond the first block of keys: Q again, and the FP32 output read and written.
 
-    The rows of the concurrent thread blocks come back once per key block. The share of them that fits into L2 stays there, the
-    rest goes to memory: between a cache that keeps what it can and one that evicts in order of use and keeps nothing.
+    The rows of the concurrent thread blocks come back once per key block. The share of them that fits into L2 stays
+    there, the rest goes to memory: between a cache that keeps what it can and one that evicts in order of use and keeps
+    nothing.
     """
     steps = work.total_blocks - work.head_count * work.blocks.tiles_count
     if steps <= 0:

@@ -13,7 +13,9 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.flash.versions import VersionTraits, compute_capability
 
 SHARED_BYTES_PER_CLOCK = 128.0
-"""Shared memory of one SM, bytes per clock: 32 banks of 4 bytes (CUDA programming guide; FA4 paper for H100 and B200)."""
+"""Shared memory of one SM, bytes per clock: 32 banks of 4 bytes (CUDA programming guide; FA4 paper for H100 and
+B200).
+"""
 
 MUFU_SOURCE = "CUDA programming guide, throughput table (8.0), read via a copy; FA4 paper: 16 on H100 and B200"
 
@@ -38,9 +40,10 @@ cuda_core_info_table.cc)."""
 
 LEGACY_MMA_SHARE = {90: 0.63, 100: 0.315, 103: 0.315, 110: 0.315}
 """Share of the tensor peak that mma.sync reaches where a newer instruction exists. 9.0: 0.63 on average
-(microbenchmarks of arXiv:2402.13499, value not re-read; FA2's published H100 rates agree). 10.x: the same rate per clock and SM
-as 9.0, half the share, because FA2 takes as many clocks on B200 (379 TFLOP/s at head dim 64, flash-attention issue 1589);
-11.0 assumed like 10.0."""
+(microbenchmarks of arXiv:2402.13499, value not re-read; FA2's published H100 rates agree). 10.x: the same rate per
+clock and SM as 9.0, half the share, because FA2 takes as many clocks on B200 (379 TFLOP/s at head dim 64,
+flash-attention issue 1589); 11.0 assumed like 10.0.
+"""
 
 LAUNCH_S = {
     80: 2.5e-6,
@@ -53,8 +56,9 @@ LAUNCH_S = {
     120: 1.8e-6,
     121: 1.8e-6,
 }
-"""Floor of one kernel inside a CUDA graph: 2.4–2.5 µs on A100, H100, H200, 1.7–1.8 µs on B200 and RTX PRO 6000 (measured GEMM
-floors in ai-dynamo/aiconfigurator tables); neighbours of the same generation take the value over."""
+"""Floor of one kernel inside a CUDA graph: 2.4–2.5 µs on A100, H100, H200, 1.7–1.8 µs on B200 and RTX PRO 6000
+(measured GEMM floors in ai-dynamo/aiconfigurator tables); neighbours of the same generation take the value over.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +126,9 @@ def _tensor_ratio(
 ) -> float:
     """Return the sustained share of the tensor peak, at most 1.
 
-    mma.sync kernels do not throttle a chip and take the instruction's own share; wgmma and tcgen05 kernels, and the kernels
-    of other vendors' chips, take the best matrix product anybody measured on the chip (mamf-finder and others, `achieved` in
-    the chip's file).
+    mma.sync kernels do not throttle a chip and take the instruction's own share; wgmma and tcgen05 kernels, and the
+    kernels of other vendors' chips, take the best matrix product anybody measured on the chip (mamf-finder and others,
+    `achieved` in the chip's file).
     """
     is_foreign = device.kind == "gpu" and not device.is_placeholder and device.vendor != "nvidia"
     if traits.instruction == "mma.sync" and not is_foreign:

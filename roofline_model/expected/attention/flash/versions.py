@@ -1,4 +1,5 @@
-"""The four FlashAttention kernels as facts: what each needs of a chip, which head dimensions it has, how well it overlaps.
+"""The four FlashAttention kernels as facts: what each needs of a chip, which head dimensions it has, how well it
+overlaps.
 
 Sources of the structure: FA1 arXiv:2205.14135 and flash-attention v1.0.9 (`fmha_*`); FA2 arXiv:2307.08691 and
 `csrc/flash_attn`; FA3 arXiv:2407.08608 and `hopper/`; FA4 arXiv:2603.05451 and `flash_attn/cute` (all in
@@ -38,10 +39,14 @@ class VersionTraits:
     memory_overlap_factor: float
     """The same between the SM and DRAM."""
     fp8_fill_clocks_per_element: float | None
-    """Further clocks per thread block and element of its query tile (rows × head dimension) with FP8 products, which nothing
-    hides: FA3 transposes V inside the kernel and permutes the output. None: no FP8 path. Fitted."""
+    """Further clocks per thread block and element of its query tile (rows × head dimension) with FP8 products, which
+    nothing hides: FA3 transposes V inside the kernel and permutes the output. None: no FP8 path. Fitted.
+    """
     vector_ops_per_score: float
-    """FP32 instructions per score beside the exponential: scale, maximum, sum, conversion, share of rescaling. Fitted."""
+    """FP32 instructions per score beside the exponential: scale, maximum, sum, conversion, share of rescaling.
+
+    Fitted.
+    """
     summary: str
 
 
@@ -61,7 +66,10 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
                 memory_overlap_factor=2.0,
                 fp8_fill_clocks_per_element=None,
                 vector_ops_per_score=4.8,
-                summary="keys outside, queries inside: no score matrix in memory, but the output passes through it per key block",
+                summary=(
+                    "keys outside, queries inside: no score matrix in memory, but the output passes through it per key "
+                    "block"
+                ),
             ),
             VersionTraits(
                 FlashAttentionVersion.FA2,
@@ -75,7 +83,10 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
                 memory_overlap_factor=4.0,
                 fp8_fill_clocks_per_element=None,
                 vector_ops_per_score=4.8,
-                summary="queries outside: one block owns its rows; softmax and products overlap only between warps and blocks",
+                summary=(
+                    "queries outside: one block owns its rows; softmax and products overlap only between warps and "
+                    "blocks"
+                ),
             ),
             VersionTraits(
                 FlashAttentionVersion.FA3,
@@ -103,35 +114,41 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
                 memory_overlap_factor=4.0,
                 fp8_fill_clocks_per_element=0.0,
                 vector_ops_per_score=2.4,
-                summary="Blackwell: tensor memory, two query tiles per block, part of exp on the FMA units, rescaling when needed",
+                summary=(
+                    "Blackwell: tensor memory, two query tiles per block, part of exp on the FMA units, rescaling when "
+                    "needed"
+                ),
             ),
         )
     }
 )
 """The fitted constants (rounded to two digits, November 2026) and the published points that fixed them:
 
-FA3: overlap 2.5 and 4.8 FP32 instructions: FP16 on H100 at 16k tokens, head dim 64, 128, 256 (497, 648, 756 TFLOP/s; FA3 paper,
-figure 5); 0.4 clocks per element: its FP8 rates at 512 and 1024 tokens (none are published for FA4).
-FA2: overlap 1.5: the same figure at 16k tokens (324, 370, 326).
-FA4: overlap 4.0 and 2.4 instructions: chosen between machines, not fitted to one. At head dim 128 and 8192 tokens on B200 one
-published 1535 TFLOP/s (flash-attention pull request 2280), others 1357 to 1613 (2605, the paper); the model gives 1421, and
-1535 would take an overlap of 6.
-Memory overlap 4: measured attention kernels, where any value ≥ 3 does.
-FA1: overlap 1 because its four warps meet at a barrier in every 16-row step; memory overlap 2 so that FA2 is 1.7 to 3 times as
-fast on A100 at long sequences (FA2 paper, section 4.1).
-All other points of these tables, and GB10's, are predictions (tests/roofline_model/expected/attention/flash/test_flash_published.py)."""
+FA3: overlap 2.5 and 4.8 FP32 instructions: FP16 on H100 at 16k tokens, head dim 64, 128, 256 (497, 648, 756 TFLOP/s;
+FA3 paper, figure 5); 0.4 clocks per element: its FP8 rates at 512 and 1024 tokens (none are published for FA4). FA2:
+overlap 1.5: the same figure at 16k tokens (324, 370, 326). FA4: overlap 4.0 and 2.4 instructions: chosen between
+machines, not fitted to one. At head dim 128 and 8192 tokens on B200 one published 1535 TFLOP/s (flash-attention pull
+request 2280), others 1357 to 1613 (2605, the paper); the model gives 1421, and 1535 would take an overlap of 6. Memory
+overlap 4: measured attention kernels, where any value ≥ 3 does. FA1: overlap 1 because its four warps meet at a barrier
+in every 16-row step; memory overlap 2 so that FA2 is 1.7 to 3 times as fast on A100 at long sequences (FA2 paper,
+section 4.1). All other points of these tables, and GB10's, are predictions
+(tests/roofline_model/expected/attention/flash/test_flash_published.py).
+"""
 
 POLYNOMIAL_OPS_PER_EXP = 7.0
 """FP32 instructions of one emulated exp2: 3 FMA (degree 3), 1 maximum, 1 rounding add, 2 subtractions.
 Counted in the compiled FA4 kernel, per pair with packed f32x2 instructions."""
 
 FILL_CYCLES_PER_CTA = 2000.0
-"""Clocks of one thread block that nothing hides: first loads before, output after the loop.
-Fitted to the 512- and 1024-token points of FA3 FP16 head dim 128 on H100 (467 and 565 TFLOP/s); other versions take it over."""
+"""Clocks of one thread block that nothing hides: first loads before, output after the loop. Fitted to the 512- and
+1024-token points of FA3 FP16 head dim 128 on H100 (467 and 565 TFLOP/s); other versions take it over.
+"""
 
 MASK_OVERHEAD_RATIO = 0.12
-"""Extra time per share of blocks that a causal mask or window hides: unequal tiles, masking of the diagonal. Fitted: at 16k
-tokens causal FA2, FA3 (H100) and FA4 (B200) compute 0.90 to 0.95 of the rate without a mask, and hide half of the blocks."""
+"""Extra time per share of blocks that a causal mask or window hides: unequal tiles, masking of the diagonal. Fitted: at
+16k tokens causal FA2, FA3 (H100) and FA4 (B200) compute 0.90 to 0.95 of the rate without a mask, and hide half of the
+blocks.
+"""
 
 
 def why_unavailable(

@@ -142,7 +142,8 @@ def element_of(fmt: NumberFormat) -> Element:
     if fmt.kind == "table":
         if fmt.key != "NF4":
             raise UnsupportedError(
-                f"format {fmt.key} is a table, and a description has no field for the values of its codes: only NF4 can be encoded"
+                f"format {fmt.key} is a table, and a description has no field for the values of its codes: only NF4 "
+                "can be encoded"
             )
         return _table(NF4_VALUES)
     if fmt.kind == "int":

@@ -60,7 +60,8 @@ def unpack(data: Any, format: NumberFormat, shape: Sequence[int], *, axis: int =
     )
     if raw.size != format.storage_bytes(stored):
         raise InvalidValueError(
-            f"{raw.size:,} bytes are not a {format.key} tensor of shape {shape}: that has {format.storage_bytes(stored):,}"
+            f"{raw.size:,} bytes are not a {format.key} tensor of shape {shape}: that has "
+            f"{format.storage_bytes(stored):,}"
         )
     reader = _Reader(raw.reshape(-1))
     bits, rows = format.container_bits or format.element_bits, math.prod(stored[:-1])

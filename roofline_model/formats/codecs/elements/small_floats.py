@@ -52,7 +52,8 @@ def _described_values(fmt: NumberFormat) -> Array:
     e, m = fmt.exponent_bits, fmt.mantissa_bits
     if e is None or m is None or 1 + e + m != fmt.element_bits or not e:
         raise UnsupportedError(
-            f"format {fmt.key}: element_dtype is missing, or exponent_bits and mantissa_bits that give {fmt.element_bits} "
+            f"format {fmt.key}: element_dtype is missing, or exponent_bits and mantissa_bits that give "
+            f"{fmt.element_bits} "
             "bits together with one sign"
         )
     code = np.arange(2 ** (e + m))
@@ -63,7 +64,8 @@ def _described_values(fmt: NumberFormat) -> Array:
     if fmt.max_value is None or fmt.max_value not in values:
         ieee = values[(2**e - 1) * 2**m - 1]
         raise UnsupportedError(
-            f"format {fmt.key}: max_value must say where the numbers end, got {fmt.max_value}: {values[-1]:g} when every "
+            f"format {fmt.key}: max_value must say where the numbers end, got {fmt.max_value}: {values[-1]:g} when "
+            "every "
             f"code is one, {values[-2]:g} when the last is NaN, {ieee:g} with infinities as in IEEE"
         )
     largest = int(np.nonzero(values == fmt.max_value)[0][0])

@@ -1,7 +1,7 @@
 """FP64, FP32, TF32, BF16 and FP16: rounding to nearest even, no scales.
 
-The upper bits of a float32 are a float of their own (BF16 keeps 7 mantissa bits, TF32 10): adding half a unit of the last
-kept bit, less one where that bit is even, and cutting rounds to nearest even. Source: IEEE 754-2019 §4.3.1.
+The upper bits of a float32 are a float of their own (BF16 keeps 7 mantissa bits, TF32 10): adding half a unit of the
+last kept bit, less one where that bit is even, and cutting rounds to nearest even. Source: IEEE 754-2019 §4.3.1.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def decode_wide(codes: Array, fmt: NumberFormat) -> Array:
 
 
 def round_upper_bits(values: Array, mantissa_bits: int) -> Array:
-    """Return the bits of float32 values rounded to `mantissa_bits` (≤ 22), the lower bits zero; NaN stays a quiet NaN."""
+    """Return the bits of float32 values rounded to `mantissa_bits` (≤ 22), the lower bits zero; NaN stays a quiet
+    NaN.
+    """
     import numpy as np
 
     dropped = np.uint32(23 - mantissa_bits)
@@ -78,7 +80,8 @@ def _kind_of(fmt: NumberFormat) -> tuple[str, int]:
     if fmt.exponent_bits == 8 and m is not None and m < 23 and (fmt.element_bits == 16 or fmt.container_bits == 32):
         return "float32", m
     raise UnsupportedError(
-        f"format {fmt.key}: a float of {fmt.element_bits} bits needs element_dtype float64, float32, float16 or bfloat16, "
+        f"format {fmt.key}: a float of {fmt.element_bits} bits needs element_dtype float64, float32, float16 or "
+        "bfloat16, "
         "or 8 exponent_bits with mantissa_bits in a container of 16 or 32 bits"
     )
 

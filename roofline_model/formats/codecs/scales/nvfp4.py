@@ -52,7 +52,9 @@ def encode_two_level(
 
 
 def tensor_scale_for(peak: Numbers, layout: Layout, rule: ScaleRule = "six") -> Numbers:
-    """Return the scale of a tensor whose largest magnitude is `peak`: one float32, as `peak` is. Takes torch tensors, too."""
+    """Return the scale of a tensor whose largest magnitude is `peak`: one float32, as `peak` is. Takes torch tensors,
+    too.
+    """
     smallest_scale, largest_scale = float_limits(layout.scale_dtype)
     target = FOUR_OVER_SIX_TARGET if rule == "four_over_six" else largest_scale
     smallest = number_for(peak, 1 / (LARGEST_FACTOR * smallest_scale))
@@ -60,7 +62,9 @@ def tensor_scale_for(peak: Numbers, layout: Layout, rule: ScaleRule = "six") -> 
 
 
 def wanted_scales(largest: Numbers, tensor_scale: Numbers, layout: Layout) -> Numbers:
-    """Return the scales that would map each block's largest magnitude to the largest element, before they are rounded."""
+    """Return the scales that would map each block's largest magnitude to the largest element, before they are
+    rounded.
+    """
     return largest / number_for(largest, layout.element.max_value) / tensor_scale
 
 

@@ -63,7 +63,8 @@ _SEARCH_ELEMS = 1 << 20
 
 
 def stored_scales(wanted: Numbers, dtype_name: str, bound: float = math.inf) -> Numbers:
-    """Return float32 scales in the type they are stored in: rounded to nearest even, at least its smallest normal number.
+    """Return float32 scales in the type they are stored in: rounded to nearest even, at least its smallest normal
+    number.
 
     Below that a scale would lose bits (or become zero), and quantising a dequantised tensor would not give its codes
     back. bound: what no wanted scale exceeds; where the type holds that much, the scales are not searched for larger
@@ -140,13 +141,18 @@ def block_errors(blocks: Array, element: Element, scales: Array, zero_points: Ar
 
 
 def symmetric_scales(limits: Numbers, element: Element, dtype_name: str) -> Numbers:
-    """Return the stored scales that map ± `limits` (finite float32) to the element's largest value. Takes torch tensors, too."""
+    """Return the stored scales that map ± `limits` (finite float32) to the element's largest value. Takes torch
+    tensors, too.
+    """
     wanted = limits / number_for(limits, element.max_value)
     return stored_scales(wanted, dtype_name, bound=_FLOAT32_MAX / element.max_value)
 
 
 def range_scales(low: Numbers, high: Numbers, steps: float, dtype_name: str) -> Numbers:
-    """Return the stored scales that cut the finite ranges [low, high] into this many steps. Takes torch tensors, too."""
+    """Return the stored scales that cut the finite ranges [low, high] into this many steps.
+
+    Takes torch tensors, too.
+    """
     span = cast(high, "float64") - low  # 2·3.4e38 is beyond float32, its share of one code is not
     wanted = cast(span / number_for(span, steps), "float32")
     return stored_scales(wanted, dtype_name, bound=2 * _FLOAT32_MAX / steps)

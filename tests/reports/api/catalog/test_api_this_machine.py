@@ -134,6 +134,9 @@ def test_it_is_looked_for_once():
 
 
 def test_the_command_line_finds_it_without_torch():
-    code = "import sys\nfrom roofline_cli.shared.options import this_chip\ntry:\n  this_chip()\nexcept Exception as e:\n  print(type(e).__name__)\nprint('torch' in sys.modules)"
+    code = (
+        "import sys\nfrom roofline_cli.shared.options import this_chip\ntry:\n  this_chip()\nexcept Exception as e:\n  "
+        "print(type(e).__name__)\nprint('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"

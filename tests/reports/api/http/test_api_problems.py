@@ -1,4 +1,6 @@
-"""What is refused, and how: problem+json that names the field, says what is known and what to do; nothing of ours leaks."""
+"""What is refused, and how: problem+json that names the field, says what is known and what to do; nothing of ours
+leaks.
+"""
 
 from __future__ import annotations
 

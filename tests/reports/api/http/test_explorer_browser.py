@@ -289,7 +289,10 @@ def test_measured_points_lie_on_the_plot_and_hostile_names_are_text(page, addres
     assert "<script>alert(2)</script>" in page.text_content("#measured .run-line")
     assert page.get_attribute("#measured a", "href") == f"api/runs/{RUN_ID}/report"
     assert page.locator("#measured img, #measured script, #measured b:text-is('bold')").count() == 0
-    traces = "document.getElementById('plot').data.filter((one) => one.name.startsWith('measured')).map((one) => one.x.length)"
+    traces = (
+        "document.getElementById('plot').data.filter((one) => one.name.startsWith('measured')).map((one) => "
+        "one.x.length)"
+    )
     assert sum(page.evaluate(traces)) == 36  # seven formats of five shapes, and the strange one
     hover = page.evaluate("() => document.getElementById('plot').data.flatMap((one) => one.text ?? []).join()")
     assert "<img" not in hover

@@ -1,4 +1,6 @@
-"""The explorer's first screen: the answer of the command line to the digit, without scrolling, on a desktop and on a phone."""
+"""The explorer's first screen: the answer of the command line to the digit, without scrolling, on a desktop and on a
+phone.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,8 @@ def test_colours_of_formats_are_those_of_the_report(page, address):
     page.goto(f"{address}/?compare=&formats=BF16,FP8_E4M3,NVFP4,INT4.BF16,INT8.BF16")
     drawn(page)
     painted = page.evaluate(
-        "() => Object.fromEntries([...document.querySelectorAll('#table .swatch')].map((mark) => [mark.dataset.format, mark.style.backgroundColor]))"
+        "() => Object.fromEntries([...document.querySelectorAll('#table .swatch')].map((mark) => [mark.dataset.format, "
+        "mark.style.backgroundColor]))"
     )
     assert {"INT4 (W4A16)", "INT8 (W8A16)"} <= painted.keys()
     for name, colour in format_colours(painted).items():

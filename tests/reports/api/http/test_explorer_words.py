@@ -1,4 +1,6 @@
-"""What the explorer says in words: what binds a time, which chip is fastest, whom a wrong name may mean, one line for one roof, one theme."""
+"""What the explorer says in words: what binds a time, which chip is fastest, whom a wrong name may mean, one line for
+one roof, one theme.
+"""
 
 from __future__ import annotations
 

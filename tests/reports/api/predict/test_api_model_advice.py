@@ -1,4 +1,6 @@
-"""Formats ranked for a whole model and for the cache of an attention: the model's own answers, gaps marked, errors with a field."""
+"""Formats ranked for a whole model and for the cache of an attention: the model's own answers, gaps marked, errors with
+a field.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""GET /api/recommendations: the document of `roofline recommend --stored --json`, with links that lead to the evidence."""
+"""GET /api/recommendations: the document of `roofline recommend --stored --json`, with links that lead to the
+evidence.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The check values of the attention study of 2026-11-21: reproduced exactly, and what ships must not stray far from them.
+"""The check values of the attention study of 2026-11-21: reproduced exactly, and what ships must not stray far from
+them.
 
 Prefill has kept the study's form, so the package itself reproduces it from the study's constants. The decode model has
 moved on (waves, splits, start-up); there the study's formula is written out here, on the package's own kernel choice.

@@ -1,4 +1,6 @@
-"""What the attention formulas leave over: learnt per width, faded where the L2 holds something else, never beyond the light."""
+"""What the attention formulas leave over: learnt per width, faded where the L2 holds something else, never beyond the
+light.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Attention constants from a synthetic table: known ones come back, what no row tells is borrowed, chips lend to relatives."""
+"""Attention constants from a synthetic table: known ones come back, what no row tells is borrowed, chips lend to
+relatives.
+"""
 
 from __future__ import annotations
 

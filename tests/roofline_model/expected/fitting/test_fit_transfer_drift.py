@@ -1,4 +1,6 @@
-"""How wrong a transfer is: half-widths that cover left-out chips to 80 % on average, never from the chip that is scored."""
+"""How wrong a transfer is: half-widths that cover left-out chips to 80 % on average, never from the chip that is
+scored.
+"""
 
 from __future__ import annotations
 

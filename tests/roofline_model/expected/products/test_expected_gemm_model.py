@@ -1,4 +1,6 @@
-"""The GEMM model against the study's check values (its constants, both columns), and the laws that any constants obey."""
+"""The GEMM model against the study's check values (its constants, both columns), and the laws that any constants
+obey.
+"""
 
 from __future__ import annotations
 

@@ -116,11 +116,17 @@ def test_a_described_mx_format_by_hand(load):
             "scales of type int16 cannot be written",
         ),
         (
-            'kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, block_elems = 256, dtype = "float32"}]',
+            (
+                'kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, '
+                'block_elems = 256, dtype = "float32"}]'
+            ),
             "2 levels of scales; known are",
         ),
         (
-            'kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, dtype = "float32"}]',
+            (
+                'kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, '
+                'dtype = "float32"}]'
+            ),
             "can be float8_e4m3fn or float8_e5m2, not float16",
         ),
         ('kind = "int"\nelement_bits = 24', "integers of 2 to 16 bits"),
@@ -149,7 +155,8 @@ def test_what_is_missing_is_said(load, fields, said):
 
 def test_the_documented_example_says_what_it_lacks(load):
     load(
-        '[Q4_K]\nkind = "int"\nelement_bits = 4\nscales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]'
+        '[Q4_K]\nkind = "int"\nelement_bits = 4\nscales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = '
+        "256}]"
     )
     with pytest.raises(RooflineError, match="format Q4_K: scales"):
         round_trip(np.ones((1, 256)), "Q4_K")

@@ -1,4 +1,6 @@
-"""The whole front: nothing on it is beaten, nothing unbeaten is missing, and the supported part of it is what it says."""
+"""The whole front: nothing on it is beaten, nothing unbeaten is missing, and the supported part of it is what it
+says.
+"""
 
 from __future__ import annotations
 

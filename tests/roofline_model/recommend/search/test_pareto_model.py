@@ -1,4 +1,6 @@
-"""A decoder model as a Pareto problem: sums that equal the whole prediction, sources of times, and the way back to a plan."""
+"""A decoder model as a Pareto problem: sums that equal the whole prediction, sources of times, and the way back to a
+plan.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,10 @@ def test_masks_never_add_work(case: tuple[str, str], shape: AttentionShape, wind
     st.integers(1, 4000),
 )
 def test_masks_never_cost_time(case: tuple[str, str], shape: AttentionShape, window: int) -> None:
-    """Kernels whose tiles do not depend on the mask. FA4 emulates fewer exponentials under a causal mask: 1 % allowed."""
+    """Kernels whose tiles do not depend on the mask.
+
+    FA4 emulates fewer exponentials under a causal mask: 1 % allowed.
+    """
     full = run(case, shape, split_count=1)
     slack = 1.01 if case[1] == "fa4" else 1 + 1e-9
     assert run(case, shape, causal=True, split_count=1).time_s <= full.time_s * slack

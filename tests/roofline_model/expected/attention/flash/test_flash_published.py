@@ -1,6 +1,7 @@
 """The versions against published measurements: rates within a stated tolerance, and the ratios between versions.
 
-Convention of all tables: FLOPs = 4·B·H·S²·D, half of it with a causal mask; 16k tokens in all (H100) and a hidden size of 2048.
+Convention of all tables: FLOPs = 4·B·H·S²·D, half of it with a causal mask; 16k tokens in all (H100) and a hidden size
+of 2048.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ def test_fa2_to_fa3_on_h100(head_dim: int, causal: bool) -> None:
 
 
 def test_fa1_to_fa2_on_a100() -> None:
-    """FA1 reaches 25–40 % of the A100's peak, FA2 50–73 %, about twice as fast (abstract of arXiv:2307.08691; 1.7 to 3.0
-    times in its section 4.1). Tolerance: 15 % beyond each end."""
+    """FA1 reaches 25–40 % of the A100's peak, FA2 50–73 %, about twice as fast (abstract of arXiv:2307.08691; 1.7 to
+    3.0 times in its section 4.1). Tolerance: 15 % beyond each end.
+    """
     peak = get_hardware("a100").peak_flops_per_s("FP16") / 1e12
     ratios = []
     for head_dim in (64, 128):
@@ -93,8 +95,8 @@ def test_fa1_to_fa2_on_a100() -> None:
     assert math.prod(ratios) ** (1 / len(ratios)) == pytest.approx(2.0, rel=0.15)
 
 
-# B200, TFLOP/s. FA2 2.7.4: flash-attention issue 1589, head dim 64. FA4: three boxes of pull request 2605 (lowest and highest of
-# its tables with 2250 TFLOP/s as 100 %), 2280 (8192 tokens: 1535, causal 1418) and the paper's best, 1613.
+# B200, TFLOP/s. FA2 2.7.4: flash-attention issue 1589, head dim 64. FA4: three boxes of pull request 2605 (lowest and
+# highest of its tables with 2250 TFLOP/s as 100 %), 2280 (8192 tokens: 1535, causal 1418) and the paper's best, 1613.
 B200_FA2_HD64 = {512: 308, 1024: 359, 2048: 381, 16384: 379}
 B200_FA4 = {
     (64, False, 4096): (695, 827), (64, False, 16384): (706, 878), (64, True, 16384): (834, 853),
@@ -116,15 +118,18 @@ def test_fa4_on_b200(head_dim: int, causal: bool, length: int) -> None:
 
 
 def test_fa2_to_fa4_and_fa3_to_fa4() -> None:
-    """FA2 (381, 379) to FA4 (695 … 878) on B200 at head dim 64: 1.8 to 2.3. FA3 on H100 (648) to FA4 on B200 (1362 … 1613):
-    2.1 to 2.5 for 2.27 times the peak."""
+    """FA2 (381, 379) to FA4 (695 … 878) on B200 at head dim 64: 1.8 to 2.3. FA3 on H100 (648) to FA4 on B200 (1362 …
+    1613): 2.1 to 2.5 for 2.27 times the peak.
+    """
     assert 1.8 * 0.9 < rate_tflops("b200", "fa4", 64, 16384) / rate_tflops("b200", "fa2", 64, 16384) < 2.3 * 1.1
     ratio = rate_tflops("b200", "fa4", 128, 16384, tokens=32768) / rate_tflops("h100", "fa3", 128, 16384)
     assert 2.1 * 0.95 < ratio < 2.5 * 1.05
 
 
 def test_b300_gains_from_its_exponentials() -> None:
-    """B300-class tables of pull request 2605 (2500 TFLOP/s as 100 %): head dim 128 reaches 75.3 %, head dim 64 49.7 %."""
+    """B300-class tables of pull request 2605 (2500 TFLOP/s as 100 %): head dim 128 reaches 75.3 %, head dim 64 49.7
+    %.
+    """
     peak = get_hardware("b300").peak_flops_per_s("BF16") / 1e12
     assert rate_tflops("b300", "fa4", 128, 16384, tokens=32768) / peak == pytest.approx(0.753, rel=0.10)
     assert rate_tflops("b300", "fa4", 64, 16384, tokens=32768) / peak == pytest.approx(0.497, rel=0.15)

@@ -18,8 +18,8 @@ def plan(chip: str, version: str, shape: tuple[int, ...], **options: Any) -> Wor
 @pytest.mark.parametrize(
     ("chip", "version", "shape", "packed", "splits", "ctas"),
     [
-        # FA3: 8 units; 8192 keys in blocks of 176 are 47. 33 splits fill two waves of 132 exactly; 15 (120 of 132, 0.909) is
-        # the first that reaches 0.85, 14 (0.848) is not.
+        # FA3: 8 units; 8192 keys in blocks of 176 are 47. 33 splits fill two waves of 132 exactly; 15 (120 of 132,
+        # 0.909) is the first that reaches 0.85, 14 (0.848) is not.
         ("h100", "fa3", (1, 32, 8, 1, 8192, 128), True, 15, 120),
         ("h100", "fa3", (1, 32, 8, 1, 704, 128), True, 1, 8),  # four blocks: never split
         ("h100", "fa3", (64, 32, 8, 1, 8192, 128), True, 1, 512),  # enough work
@@ -28,8 +28,9 @@ def plan(chip: str, version: str, shape: tuple[int, ...], **options: Any) -> Wor
         ("b200", "fa4", (1, 32, 8, 1, 8192, 128), True, 18, 144),
         ("b200", "fa4", (1, 32, 8, 1, 512, 128), True, 1, 8),  # four blocks
         ("b200", "fa4", (1, 32, 8, 1, 1024, 128), True, 8, 64),  # no more splits than blocks
-        # FA2: twice the SMs count as places (96); 8 units, 64 blocks. 12 splits would fill them, but leave as many blocks per
-        # split as 11; of the rest the best is 11 (88 of 96, 0.917), and 10 (0.833) is the first within 0.85 of it.
+        # FA2: twice the SMs count as places (96); 8 units, 64 blocks. 12 splits would fill them, but leave as many
+        # blocks per split as 11; of the rest the best is 11 (88 of 96, 0.917), and 10 (0.833) is the first within 0.85
+        # of it.
         ("gb10", "fa2", (1, 32, 8, 1, 8192, 128), True, 10, 80),
         ("a100", "fa2", (1, 32, 8, 4096, 4096, 128), False, 1, 1024),
         ("b10", "fa2", (1, 32, 8, 1, 8192, 128), True, 1, 8),  # the SM count of b10 is unknown

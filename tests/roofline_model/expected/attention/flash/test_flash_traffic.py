@@ -73,8 +73,9 @@ def test_operands_are_those_of_the_operator() -> None:
 
 def test_fa1_sends_the_output_through_memory() -> None:
     found = predicted("a100", "fa1", (8, 16, 16, 4096, 4096, 128))
-    # 32 blocks of 128 keys: after the first, each reads Q (2 bytes) again and reads and writes O (4 + 4 bytes). 108 blocks in
-    # work hold 4096 / splits rows of 768 bytes each; what 0.7 of the 40 MiB of L2 holds of them does not go to memory.
+    # 32 blocks of 128 keys: after the first, each reads Q (2 bytes) again and reads and writes O (4 + 4 bytes). 108
+    # blocks in work hold 4096 / splits rows of 768 bytes each; what 0.7 of the 40 MiB of L2 holds of them does not go
+    # to memory.
     rows_bytes = 108 * 4096 / found.split_count * 128 * (2 + 4)
     missed = 1 - 0.7 * get_hardware("a100").last_level_cache.capacity_bytes / rows_bytes
     assert 0.5 < missed < 1
