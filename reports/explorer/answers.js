@@ -9,9 +9,9 @@ const details = new Map(); // chip key → promise of its numbers, the same for 
 /** Return everything known of a chip. */
 export function chipDetail(key) {
   if (!details.has(key)) {
-    const asked = get(`api/hardware/${encodeURIComponent(key)}`);
-    details.set(key, asked);
-    asked.catch(() => details.delete(key));
+    const detail = get(`api/hardware/${encodeURIComponent(key)}`);
+    details.set(key, detail);
+    detail.catch(() => details.delete(key));
   }
   return details.get(key);
 }
@@ -59,9 +59,9 @@ export async function withPick(state, answers, { answer }, signal) {
   if (misfit) return { ...answers, best: null, misfit };
   const shown = answers.rows.find((row) => row.format === pick.format && !row.error);
   if (shown) return { ...answers, best: shown };
-  const asked = pick.answer ? pick : await askFormat(state, answers.key, pick.format, signal);
-  if (!asked.answer) return { ...answers, best: null };
-  const row = { ...rowOf(state.op, pick.format, asked.answer, answers.chip), isAdded: true };
+  const added = pick.answer ? pick : await askFormat(state, answers.key, pick.format, signal);
+  if (!added.answer) return { ...answers, best: null };
+  const row = { ...rowOf(state.op, pick.format, added.answer, answers.chip), isAdded: true };
   const best = pick.label ? { ...row, label: pick.label } : row;
   return { ...answers, rows: [...answers.rows.filter((other) => other.format !== pick.format), best], best };
 }

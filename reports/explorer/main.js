@@ -88,10 +88,10 @@ async function start() {
       const cases = views.measured.loadCases(state, signal);
       advice.catch(() => {});
       cases.catch(() => {});
-      const asked = await mainAnswer(state, signal);
+      const answers = await mainAnswer(state, signal);
       let isTaken = false;
-      const picked = advice.then((ranking) => withPick(state, asked, ranking, signal));
-      if (asked.rows.some((row) => !row.error)) {
+      const picked = advice.then((ranking) => withPick(state, answers, ranking, signal));
+      if (answers.rows.some((row) => !row.error)) {
         const show = (ranking) => {
           if (signal.aborted) return;
           isTaken = true;
@@ -101,21 +101,21 @@ async function start() {
       }
       picked.catch(() => {});
       const soon = await Promise.race([picked, waited(RANKING_WAIT_MS)]);
-      const first = soon ?? { ...asked, best: null };
-      const [said] = await Promise.all([read(state, first, signal), cases]);
+      const first = soon ?? { ...answers, best: null };
+      const [firstReading] = await Promise.all([read(state, first, signal), cases]);
       if (signal.aborted) return;
       say(byId("fault"), "");
       results.classList.remove("stale");
-      if (Object.keys(asked.errors).length) byId("question").open = true; // the marked input is inside
-      if (Object.keys(asked.errors).length) views.form.showErrors(asked.errors); // what else stands there goes with the ranking
-      views.form.showNearest(asked.chip ? [] : nearestChips(catalog, asked.problem));
+      if (Object.keys(answers.errors).length) byId("question").open = true; // the marked input is inside
+      if (Object.keys(answers.errors).length) views.form.showErrors(answers.errors); // what else stands there goes with the ranking
+      views.form.showNearest(answers.chip ? [] : nearestChips(catalog, answers.problem));
       views.compare(state);
-      showMain(state, first, said, soon !== null);
+      showMain(state, first, firstReading, soon !== null);
       if (last.focus && !isTaken) showTake(null);
       views.measured.show(state);
       const unlessOvertaken = (show) => (answer) => signal.aborted || show(answer);
       const [ranking, main] = await Promise.all([advice, picked]);
-      const reading = soon === null ? await read(state, main, signal) : said;
+      const reading = soon === null ? await read(state, main, signal) : firstReading;
       if (signal.aborted) return;
       if (soon === null) showMain(state, main, reading, true);
       showAdvice(state.op, ranking);

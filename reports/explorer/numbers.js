@@ -27,7 +27,7 @@ export function prefixed(value, unit, digits = 4, smallest = "p", largest = "P")
   const usable = PREFIXES.slice(names.indexOf(smallest), names.indexOf(largest) + 1);
   const nearly = 1 - 0.5 * 10 ** -digits; // 999.96 µs is 1 ms, not 1000 µs
   let chosen = usable[0];
-  for (const one of usable) if (Math.abs(value) >= one[1] * nearly) chosen = one;
+  for (const unit of usable) if (Math.abs(value) >= unit[1] * nearly) chosen = unit;
   return `${value < 0 ? "−" : ""}${significant(Math.abs(value) / chosen[1], digits)} ${chosen[0]}${unit}`;
 }
 

@@ -200,13 +200,13 @@ export function typed(text) {
 }
 
 function sizes(spec, state, names) {
-  const asked = {};
+  const request = {};
   for (const name of names) {
     const field = spec.fields.find((candidate) => candidate.name === name);
     if (field.optional && state[name].trim() === "") continue;
-    asked[field.apiName ?? name] = typed(state[name]);
+    request[field.apiName ?? name] = typed(state[name]);
   }
-  return asked;
+  return request;
 }
 
 function limits(spec, state) {

@@ -14,9 +14,9 @@ export function askReading(state, row, isMisfit, signal) {
 
 /** Return the sentences about {chip, rows, best, misfit} of several chips, the chosen one first. */
 export async function askVerdicts(chips, focus, signal) {
-  const asked = chips.filter(({ chip }, index) => index === 0 || chip);
+  const present = chips.filter(({ chip }, index) => index === 0 || chip);
   const body = {
-    chips: asked.map(({ key, chip, rows, best, misfit }) => ({
+    chips: present.map(({ key, chip, rows, best, misfit }) => ({
       name: chip?.name ?? key,
       recommended: best ? chipTime(best) : null,
       chosen: chipTime(rows.find((row) => row.format === focus?.format && !row.error)),

@@ -14,13 +14,13 @@ const squeezed = (name) => name.toLowerCase().replace(/[-_\s]/g, "");
 
 /** Return the chip of the catalog that a key, an alias or `auto` means; undefined where it means none. */
 export function chipOf(catalog, name) {
-  const asked = squeezed(name);
+  const wanted = squeezed(name);
   const here = catalog.thisMachine ?? undefined;
-  if (asked === AUTO) return here;
+  if (wanted === AUTO) return here;
   return (
-    catalog.hardware.find((chip) => squeezed(chip.key) === asked) ??
-    catalog.hardware.find((chip) => chip.aliases.some((alias) => squeezed(alias) === asked)) ??
-    (here && squeezed(here.key) === asked ? here : undefined)
+    catalog.hardware.find((chip) => squeezed(chip.key) === wanted) ??
+    catalog.hardware.find((chip) => chip.aliases.some((alias) => squeezed(alias) === wanted)) ??
+    (here && squeezed(here.key) === wanted ? here : undefined)
   );
 }
 

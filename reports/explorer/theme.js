@@ -11,8 +11,8 @@ export function isDark() {
 
 /** Connect the select and call `onChange` whenever the page turns light or dark. */
 export function startTheme(select, onChange) {
-  const kept = localStorage.getItem(KEY);
-  select.value = kept === "light" || kept === "dark" ? kept : "system";
+  const stored = localStorage.getItem(KEY);
+  select.value = stored === "light" || stored === "dark" ? stored : "system";
   const apply = () => {
     if (select.value === "system") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = select.value;

@@ -146,7 +146,7 @@ export const STORED = {
 };
 
 export const COMPARE = {
-  one: "Only one chip so far: add up to three others.",
+  onlyChip: "Only one chip so far: add up to three others.",
   full: "{count} at most",
   choose: "choose…",
   scale:
@@ -178,7 +178,7 @@ export const MEASURED = {
   first: "{total}, the first {count} shown; narrow them down by words.",
   all: "{total}.",
   above: "They lie on the roofline above.",
-  elsewhere: "They were measured on {own}, so they are drawn under its own roofs, not over those of {chip}.",
+  elsewhere: "They were measured on {measuredOn}, so they are drawn under its own roofs, not over those of {chip}.",
   simulated: "Simulated: these times come from an imaginary device, not from hardware.",
   plot: "Roofline of {chip} with {total}",
   noLabel: "no label",

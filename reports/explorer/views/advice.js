@@ -119,15 +119,15 @@ const rankedRow = (row, gain, ...about) =>
 
 /** Return {show(state, chips, signal)}; `chips` are those that runs are stored of: others are not asked about. */
 export function startStored(catalog) {
-  let asked = "";
+  let askedQuestion = "";
   let latest = 0; // of the questions: the first one has no signal, and the answer to an older one is dropped
   return {
     async show(state, chips, signal) {
       const chip = chipOf(catalog, state.hw)?.key ?? state.hw;
       const question = chips.includes(chip) ? questionOf(state, chip) : "";
       latest += 1;
-      const own = latest;
-      if (question === asked) return;
+      const turn = latest;
+      if (question === askedQuestion) return;
       let nodes = [];
       if (question !== "") {
         try {
@@ -137,8 +137,8 @@ export function startStored(catalog) {
           nodes = el("p", { class: "quiet" }, problem.message);
         }
       }
-      if (own !== latest) return;
-      asked = question;
+      if (turn !== latest) return;
+      askedQuestion = question;
       fill(byId("stored"), nodes);
     },
   };

@@ -126,7 +126,7 @@ function tableRow(row, { state, main, focus, store, measured, heads, against }) 
   if (row.error) return el("tr", {}, head, el("td", { class: "why", colspan: heads.length - 1 }, row.error));
   const gain = row.expected && row.expectedSpeedup !== null ? row.expectedSpeedup : row.speedup;
   const gap = GAPS[gapOf(row)];
-  const own = measured[row.format];
+  const measurement = measured[row.format];
   const cell = (name, value, text) =>
     el("td", { class: "n", "data-name": name, "data-head": name }, number(value, text));
   const cells = {
@@ -148,8 +148,8 @@ function tableRow(row, { state, main, focus, store, measured, heads, against }) 
     [TABLE.measured]: el(
       "td",
       { class: "n", "data-head": TABLE.measured },
-      own ? number(own.measured_s, time(own.measured_s)) : MISSING,
-      own?.doubts.length ? el("span", { class: "bad gap", title: own.doubts.join(", ") }, TABLE.doubtful) : null,
+      measurement ? number(measurement.measured_s, time(measurement.measured_s)) : MISSING,
+      measurement?.doubts.length ? el("span", { class: "bad gap", title: measurement.doubts.join(", ") }, TABLE.doubtful) : null,
     ),
     [against]: el(
       "td",

@@ -31,11 +31,11 @@ export function startBatches(store) {
   return {
     async show(state, signal) {
       const section = byId("batches");
-      const asked = await askBatches(state, signal);
+      const reply = await askBatches(state, signal);
       if (signal?.aborted) return;
-      section.hidden = asked === null || asked.answer === undefined;
+      section.hidden = reply === null || reply.answer === undefined;
       if (section.hidden) return fill(byId("batch-table")); // what is hidden is nobody's answer
-      const { answer } = asked;
+      const { answer } = reply;
       showSlider("token", answer.token_steps, state.token);
       showSlider("first", answer.first_token_steps, state.first);
       say(byId("batch-answer"), unbroken(answer.sentence));

@@ -46,7 +46,7 @@ export function showCompare(chips, sentences, store, catalog) {
   fill(
     byId("compare"),
     chips.length === 1
-      ? el("p", { class: "quiet" }, COMPARE.one)
+      ? el("p", { class: "quiet" }, COMPARE.onlyChip)
       : sentences.map((text) => el("p", {}, text)),
     el(
       "div",

@@ -18,7 +18,7 @@ export function startMeasured(store, catalog) {
   let chosenRun = null; // {run, page, cases} of the chosen run
   let caseProblem = null;
   let fastest = {}; // format → the fastest case of the product asked for, as the server picks it
-  let asked = "";
+  let shownQuestion = "";
   let picked = null;
   let drawn = null;
 
@@ -43,7 +43,7 @@ export function startMeasured(store, catalog) {
 
   async function loadRun(state, signal) {
     const wanted = JSON.stringify([state.run, state.words]);
-    if (wanted === asked) return;
+    if (wanted === shownQuestion) return;
     let [cases, refused] = [null, null]; // kept apart until they are here: an overtaken question changes nothing
     if (state.run !== "") {
       const words = state.words.trim() ? `&words=${encodeURIComponent(state.words.trim())}` : "";
@@ -57,12 +57,12 @@ export function startMeasured(store, catalog) {
         refused = problem;
       }
     }
-    [chosenRun, caseProblem, asked, picked] = [cases, refused, wanted, null];
+    [chosenRun, caseProblem, shownQuestion, picked] = [cases, refused, wanted, null];
   }
 
   function show(state) {
     const place = byId("measured");
-    const about = JSON.stringify([state.run, state.words, state.hw, runs !== null, asked, listProblem?.message]);
+    const about = JSON.stringify([state.run, state.words, state.hw, runs !== null, shownQuestion, listProblem?.message]);
     if (about === drawn) return showPicked(state); // what stands there is about this very state: tables stay open
     drawn = about;
     const hadFocus = place.contains(document.activeElement) ? document.activeElement.id : null;
@@ -158,7 +158,7 @@ export function startMeasured(store, catalog) {
         fit(page.total_count > cases.length ? MEASURED.first : MEASURED.all, { total, count: count(cases.length) }),
         " ",
         fit(here ? MEASURED.above : MEASURED.elsewhere, {
-          own: run.hardware,
+          measuredOn: run.hardware,
           chip: chipOf(catalog, state.hw)?.key ?? state.hw,
         }),
       ),

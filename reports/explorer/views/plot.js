@@ -33,10 +33,10 @@ export const isNarrow = () => window.matchMedia("(max-width: 44rem)").matches;
 export async function drawRoofline(place, { rows, focus, measured }, onPick) {
   const options = rows.filter((row) => !row.error && row.peak && row.bandwidth).map(option);
   const question = { options, focus: focus?.format ?? null, run: measured?.run ?? null, words: measured?.words ?? "" };
-  const asked = JSON.stringify(question);
+  const questionText = JSON.stringify(question);
   const before = drawn.get(place);
-  const [figure] = await Promise.all([before?.question === asked ? before.figure : post("api/figures/roofline", question), plotly()]);
-  drawn.set(place, { question: asked, figure, width: place.clientWidth });
+  const [figure] = await Promise.all([before?.question === questionText ? before.figure : post("api/figures/roofline", question), plotly()]);
+  drawn.set(place, { question: questionText, figure, width: place.clientWidth });
   if (figure.data.length) await draw(place, figure);
   if (!before) {
     place.on("plotly_click", (event) => event.points[0]?.customdata && place.pick?.(event.points[0].customdata));

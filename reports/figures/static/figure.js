@@ -16,15 +16,15 @@ const hasWebGl = (() => {
 // Every `$3` and `$3/0.5` of a value as the colour of the theme.
 function painted(value, palette, isDark) {
   if (typeof value === "string") {
-    const found = /^\$(\d+)(?:\/([\d.]+))?$/.exec(value);
-    if (!found) return value;
-    const colour = palette[found[1]][isDark ? 1 : 0];
-    if (!found[2]) return colour;
+    const match = /^\$(\d+)(?:\/([\d.]+))?$/.exec(value);
+    if (!match) return value;
+    const colour = palette[match[1]][isDark ? 1 : 0];
+    if (!match[2]) return colour;
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-    return `rgba(${r},${g},${b},${found[2]})`;
+    return `rgba(${r},${g},${b},${match[2]})`;
   }
-  if (Array.isArray(value)) return value.length && typeof value[0] === "number" ? value : value.map((one) => painted(one, palette, isDark));
-  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, painted(one, palette, isDark)]));
+  if (Array.isArray(value)) return value.length && typeof value[0] === "number" ? value : value.map((item) => painted(item, palette, isDark));
+  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, painted(part, palette, isDark)]));
   return value;
 }
 
@@ -36,16 +36,16 @@ function filtered(trace, passes) {
   if (places.length === keys.length) return trace;
   const cut = (value) => {
     if (Array.isArray(value)) return value.length === keys.length ? places.map((at) => value[at]) : value;
-    return value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([name, one]) => [name, cut(one)])) : value;
+    return value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([name, part]) => [name, cut(part)])) : value;
   };
   return cut(trace);
 }
 
 // A layout whose nested parts are added to another's.
 function merged(layout, more) {
-  const found = { ...layout };
-  for (const [name, value] of Object.entries(more || {})) found[name] = value && typeof value === "object" && !Array.isArray(value) ? merged(found[name], value) : value;
-  return found;
+  const result = { ...layout };
+  for (const [name, value] of Object.entries(more || {})) result[name] = value && typeof value === "object" && !Array.isArray(value) ? merged(result[name], value) : value;
+  return result;
 }
 
 function isNarrow(plot) {
@@ -92,11 +92,11 @@ function placedLabels(plot, labels, data, layout, ground) {
   const plane = { size, pixel, marks: markSpots(data, pixel), taken: markBoxes(data, pixel), lines: lineSpots(data, pixel), ground, narrow: isNarrow(plot), bottom: -Infinity };
   const writers = { margin: inMargin, along: alongLine, top: atTop, around: aroundMark };
   const order = ["top", "margin", "along", "around"];
-  const found = [...labels].sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place));
-  return found.flatMap((label) => {
-    const note = writers[label.place](label, plane, found);
+  const ordered = [...labels].sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place));
+  return ordered.flatMap((label) => {
+    const note = writers[label.place](label, plane, ordered);
     if (!note) return [];
-    const value = (axis, one) => (axis.type === "log" ? Math.log10(one) : one);
+    const value = (axis, coordinate) => (axis.type === "log" ? Math.log10(coordinate) : coordinate);
     return [{ x: value(layout.xaxis, label.x), y: value(layout.yaxis, label.y), xref: "x", yref: "y", showarrow: false, align: "left", ...note(layout) }];
   });
 }
@@ -116,7 +116,7 @@ const boxAround = ([x, y], half) => [x - half, y - half, x + half, y + half];
 
 function lineSpots(data, pixel) {
   const lines = data.filter((trace) => trace.mode === "lines" && trace.hoverinfo !== "skip");
-  return lines.flatMap(({ x, y }) => x.flatMap((one, at) => (at && x[at - 1] !== null && one !== null ? between(pixel(x[at - 1], y[at - 1]), pixel(one, y[at])) : [])));
+  return lines.flatMap(({ x, y }) => x.flatMap((position, at) => (at && x[at - 1] !== null && position !== null ? between(pixel(x[at - 1], y[at - 1]), pixel(position, y[at])) : [])));
 }
 
 // Points every few pixels between two.
@@ -145,7 +145,7 @@ function atTop(label) {
 
 // Along its line where that is farthest from any mark; nowhere where too little of the line is seen.
 function alongLine(label, plane, labels) {
-  if (plane.narrow && labels.find((one) => one.place === "along") !== label) return null;
+  if (plane.narrow && labels.find((candidate) => candidate.place === "along") !== label) return null;
   const [start, stop] = [plane.pixel(label.x, label.y), plane.pixel(...label.toward)];
   const angle = Math.atan2(stop[1] - start[1], stop[0] - start[0]);
   const spots = Array.from({ length: 41 }, (_, at) => [start[0] + ((stop[0] - start[0]) * at) / 40, start[1] + ((stop[1] - start[1]) * at) / 40]).filter((spot) => isSeen(spot, plane.size));
@@ -169,7 +169,7 @@ function alongLine(label, plane, labels) {
 
 // Beside, below or above its mark, on the nearest side that is free; nowhere where none is.
 function aroundMark(label, plane, labels) {
-  const isOnlyOne = labels.filter((one) => one.place === "around").length === 1; // others would be taken for each other's
+  const isOnlyOne = labels.filter((candidate) => candidate.place === "around").length === 1; // others would be taken for each other's
   const [x, y] = plane.pixel(label.x, label.y);
   const long = label.lines[0].length * 6.4;
   const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
@@ -179,13 +179,13 @@ function aroundMark(label, plane, labels) {
     const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
     return [left, y + down - 8, left + long, y + down + 8];
   };
-  const isFree = (one) => {
-    const [left, top, right, bottom] = cellAt(one);
+  const isFree = (spot) => {
+    const [left, top, right, bottom] = cellAt(spot);
     const isInside = left > 2 && right < plane.size[0] - 2 && top > 0 && bottom < plane.size[1];
     return isInside && plane.taken.every((box) => right < box[0] || left > box[2] || bottom < box[1] || top > box[3]);
   };
-  const isOffLines = (one) => {
-    const [left, top, right, bottom] = cellAt(one);
+  const isOffLines = (spot) => {
+    const [left, top, right, bottom] = cellAt(spot);
     return plane.lines.every(([px, py]) => px < left || px > right || py < top || py > bottom);
   };
   const free = places.filter(isFree);
@@ -218,7 +218,7 @@ function legendMark(entry, ground) {
   const isLine = entry.kind === "line";
   const made = svg("svg", { viewBox: isLine ? "0 0 20 12" : "0 0 12 12", width: isLine ? 20 : entry.is_large ? 16 : 12, height: entry.is_large ? 16 : 12, "aria-hidden": "true" });
   const stroke = { stroke: entry.color, "stroke-width": entry.is_large ? 1.6 : 1.5 };
-  if (isLine) made.append(svg("path", { d: "M0,6H20", fill: "none", ...stroke, "stroke-dasharray": entry.dash.map((one) => (one * 4) / 3).join(" ") }));
+  if (isLine) made.append(svg("path", { d: "M0,6H20", fill: "none", ...stroke, "stroke-dasharray": entry.dash.map((length) => (length * 4) / 3).join(" ") }));
   else if (entry.kind === "swatch") {
     made.append(svg("rect", { x: 1, y: 1, width: 10, height: 10, rx: 2, fill: entry.color }));
     if (entry.is_hatched) made.append(svg("path", { d: "M1,7L7,1M1,11L11,1M5,11L11,5", stroke: ground, "stroke-width": 1.2 }));

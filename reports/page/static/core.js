@@ -42,20 +42,20 @@ function unpacked(table) {
 
 // Numbers as base64 of little-endian doubles.
 function floats(text) {
-  const view = new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer);
+  const view = new DataView(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
   return Array.from({ length: view.byteLength / 8 }, (_, at) => view.getFloat64(8 * at, true));
 }
 
 // A value with what differs from it laid over (`difference` of page_data.py).
-function overlaid(base, own) {
-  if (own === undefined) return base;
+function overlaid(base, changes) {
+  if (changes === undefined) return base;
   const isObject = (value) => value !== null && typeof value === "object";
-  if (Array.isArray(base) && Array.isArray(own) && base.length === own.length && own.every(isObject)) return base.map((one, at) => overlaid(one, own[at]));
-  if (!isObject(base) || !isObject(own) || Array.isArray(own)) return own;
-  return { ...base, ...Object.fromEntries(Object.entries(own).map(([name, value]) => [name, overlaid(base[name], value)])) };
+  if (Array.isArray(base) && Array.isArray(changes) && base.length === changes.length && changes.every(isObject)) return base.map((item, at) => overlaid(item, changes[at]));
+  if (!isObject(base) || !isObject(changes) || Array.isArray(changes)) return changes;
+  return { ...base, ...Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, overlaid(base[name], value)])) };
 }
 
-function known(value) {
+function isKnown(value) {
   return value !== null && value !== undefined;
 }
 
@@ -70,7 +70,7 @@ function plain(text) {
 
 function csvText(columns, rows) {
   const cell = (value) => {
-    if (!known(value)) return "";
+    if (!isKnown(value)) return "";
     if (Array.isArray(value)) value = value.join(" ");
     if (typeof value === "number" || typeof value === "boolean") return String(value);
     const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value; // a spreadsheet would run it

@@ -5,7 +5,7 @@ const POINTED = { hovermode: "closest", hoverdistance: 12, dragmode: matchMedia(
 function explain(place, figureOf) {
   const paint = () => {
     const entries = legendOf(figureOf(), isDark());
-    const items = entries.map((one) => el("li", {}, one.mark, one.text));
+    const items = entries.map((entry) => el("li", {}, entry.mark, entry.text));
     place.replaceChildren(...(items.length ? [el("ul", { class: "legend-line" }, items)] : []));
   };
   themeWatchers.push(paint);
@@ -47,11 +47,11 @@ function choice(label, options, react) {
 }
 
 function drawSamples(chip, place) {
-  let series = chip.samples.find((one) => one.is_flagged) || chip.samples[0];
+  let series = chip.samples.find((sample) => sample.is_flagged) || chip.samples[0];
   const box = el("div", {});
   const data = () => series.samples_s.map((time, at) => ({ case: series.label, process: series.process, sample: at + 1, time_s: time }));
   const made = drawnFigure(box, "samples", WORDS.samples, data, () => series.figure);
-  const pick = choice(WORDS.case, chip.samples.map((one, at) => [at, one.label]), (value) => {
+  const pick = choice(WORDS.case, chip.samples.map((sample, at) => [at, sample.label]), (value) => {
     series = chip.samples[value];
     made.redraw();
   });
@@ -62,7 +62,7 @@ function drawSamples(chip, place) {
     showTip([el("p", { class: "card-title" }, el("strong", {}, fit(WORDS.sample, { number: at + 1, count: series.samples_s.length }))), factList([[FACTS.sample_s, show.time(series.samples_s[at])], [FACTS.against, show.signed(series.samples_s[at] / series.median_s - 1)]])], event.event);
   });
   chip.selectWatchers.push((row) => {
-    const at = row ? chip.samples.findIndex((one) => one.number === row.number) : -1;
+    const at = row ? chip.samples.findIndex((sample) => sample.number === row.number) : -1;
     if (at < 0) return;
     series = chip.samples[at];
     pick.select.value = at;
@@ -76,7 +76,7 @@ function drawHistories(place) {
   const legend = el("div", {});
   const data = () => history.nights.map((night) => ({ case: history.name, ...night }));
   const made = drawnFigure(box, "history", WORDS.history, data, () => history.figure);
-  place.append(choice(WORDS.case, DATA.histories.map((one, at) => [at, one.label]), (value) => {
+  place.append(choice(WORDS.case, DATA.histories.map((entry, at) => [at, entry.label]), (value) => {
     history = DATA.histories[value];
     made.redraw();
     paintLegend();

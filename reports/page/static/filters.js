@@ -11,7 +11,7 @@ function caseFilter(chip) {
     passing: new Set(), // the numbers of the cases that pass
     clear: () => {
       for (const key of Object.keys(pressed)) pressed[key].clear();
-      buttons.forEach((one) => one.setAttribute("aria-pressed", "false"));
+      buttons.forEach((pill) => pill.setAttribute("aria-pressed", "false"));
       changed();
     },
   };
@@ -33,16 +33,16 @@ function caseFilter(chip) {
     if (counts.size < 2) return null;
     const box = el("div", { class: "facet", role: "group", "aria-label": fit(WORDS.filterBy, { facet: title.toLowerCase() }) }, el("span", { class: "facet-name" }, title));
     for (const [value, count] of counts) {
-      const one = button("", () => {
+      const pill = button("", () => {
         if (!pressed[key].delete(value)) pressed[key].add(value);
-        one.setAttribute("aria-pressed", String(pressed[key].has(value)));
+        pill.setAttribute("aria-pressed", String(pressed[key].has(value)));
         changed();
       }, { class: "pill", "aria-pressed": "false", "data-value": value });
-      if (key === "format") one.append(swatch(chip, value));
-      if (key === "op") one.append(marker(chip, value));
-      one.append(el("span", { class: "pill-name" }, value || "–"), el("span", { class: "pill-count" }, show.count(count)));
-      buttons.push(one);
-      box.append(one);
+      if (key === "format") pill.append(swatch(chip, value));
+      if (key === "op") pill.append(marker(chip, value));
+      pill.append(el("span", { class: "pill-name" }, value || "–"), el("span", { class: "pill-count" }, show.count(count)));
+      buttons.push(pill);
+      box.append(pill);
     }
     return box;
   }

@@ -12,25 +12,25 @@ function scaled(value, unit, digits, smallest, largest) {
   const names = PREFIXES.map(([name]) => name);
   const usable = PREFIXES.slice(names.indexOf(smallest), names.indexOf(largest) + 1);
   let chosen = usable[0];
-  for (const one of usable) if (Math.abs(value) >= one[1] * (1 - 0.5 * 10 ** -digits)) chosen = one;
+  for (const unit of usable) if (Math.abs(value) >= unit[1] * (1 - 0.5 * 10 ** -digits)) chosen = unit;
   return `${significant(value / chosen[1], digits)} ${chosen[0]}${unit}`;
 }
 
 const show = {
-  time: (value, digits = 4) => (!known(value) ? "–" : value === 0 ? "0 s" : scaled(value, "s", digits, "p", "")),
-  bandwidth: (value) => (known(value) ? scaled(value, "B/s", 4, "", "P") : "–"),
-  flops: (value) => (known(value) ? scaled(value, "FLOP/s", 4, "", "P") : "–"),
-  percent: (value, digits = 1) => (known(value) ? `${(value * 100).toFixed(digits)} %` : "–"),
-  signed: (value) => (known(value) ? `${value * 100 > -0.05 ? "+" : "-"}${Math.abs(value * 100).toFixed(1)} %` : "–"),
+  time: (value, digits = 4) => (!isKnown(value) ? "–" : value === 0 ? "0 s" : scaled(value, "s", digits, "p", "")),
+  bandwidth: (value) => (isKnown(value) ? scaled(value, "B/s", 4, "", "P") : "–"),
+  flops: (value) => (isKnown(value) ? scaled(value, "FLOP/s", 4, "", "P") : "–"),
+  percent: (value, digits = 1) => (isKnown(value) ? `${(value * 100).toFixed(digits)} %` : "–"),
+  signed: (value) => (isKnown(value) ? `${value * 100 > -0.05 ? "+" : "-"}${Math.abs(value * 100).toFixed(1)} %` : "–"),
   share: (value) => show.percent(value, 0),
-  width: (value) => (!known(value) ? "–" : value >= 9.995 ? ">999 %" : show.percent(value, value < 0.995 ? 1 : 0)),
-  watts: (value) => (known(value) ? `${significant(value, 4)} W` : "–"),
-  energy: (value) => (known(value) ? scaled(value, "J", 3, "p", "P") : "–"),
+  width: (value) => (!isKnown(value) ? "–" : value >= 9.995 ? ">999 %" : show.percent(value, value < 0.995 ? 1 : 0)),
+  watts: (value) => (isKnown(value) ? `${significant(value, 4)} W` : "–"),
+  energy: (value) => (isKnown(value) ? scaled(value, "J", 3, "p", "P") : "–"),
   bytes: (value) => {
-    if (!known(value)) return "–";
+    if (!isKnown(value)) return "–";
     for (const [unit, scale] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) if (Math.abs(value) >= scale) return `${Number((value / scale).toPrecision(4))} ${unit}`;
     return `${value} B`;
   },
-  plain: (value) => (known(value) ? significant(value, 4) : "–"),
-  count: (value) => (known(value) ? value.toLocaleString("en-US") : "–"),
+  plain: (value) => (isKnown(value) ? significant(value, 4) : "–"),
+  count: (value) => (isKnown(value) ? value.toLocaleString("en-US") : "–"),
 };

@@ -1,5 +1,5 @@
 // Builds what is live in front of what is still: a part that cannot be built leaves its static figure or table in place.
-const chips = DATA.chips.map((chip) => ({ ...chip, rows: unpacked(chip.cases), samples: (chip.samples.series || []).map((one) => ({ ...one, samples_s: floats(one.samples_s), figure: overlaid(chip.samples.figure, one.figure) })), pareto: chip.pareto.map((one) => ({ ...one, points: unpacked(one.points) })), selected: null, selectWatchers: [] }));
+const chips = DATA.chips.map((chip) => ({ ...chip, rows: unpacked(chip.cases), samples: (chip.samples.series || []).map((sample) => ({ ...sample, samples_s: floats(sample.samples_s), figure: overlaid(chip.samples.figure, sample.figure) })), pareto: chip.pareto.map((front) => ({ ...front, points: unpacked(front.points) })), selected: null, selectWatchers: [] }));
 
 function build(place) {
   const kind = place.dataset.live;
@@ -42,7 +42,7 @@ function start() {
     watcher.unobserve(place);
     if (later.delete(place)) attempt(place);
   };
-  const watcher = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach((one) => draw(one.target)), { rootMargin: "600px" });
+  const watcher = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)), { rootMargin: "600px" });
   later.forEach((place) => {
     place.parentElement.classList.add("is-live");
     watcher.observe(place);
@@ -60,7 +60,7 @@ function start() {
     const link = event.target.closest && event.target.closest('a[href^="#case-"]');
     if (!link) return;
     const number = Number(link.getAttribute("href").slice(6));
-    const chip = chips.find((one) => one.reveal && one.rows.some((row) => row.number === number));
+    const chip = chips.find((candidate) => candidate.reveal && candidate.rows.some((row) => row.number === number));
     if (!chip) return;
     event.preventDefault();
     chip.reveal(number);

@@ -6,9 +6,9 @@ function axisButtons(legend, options, state, key, react) {
     react();
   }, { class: "pill", "data-value": value }));
   made.append(...buttons);
-  return { element: made, update: (isUsable) => buttons.forEach((one) => {
-    one.setAttribute("aria-pressed", String(one.dataset.value === state[key]));
-    one.hidden = !isUsable(one.dataset.value);
+  return { element: made, update: (isUsable) => buttons.forEach((option) => {
+    option.setAttribute("aria-pressed", String(option.dataset.value === state[key]));
+    option.hidden = !isUsable(option.dataset.value);
   }) };
 }
 
@@ -59,7 +59,7 @@ function drawPareto(chip, place) {
   made.plot.on("plotly_hover", (event) => showTip(figureCard(drawn().cards[event.points[0].customdata]), event.event));
   made.plot.on("plotly_click", (event) => {
     const { number } = pointAt(event);
-    if (known(number)) chip.select(number);
+    if (isKnown(number)) chip.select(number);
   });
 }
 
@@ -69,7 +69,7 @@ function paretoTable(group, state) {
   const tick = (isSo) => el("td", {}, isSo ? "✓" : "–");
   const body = group.points.map((point) => {
     const [time, ...others] = PARETO_NUMBERS.map((key, at) => el("td", { class: "n", "data-value": point[key] }, point.texts[at]));
-    const name = known(point.number) ? el("a", { href: `#case-${point.number}` }, point.label) : point.label;
+    const name = isKnown(point.number) ? el("a", { href: `#case-${point.number}` }, point.label) : point.label;
     return el("tr", { class: point.is_best ? "best" : null }, el("th", { scope: "row" }, name), time, el("td", {}, point.time_source), others, tick(point.fronts.includes(state.y)), tick(point.is_on_front));
   });
   return el("table", {}, el("caption", {}, group.title), el("thead", {}, el("tr", {}, columns.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, body));

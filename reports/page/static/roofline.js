@@ -20,7 +20,7 @@ function drawRoofline(chip, place) {
 
   function select(number, isFromTable) {
     chip.selected = number;
-    const row = chip.rows.find((one) => one.number === number);
+    const row = chip.rows.find((candidate) => candidate.number === number);
     card.replaceChildren(...(row ? [...caseCard(row), button(WORDS.close, () => select(null), { class: "close" })] : []));
     card.classList.toggle("is-open", Boolean(row));
     draw();
@@ -33,7 +33,7 @@ function drawRoofline(chip, place) {
   explain(legend, () => chip.roofline);
   plot.on("plotly_hover", (event) => {
     const key = event.points[0].customdata;
-    showTip(typeof key === "number" ? caseCard(chip.rows.find((one) => one.number === key)) : figureCard(chip.roofline.cards[key]), event.event);
+    showTip(typeof key === "number" ? caseCard(chip.rows.find((candidate) => candidate.number === key)) : figureCard(chip.roofline.cards[key]), event.event);
   });
   plot.on("plotly_unhover", hideTip);
   plot.on("plotly_click", (event) => {

@@ -8,11 +8,11 @@ const TWO_STRIPS_PIXELS = 38;
 
 /** The errors of predictions: one figure, no choices. */
 function drawErrors(chip, place) {
-  const kinds = ["error_ideal_ratio", "error_expected_ratio"].filter((key) => chip.rows.some((row) => known(row[key])));
-  const data = () => chip.filter.rows().filter((row) => kinds.some((key) => known(row[key]))).map((row) => ({ case: row.name, op: row.op, format: row.format, regime: row.regime, error_ideal_ratio: row.error_ideal_ratio, error_expected_ratio: row.error_expected_ratio }));
+  const kinds = ["error_ideal_ratio", "error_expected_ratio"].filter((key) => chip.rows.some((row) => isKnown(row[key])));
+  const data = () => chip.filter.rows().filter((row) => kinds.some((key) => isKnown(row[key]))).map((row) => ({ case: row.name, op: row.op, format: row.format, regime: row.regime, error_ideal_ratio: row.error_ideal_ratio, error_expected_ratio: row.error_expected_ratio }));
   const made = rowFigure(chip, place, "errors", WORDS.errors, data, { figures: [["", chip.errors]] });
   made.plot.on("plotly_hover", (event) => {
-    const row = chip.rows.find((one) => one.number === event.points[0].customdata);
+    const row = chip.rows.find((candidate) => candidate.number === event.points[0].customdata);
     if (row) showTip([...caseCard(row), el("p", { class: "quiet" }, WORDS.pressDot)], event.event);
   });
   made.plot.on("plotly_click", (event) => toRow(chip, event.points[0].customdata));
@@ -51,7 +51,7 @@ function rowFigure(chip, place, name, label, rowsOf, { figures, hasScales = fals
     draw();
   }).element;
   const choices = [];
-  if (figure().orders.length) choices.push(choose(WORDS.sortBy, figure().orders.map((one, at) => [at, one.text]), (value) => (chosen.order = Number(value))));
+  if (figure().orders.length) choices.push(choose(WORDS.sortBy, figure().orders.map((order, at) => [at, order.text]), (value) => (chosen.order = Number(value))));
   if (hasScales) choices.push(choose(WORDS.scale, Object.entries(WORDS.scales), (value) => (chosen.isTime = value === "time")));
   if (figures.length > 1) choices.push(choose(WORDS.barPer, figures.map(([text], at) => [at, text]), (value) => (chosen.figure = Number(value))));
   place.append(...(choices.length ? [el("div", { class: "choices" }, choices)] : []), legend, plot, toolbar(name, rowsOf, plot), note, ...figure().notes.map((text) => el("p", { class: "quiet" }, text)));
@@ -70,16 +70,16 @@ function summed(groups, cases, passes) {
   const places = new Map(cases.keys.map((key, row) => [key, row]));
   const members = groups.keys.map((keys) => [keys].flat().filter(passes).map((key) => places.get(key)));
   const sums = (values) => members.map((rows) => rows.reduce((sum, row) => sum + (values[row] || 0), 0));
-  const data = groups.data.map((part) => ({ ...part, x: sums(cases.data.find((one) => one.name === part.name).x) }));
+  const data = groups.data.map((part) => ({ ...part, x: sums(cases.data.find((group) => group.name === part.name).x) }));
   return { ...groups, data, totals: sums(cases.totals), counts: members.map((rows) => rows.length) };
 }
 
 function rowCard(figure, row) {
   const names = figure.rows[row].map((at) => figure.names[at]);
   const time = (value, digits) => show.time(timeOf(figure, value), digits);
-  const parts = figure.data.filter((part) => known(part.x[row])).map((part) => [part.name, `${time(part.x[row], 3)}, ${show.percent(part.x[row] / figure.totals[row], 0)}`]);
-  const span = (fact) => (known(fact.low[row]) && known(fact.high[row]) ? ` (${time(fact.low[row])} to ${time(fact.high[row])})` : "");
-  const facts = figure.facts.filter((fact) => known(fact.times[row])).map((fact) => [fact.name, time(fact.times[row]) + span(fact)]);
+  const parts = figure.data.filter((part) => isKnown(part.x[row])).map((part) => [part.name, `${time(part.x[row], 3)}, ${show.percent(part.x[row] / figure.totals[row], 0)}`]);
+  const span = (fact) => (isKnown(fact.low[row]) && isKnown(fact.high[row]) ? ` (${time(fact.low[row])} to ${time(fact.high[row])})` : "");
+  const facts = figure.facts.filter((fact) => isKnown(fact.times[row])).map((fact) => [fact.name, time(fact.times[row]) + span(fact)]);
   if (figure.counts) facts.push([figure.count_name, `${figure.counts[row]} / ${[figure.keys[row]].flat().length}`]);
   const card = figure.cards[figure.keys[row]];
   const more = card ? [el("p", { class: "quiet" }, card.title), factList(card.facts)] : [];
@@ -89,12 +89,12 @@ function rowCard(figure, row) {
 
 // Seconds; null where there is none.
 function timeOf(figure, value) {
-  return known(value) ? value * figure.unit_s : null;
+  return isKnown(value) ? value * figure.unit_s : null;
 }
 
 // Selects a case and goes to its row.
 function toRow(chip, number) {
-  if (!known(number)) return;
+  if (!isKnown(number)) return;
   hideTip();
   chip.select(number);
   if (chip.reveal) chip.reveal(number);

@@ -5,10 +5,10 @@ const ALWAYS = new Set(["name", "measured_s", "total_ratio", "ideal_s", "error_i
 const SAID_ONCE = new Set(["regime", "path"]); // where all cases have the same, a sentence says it instead of a column
 
 function caseTable(chip, place, label) {
-  const has = (row, key) => (Array.isArray(row[key]) ? row[key].length : row[key] !== "" && known(row[key]));
+  const has = (row, key) => (Array.isArray(row[key]) ? row[key].length : row[key] !== "" && isKnown(row[key]));
   const same = TABLE_COLUMNS.filter(([key]) => SAID_ONCE.has(key) && chip.rows.length > 1 && distinct(chip.rows.map((row) => row[key]).filter(Boolean)).length === 1);
   const total = TABLE_COLUMNS.find(([key]) => key === "total_ratio");
-  const isUnknown = chip.rows.every((row) => !known(row.total_ratio)); // fresh processes: of no case, so that a column would say nothing
+  const isUnknown = chip.rows.every((row) => !isKnown(row.total_ratio)); // fresh processes: of no case, so that a column would say nothing
   if (isUnknown) same.push(total);
   const columns = TABLE_COLUMNS.filter((column) => !same.includes(column) && (ALWAYS.has(column[0]) || chip.rows.some((row) => has(row, column[0]))));
   const words = new Map(chip.rows.map((row) => [row, [row.name, row.op, row.format, row.kernel, row.status, row.bound, row.regime, row.flags.join(" "), row.remarks].join(" ").toLowerCase()]));
@@ -35,16 +35,16 @@ function caseTable(chip, place, label) {
 
   function order(a, b) {
     const [key, direction] = sorted;
-    const [one, other] = [a[key], b[key]].map((value) => (Array.isArray(value) ? value.join(" ") : value));
-    const [lacksOne, lacksOther] = [!known(one) || one === "", !known(other) || other === ""];
-    if (lacksOne || lacksOther) return lacksOne - lacksOther || a.number - b.number; // what is missing is last either way
-    const by = typeof one === "number" ? one - other : one.localeCompare(other, "en", { numeric: true });
+    const [left, right] = [a[key], b[key]].map((value) => (Array.isArray(value) ? value.join(" ") : value));
+    const [lacksLeft, lacksRight] = [!isKnown(left) || left === "", !isKnown(right) || right === ""];
+    if (lacksLeft || lacksRight) return lacksLeft - lacksRight || a.number - b.number; // what is missing is last either way
+    const by = typeof left === "number" ? left - right : left.localeCompare(right, "en", { numeric: true });
     return by * direction || a.number - b.number;
   }
 
   function update() {
-    const asked = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    rows = chip.filter.rows().filter((row) => asked.every((word) => words.get(row).includes(word)));
+    const terms = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    rows = chip.filter.rows().filter((row) => terms.every((word) => words.get(row).includes(word)));
     if (sorted) rows.sort(order);
     page = Math.min(page, Math.max(Math.ceil(rows.length / PAGE_ROWS) - 1, 0));
     show_page();
@@ -66,10 +66,10 @@ function caseTable(chip, place, label) {
       if (key === "name") {
         const open = button(row.name, () => chip.select(row.number, true), { class: "open", "aria-pressed": String(row.number === chip.selected), title: WORDS.inPlot });
         made.append(el("th", { scope: "row" }, open, row.remarks ? el("span", { class: "remark" }, prose(row.remarks)) : null));
-      } else if (key === "measured_s" && !known(row.measured_s)) made.append(el("td", { class: "n" }, el("span", { class: `status ${row.status}` }, row.status)));
+      } else if (key === "measured_s" && !isKnown(row.measured_s)) made.append(el("td", { class: "n" }, el("span", { class: `status ${row.status}` }, row.status)));
       else if (key === "flags") made.append(el("td", {}, row.flags.length ? row.flags.map((flag) => [flagMark(flag), " "]) : "–"));
-      else if (key === "total_ratio") made.append(el("td", { class: "n", "data-column": key, "data-value": row[key] }, known(row[key]) ? `${form(row[key])} ` : null, el("span", { class: "quiet basis" }, row.total_basis || "–")));
-      else if (form) made.append(el("td", { class: "n", "data-column": key, "data-value": known(row[key]) ? row[key] : null }, form(row[key])));
+      else if (key === "total_ratio") made.append(el("td", { class: "n", "data-column": key, "data-value": row[key] }, isKnown(row[key]) ? `${form(row[key])} ` : null, el("span", { class: "quiet basis" }, row.total_basis || "–")));
+      else if (form) made.append(el("td", { class: "n", "data-column": key, "data-value": isKnown(row[key]) ? row[key] : null }, form(row[key])));
       else made.append(el("td", {}, row[key] || "–"));
     }
     return made;
@@ -90,16 +90,16 @@ function caseTable(chip, place, label) {
     }
     page = Math.floor(Math.max(rows.findIndex((row) => row.number === number), 0) / PAGE_ROWS);
     show_page();
-    const found = document.getElementById(`row-${number}`);
-    found.classList.add("is-selected");
-    found.scrollIntoView({ block: "center" });
-    found.querySelector("button").focus({ preventScroll: true });
+    const line = document.getElementById(`row-${number}`);
+    line.classList.add("is-selected");
+    line.scrollIntoView({ block: "center" });
+    line.querySelector("button").focus({ preventScroll: true });
   };
   chip.selectWatchers.push((row, isFromTable) => {
-    body.querySelectorAll("tr").forEach((one) => {
-      const isIt = row !== undefined && Number(one.dataset.number) === row.number;
-      one.classList.toggle("is-selected", isIt);
-      one.querySelector(".open").setAttribute("aria-pressed", String(isIt));
+    body.querySelectorAll("tr").forEach((line) => {
+      const isIt = row !== undefined && Number(line.dataset.number) === row.number;
+      line.classList.toggle("is-selected", isIt);
+      line.querySelector(".open").setAttribute("aria-pressed", String(isIt));
     });
     if (row && isFromTable && chip.plot) chip.plot.scrollIntoView({ block: "center" });
   });

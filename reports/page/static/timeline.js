@@ -6,48 +6,48 @@ const SPAN_VALUES = {
   energy_j: (value) => show.energy(value),
 };
 
-function timelineSpans(told) {
+function timelineSpans(timeline) {
   const rows = new Map(chips.flatMap((chip) => chip.rows.map((row) => [row.number, [chip, row]])));
-  return told.spans.map((cells) => {
-    const span = Object.fromEntries(told.columns.map((name, at) => [name, cells[at]]));
+  return timeline.spans.map((cells) => {
+    const span = Object.fromEntries(timeline.columns.map((name, at) => [name, cells[at]]));
     const [chip, row] = rows.get(span.ordinal);
     return { ...span, chip, row };
   });
 }
 
-function spanCard(told, span) {
-  const steps = Object.keys(SPAN_VALUES).filter((name) => known(span[name])).map((name) => [FACTS[name === "clock_hz" ? `${told.has_sm_clock ? "sm" : "cpu"}_clock_hz` : name], SPAN_VALUES[name](span[name]), span[name]]);
+function spanCard(timeline, span) {
+  const steps = Object.keys(SPAN_VALUES).filter((name) => isKnown(span[name])).map((name) => [FACTS[name === "clock_hz" ? `${timeline.has_sm_clock ? "sm" : "cpu"}_clock_hz` : name], SPAN_VALUES[name](span[name]), span[name]]);
   const clock = SPAN_VALUES.clock_hz;
   const facts = [
-    told.has_time_axis ? [FACTS.begin_s, fit(WORDS.sinceBegin, { begin: show.time(span.begin_s, 4), end: show.time(span.end_s, 4) })] : null,
+    timeline.has_time_axis ? [FACTS.begin_s, fit(WORDS.sinceBegin, { begin: show.time(span.begin_s, 4), end: show.time(span.end_s, 4) })] : null,
     ...steps,
-    known(span.idle_power_w) ? [FACTS.idle_power_w, show.watts(span.idle_power_w), span.idle_power_w] : null,
-    known(span.clock_low_hz) ? [FACTS.clock_low_hz, fit(WORDS.span, { low: clock(span.clock_low_hz), high: clock(span.clock_high_hz) })] : null,
-    known(span.rated_clock_hz) ? [FACTS.rated_clock_hz, clock(span.rated_clock_hz), span.rated_clock_hz] : null,
+    isKnown(span.idle_power_w) ? [FACTS.idle_power_w, show.watts(span.idle_power_w), span.idle_power_w] : null,
+    isKnown(span.clock_low_hz) ? [FACTS.clock_low_hz, fit(WORDS.span, { low: clock(span.clock_low_hz), high: clock(span.clock_high_hz) })] : null,
+    isKnown(span.rated_clock_hz) ? [FACTS.rated_clock_hz, clock(span.rated_clock_hz), span.rated_clock_hz] : null,
     span.throttled_text !== "–" ? [FACTS.throttled_text, span.throttled_text] : null,
-    known(span.row.measured_s) ? [FACTS.measured_s, show.time(span.row.measured_s), span.row.measured_s] : null,
+    isKnown(span.row.measured_s) ? [FACTS.measured_s, show.time(span.row.measured_s), span.row.measured_s] : null,
   ].filter(Boolean);
   return [el("p", { class: "card-title" }, el("strong", {}, span.row.name), span.row.process_count > 1 ? fit(WORDS.process, { number: span.process }) : null), factList(facts)];
 }
 
 function drawTimeline(place) {
-  const told = DATA.timeline;
-  const notes = told.notes.map((text) => el("p", { class: "quiet" }, text));
-  if (!told.figure) {
+  const timeline = DATA.timeline;
+  const notes = timeline.notes.map((text) => el("p", { class: "quiet" }, text));
+  if (!timeline.figure) {
     place.append(...notes);
     return;
   }
-  const spans = timelineSpans(told);
+  const spans = timelineSpans(timeline);
   const box = el("div", {});
   const legend = el("div", {});
   place.append(legend, box, ...notes);
   const data = () => spans.map(({ chip, row, ...span }) => ({ case: row.name, ...span }));
-  const made = drawnFigure(box, "timeline", WORDS.timeline, data, () => told.figure, "bars");
-  explain(legend, () => told.figure);
+  const made = drawnFigure(box, "timeline", WORDS.timeline, data, () => timeline.figure, "bars");
+  explain(legend, () => timeline.figure);
   made.plot.on("plotly_hover", (event) => {
     const key = event.points[0].customdata;
-    if (spans[key]) showTip(spanCard(told, spans[key]), event.event);
-    else if (told.figure.cards[key]) showTip(figureCard(told.figure.cards[key]), event.event);
+    if (spans[key]) showTip(spanCard(timeline, spans[key]), event.event);
+    else if (timeline.figure.cards[key]) showTip(figureCard(timeline.figure.cards[key]), event.event);
   });
   made.plot.on("plotly_click", (event) => {
     const span = spans[event.points[0].customdata];
